@@ -8,23 +8,21 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.ports import HeldPorts
+from pyconsumer.child_python import child_environment, child_python
 from pyconsumer.errors import BrokerStartError, KafkaTimeoutError
 
 __all__ = ["ProcessRunner", "Runner", "ThreadRunner"]
 
-_HERE: Final = str(Path(__file__).parents[2])  # where this package is
 _START_TIMEOUT_S: Final = 60.0
 _COMMAND_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 20.0
@@ -157,14 +155,14 @@ class ProcessRunner:
 
     def _launch(self, handles: Sequence[int]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (read until the end)
-        self._process = subprocess.Popen(  # -P: the package of this process, not one in the current folder
-            [sys.executable, "-P", "-m", "pyconsumer.broker", "--control"],
+        self._process = subprocess.Popen(
+            child_python("-m", "pyconsumer.broker", "--control"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             bufsize=0,
             pass_fds=handles,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([_HERE, *filter(None, sys.path)])},
+            env=child_environment(),
         )
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "config", "foreign_names", "generic", "typed_settings"},
+    {"errors", "structs", "clock", "child_python", "config", "foreign_names", "generic", "typed_settings"},
     {"protocol", "assignors"},
     {"network"},
     {"consumer", "producer", "admin", "broker"},

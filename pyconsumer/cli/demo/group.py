@@ -7,23 +7,20 @@ group has rebalanced; so the rebalance happens half-way on a machine of any spee
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe, wait
-from pathlib import Path
 from typing import Any, Final
 
+from pyconsumer.child_python import child_environment, child_python
 from pyconsumer.cli.demo import member
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 
 __all__ = ["DemoGroup"]
 
 _MEMBERS: Final = 3
-_HERE: Final = str(Path(__file__).parents[3])  # where this package is
 #: Not by :mod:`multiprocessing`: its resource tracker would outlive us for a moment.
 _PROGRAM: Final = "import sys; from pyconsumer.cli.demo.member import main; main(int(sys.argv[1]))"
 
@@ -98,11 +95,11 @@ class DemoGroup:
             ours, theirs = Pipe()
             self._pipes.append(ours)
             with theirs:
-                process = subprocess.Popen(  # -P: the package of this process, not one in the current folder
-                    [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
+                process = subprocess.Popen(
+                    child_python("-c", _PROGRAM, str(theirs.fileno())),
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join([_HERE, *filter(None, sys.path)])},
+                    env=child_environment(),
                 )
             self._processes.append(process)
         finally:

@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -45,12 +44,8 @@ def test_the_answer_to_a_command_that_timed_out_is_not_taken_for_that_of_the_nex
     assert cluster.elect_preferred_leaders() == 0
 
 
-def test_the_brokers_process_runs_this_package_and_not_one_in_the_current_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "pyconsumer").mkdir()
-    (tmp_path / "pyconsumer" / "__init__.py").write_text("raise ImportError('another package of this name')")
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("another_package_here")
+def test_the_brokers_process_runs_this_package_and_not_one_in_the_current_folder() -> None:
     with EmbeddedCluster(data_dir=":memory:") as running:
         assert running.elect_preferred_leaders() == 0
 

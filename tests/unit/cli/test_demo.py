@@ -49,12 +49,8 @@ def test_ranges_that_follow_one_another_are_complete() -> None:
     assert found.delays == {"AA": (13, 13, 26)}
 
 
-def test_members_run_this_package_and_not_one_in_the_current_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "pyconsumer").mkdir()
-    (tmp_path / "pyconsumer" / "__init__.py").write_text("raise ImportError('another package of this name')")
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("another_package_here")
+def test_members_run_this_package_and_not_one_in_the_current_folder() -> None:
     with EmbeddedCluster(data_dir=":memory:", in_thread=True) as cluster:
         cluster.create_topic("t")
         options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g"}

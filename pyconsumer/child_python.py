@@ -1,0 +1,33 @@
+"""Start of another Python process, so that it runs the package and finds the modules of this one.
+
+Without these two the child would look into the current folder first, and in a clone run its sources, in which nothing
+is compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+__all__ = ["child_environment", "child_python"]
+
+_HERE: Final = str(Path(__file__).parents[1])  # where this package is
+
+
+def child_python(*arguments: str) -> list[str]:
+    """Return the command that runs this Python with ``arguments``, such as ``-m MODULE``."""
+    return [sys.executable, "-P", *arguments]
+
+
+def child_environment() -> dict[str, str]:
+    """Return this process's environment, with its ``sys.path`` in the same order for the child.
+
+    The folder of this package comes first if the path names it only as the current folder (an empty entry), or not at
+    all (an editable installation). Elsewhere it would put installed packages before Python's own modules.
+    """
+    path = [entry for entry in sys.path if entry]
+    if _HERE not in path:
+        path.insert(0, _HERE)
+    return os.environ | {"PYTHONPATH": os.pathsep.join(path)}
