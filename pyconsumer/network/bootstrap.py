@@ -18,7 +18,7 @@ from pyconsumer.errors import NoBrokersAvailableError
 
 __all__ = ["BootstrapWatch"]
 
-log = logging.getLogger("pyconsumer.network")
+_log = logging.getLogger("pyconsumer.network")
 
 _FIRST_REPORT_S = 5.0
 _FIRST_PAUSE_S = 10.0
@@ -64,7 +64,7 @@ class BootstrapWatch:
             self._report_at = now + _FIRST_REPORT_S
         if now >= self._report_at or (all_failed and not self._pause):
             waited = f"for {now - self._since:.0f} s" if self._pause else "yet"
-            log.warning(
+            _log.warning(
                 "[%s] no broker at %s has answered %s, trying again: %s",
                 *(self._client_id, self._servers, waited, causes()),
             )
@@ -89,6 +89,6 @@ class BootstrapWatch:
     def answered(self, now: float) -> None:
         """A broker has answered."""
         if self._since is not None and self._pause:
-            log.warning("[%s] a broker has answered after %.1f s", self._client_id, now - self._since)
+            _log.warning("[%s] a broker has answered after %.1f s", self._client_id, now - self._since)
         self._since = self._begun = None
         self._report_at = math.inf

@@ -148,7 +148,7 @@ class Channel:
         return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
 
     @property
-    def reaching(self) -> bool:
+    def tcp_pending(self) -> bool:
         """Return whether there is no TCP connection yet: the lookup or the connect is in progress."""
         return self.connection is None or self.connection.state is State.CONNECTING
 
@@ -194,7 +194,7 @@ class Channel:
                 stage="DNS",
                 address=self.address,
             )
-        if not self.reaching:
+        if not self.tcp_pending:
             raise connection.lost(f"no answer within {self.handshake_timeout:g} s")
         self._address_failed(f"no answer within {self.setup_timeout:g} s")
         self.setup_timeout = setup_timeout

@@ -43,6 +43,7 @@ from pyconsumer.network.frames import FrameReader, looks_like_tls
 from pyconsumer.protocol.api import ApiKey, BrokerVersions, decode_response, encode_request
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import make_tuple
 
 if TYPE_CHECKING:
     from pyconsumer.network.sasl import SaslMechanism
@@ -76,7 +77,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 }
 """The legal changes of state."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _STAGE: Final = {state: state.value.split(" ")[0] for state in State}
 _EARLY_FRAME_BYTES = 1 << 20
@@ -87,9 +88,6 @@ _MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and 
 _INTERNAL: Final = object()
 _ILLEGAL_SASL_STATE = 34
 _UNSUPPORTED_VERSION = 35
-
-
-_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
 
 
 class InFlight(NamedTuple):
@@ -278,7 +276,7 @@ class Connection:
             self._take_encrypted()
         if expect_response:
             entry = (correlation_id, message.API_KEY, version, token, now)
-            self.in_flight.append(_make(InFlight, entry))
+            self.in_flight.append(make_tuple(InFlight, entry))
         else:
             self._unanswered.append((self._queued_bytes, token))
 
@@ -323,14 +321,6 @@ class Connection:
         while self._unanswered and self._unanswered[0][0] <= self._written_bytes:
             done.append(self._unanswered.popleft()[1])
         return done
-
-    def abandoned(self) -> list[Any]:
-        """Tokens of all requests that will get no answer now; taken out, in the order in which they were sent."""
-        tokens = [entry.token for entry in self.in_flight if entry.token is not _INTERNAL]
-        tokens += [token for _, token in self._unanswered]
-        self.in_flight.clear()
-        self._unanswered.clear()
-        return tokens
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -386,7 +376,7 @@ class Connection:
             self.in_flight.appendleft(request)
             raise
         self._answered = True
-        reply: Reply = _make(Reply, (request, message))
+        reply: Reply = make_tuple(Reply, (request, message))
         return reply
 
     def _decode(self, request: InFlight, frame: bytearray) -> Message:
@@ -397,7 +387,7 @@ class Connection:
         if api_key not in self._trailing_noted:
             self._trailing_noted.add(api_key)
             text = "%s: %d bytes after the end of an answer to %s version %d are ignored"
-            log.debug(text, self.address, count, ApiKey(api_key).name, version)
+            _log.debug(text, self.address, count, ApiKey(api_key).name, version)
 
     def _not_kafka(self) -> KafkaConnectionError:
         head = self._reader.head

@@ -48,7 +48,7 @@ from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndM
 
 __all__ = ["PREDECESSORS", "DetachedTransaction", "TransactionManager", "TransactionState"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _NO_PRODUCER: Final = (-1, -1)
 _TV2: Final = 2
@@ -455,7 +455,7 @@ class TransactionManager:
         self.producer = producer
         self._needs_bump = False
         self.last_error = None
-        log.info("transactional id %s: producer id %d, epoch %d", self.transactional_id, *producer)
+        _log.info("transactional id %s: producer id %d, epoch %d", self.transactional_id, *producer)
         if self.is_completing:
             self._reset()
         elif self.state is _S.INITIALIZING:
@@ -528,7 +528,7 @@ class TransactionManager:
         self._in_flight = None
         reaction = self._reaction(request, error_code)
         error = error or for_code(error_code)
-        log.log(
+        _log.log(
             logging.DEBUG if reaction.name.startswith(("REPEAT", "LOOK")) else logging.INFO,
             "transactional id %s: %s failed: %s; %s",
             self.transactional_id,
@@ -619,7 +619,7 @@ class TransactionManager:
             raise IllegalStateError(
                 f"transactional id {self.transactional_id!r}: {self.state.name} cannot become {state.name}"
             )
-        log.debug("transactional id %s: %s -> %s", self.transactional_id, self.state.name, state.name)
+        _log.debug("transactional id %s: %s -> %s", self.transactional_id, self.state.name, state.name)
         self.state = state
         self.is_open = state is _S.IN_TRANSACTION
 

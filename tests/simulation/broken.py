@@ -11,6 +11,7 @@ from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.group_state import CompleteJoin
+from pyconsumer.consumer.coordinator.membership import GroupLog
 from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps, perform_assignment
 from pyconsumer.consumer.coordinator.reconciliation import ReconciliationSteps
 
@@ -107,7 +108,9 @@ def _confirm_and_keep(steps: ReconciliationSteps) -> None:
 
 
 def _deal(rebalancer: RebalanceSteps, members: Mapping[str, Subscription]) -> dict[str, bytes]:
-    return perform_assignment("g", RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members)
+    return perform_assignment(
+        GroupLog("g"), RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members
+    )
 
 
 def _store_all(self: GroupCoordinator, group_id: str, offsets: Any, **request: Any) -> Deferred[Any]:

@@ -121,11 +121,6 @@ class TransactionMetadata:
     def state(self) -> TransactionState:
         return self.record.state
 
-    @property
-    def is_fencing(self) -> bool:
-        """Return whether its producer is being fenced (rule 3)."""
-        return self.pending_state is TransactionState.PREPARE_EPOCH_FENCE
-
     # --- preparing moves
 
     def _prepare(self, record: TransactionRecord) -> TransactionRecord:

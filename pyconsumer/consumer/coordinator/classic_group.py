@@ -25,7 +25,7 @@ from pyconsumer.network.futures import Steps, Wait
 
 __all__ = ["ClassicGroup"]
 
-log = logging.getLogger("pyconsumer.consumer.coordinator")
+_log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 _LEAVE_NOTICE: Final = "the consumer is about to leave the group"
 _FAREWELL_PAUSE: Final = 1.0  # seconds
@@ -56,7 +56,7 @@ class ClassicGroup(GroupProtocol):
         for assignor in assignors:
             assignor.configure(config, clock)
         if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
-            log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
+            _log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
         self._core = coordinator_client.core
         self._lock = coordinator_client.lock
         self._coordinator = coordinator_client
@@ -200,7 +200,7 @@ class ClassicGroup(GroupProtocol):
                         while self._clock.now() < until and not core.rejoin_needed:
                             yield Wait(None, until)
         except KafkaError as error:
-            log.warning("[%s] leaving without having informed the leader: %s", group.label, error)
+            core.log.warning("leaving without having informed the leader: %s", error)
         finally:
             self.steps.announce_leaving(False)
 

@@ -21,7 +21,6 @@ Invariants
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,8 +59,6 @@ from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["PROTOCOL_TYPE", "ClassicMembership", "RebalanceReport"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 PROTOCOL_TYPE: Final = "consumer"
 _JOIN_SLACK: Final = 5.0  # seconds that JoinGroup may take beyond the rebalance timeout
@@ -211,7 +208,7 @@ class ClassicMembership(GroupMember):
         """
         if self.rejoin_needed and self._reason:
             return
-        log.info("[%s] asking for a rebalance: %s", self.settings.label, reason)
+        self.log.info("asking for a rebalance: %s", reason)
         self.rejoin_needed = True
         self._reason = reason if short is None else short
         self.epoch += 1
@@ -233,7 +230,7 @@ class ClassicMembership(GroupMember):
             send = instance_id is None
         send = send and bool(member_id) and self.coordinator is not None
         if send:
-            log.info("[%s] leaving as %s: %s", self.settings.label, member_id, reason)
+            self.log.info("leaving as %s: %s", member_id, reason)
             identity = MemberIdentity(
                 member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
             )
@@ -392,7 +389,7 @@ class ClassicMembership(GroupMember):
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
         """JoinGroup was answered. A follower's SyncGroup comes back, to be sent at once."""
         if not self._is_current(number, MemberState.PREPARING_REBALANCE):
-            log.debug("[%s] dropping the answer to a JoinGroup that was given up", self.settings.label)
+            self.log.debug("dropping the answer to a JoinGroup that was given up")
             return None
         if response.error_code != 0:
             self._on_code("JoinGroup", JOIN, response.error_code, now, member_id=response.member_id)
@@ -413,7 +410,7 @@ class ClassicMembership(GroupMember):
         self.timer.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
-        log.debug("[%s] joined as %s", self.settings.label, self.generation)
+        self.log.debug("joined as %s", self.generation)
         if not self.is_leader:
             self._members = None
             return self._begin_sync((), now)
@@ -454,7 +451,7 @@ class ClassicMembership(GroupMember):
     def on_sync_response(self, number: int, response: SyncGroupResponse, now: float) -> None:
         """SyncGroup was answered."""
         if not self._is_current(number, MemberState.COMPLETING_REBALANCE):
-            log.debug("[%s] dropping the answer to a SyncGroup that was given up", self.settings.label)
+            self.log.debug("dropping the answer to a SyncGroup that was given up")
             return
         if response.error_code != 0:
             self._on_code("SyncGroup", SYNC, response.error_code, now)
@@ -561,7 +558,7 @@ class ClassicMembership(GroupMember):
         if reaction is None or reaction is ErrorAction.REJOIN:
             self.discovery.answered()
             self.timer.received(now)
-            log.debug("[%s] the heartbeat was answered%s", self.settings.label, f" with {code}" if code else "")
+            self.log.debug("the heartbeat was answered%s", f" with {code}" if code else "")
             if reaction is not None and current and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
@@ -587,9 +584,8 @@ class ClassicMembership(GroupMember):
 
     def _reset(self, reason: str, *, keep_member_id: bool) -> None:
         """The generation is lost, and with it everything that was assigned."""
-        log.info(
-            "[%s] resetting the generation%s: %s",
-            self.settings.label,
+        self.log.info(
+            "resetting the generation%s: %s",
             "" if keep_member_id else " and the member id",
             reason,
         )
@@ -600,7 +596,7 @@ class ClassicMembership(GroupMember):
 
     def _fence(self, error: KafkaError) -> None:
         instance_id = self.settings.group_instance_id
-        log.error("[%s] another process uses our group_instance_id %r", self.settings.label, instance_id)
+        self.log.error("another process uses our group_instance_id %r", instance_id)
         self._reset(str(error), keep_member_id=False)
         self._move(Event.FENCED)
 
@@ -645,7 +641,7 @@ class ClassicMembership(GroupMember):
 
     def _wrong_protocol(self, api: str, type_: str | None, name: str | None, now: float) -> None:
         ours = f"{PROTOCOL_TYPE!r}/{self.generation.protocol_name!r}"
-        log.error("[%s] %s was answered for protocol %r/%r, ours is %s", self.settings.label, api, type_, name, ours)
+        self.log.error("%s was answered for protocol %r/%r, ours is %s", api, type_, name, ours)
         error = InconsistentGroupProtocolError(
             f"group {self.settings.group_id} answered {api} for protocol {type_!r}/{name!r}, ours is {ours}"
         )
@@ -676,11 +672,9 @@ class ClassicMembership(GroupMember):
         self.rejoin_needed = True
         self.epoch += 1
         if reaction is ErrorAction.TAKE_MEMBER_ID:
-            log.debug(
-                "[%s] joining as %s, the id that the coordinator gave", self.settings.label, self.generation.member_id
-            )
+            self.log.debug("joining as %s, the id that the coordinator gave", self.generation.member_id)
         else:
-            log.info("[%s] the rebalance failed: %s", self.settings.label, what)
+            self.log.info("the rebalance failed: %s", what)
             self._reason = f"rebalance failed due to {what}"
         if reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
             self._reset(what, keep_member_id=reaction is ErrorAction.RESET_GENERATION)

@@ -10,7 +10,6 @@ but the core and its lock.
 
 from __future__ import annotations
 
-import logging
 import math
 import weakref
 from collections.abc import Callable, Collection, Mapping
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.context import ConsumerContext
 
 __all__ = ["ConsumerCoordinator"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 
 class ConsumerCoordinator:
@@ -315,7 +312,7 @@ class ConsumerCoordinator:
             try:
                 yield from self._committer.commit(offsets, deadline)
             except KafkaError as error:
-                log.warning("[%s] the last automatic commit failed: %s", self._core.settings.label, error)
+                self._core.log.warning("the last automatic commit failed: %s", error)
         yield from self._committer.flush(deadline)
 
     def _depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:

@@ -34,7 +34,6 @@ Invariants
 from __future__ import annotations
 
 import base64
-import logging
 import math
 import uuid
 from collections.abc import Iterable, Mapping
@@ -77,8 +76,6 @@ from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["FIRST_HEARTBEAT_INTERVAL", "ConsumerMembership", "new_member_id"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 _S = ConsumerMemberState
 _API: Final = "ConsumerGroupHeartbeat"
@@ -226,10 +223,9 @@ class ConsumerMembership(GroupMember):
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
         """Do nothing but say so: the coordinator decides when the group is rebalanced (as in Java)."""
-        log.warning(
-            "[%s] enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
+        self.log.warning(
+            "enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
             " group is rebalanced (reason given: %s)",
-            self.settings.label,
             reason,
         )
 
@@ -400,7 +396,7 @@ class ConsumerMembership(GroupMember):
         if silent or self.coordinator is None or not self._announced:
             return False
         static = self.settings.group_instance_id is not None and not permanently
-        log.info("[%s] leaving as %s: %s", self.settings.label, self.member_id, reason)
+        self.log.info("leaving as %s: %s", self.member_id, reason)
         self._leaving = Leaving(
             ConsumerGroupHeartbeatRequest(
                 group_id=self.settings.group_id,
@@ -475,7 +471,7 @@ class ConsumerMembership(GroupMember):
         """The heartbeat was answered; an answer that nobody awaits any more changes nothing."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or step.request is not self._awaited:
-            log.debug("[%s] dropping the answer to a heartbeat of an earlier life", self.settings.label)
+            self.log.debug("dropping the answer to a heartbeat of an earlier life")
             return
         self._awaited = None
         self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
@@ -492,7 +488,7 @@ class ConsumerMembership(GroupMember):
             return
         self.member_id = message.member_id or self.member_id
         if message.member_epoch > 0 and message.member_epoch != self.generation.generation_id:
-            log.debug("[%s] the member epoch is %d", self.settings.label, message.member_epoch)
+            self.log.debug("the member epoch is %d", message.member_epoch)
             self.generation = Generation(message.member_epoch, self.member_id)
             self.epoch += 1
         if message.assignment is not None and self.state in _ASSIGNABLE:
@@ -540,7 +536,7 @@ class ConsumerMembership(GroupMember):
         elif reaction is ErrorAction.RAISE:
             self._tell(error)
         else:
-            log.info("[%s] %s: %s", self.settings.label, _API, error.code_name)
+            self.log.info("%s: %s", _API, error.code_name)
 
     def _explained(self, code: int, said: str | None) -> BrokerResponseError:
         group = self.settings
@@ -582,7 +578,7 @@ class ConsumerMembership(GroupMember):
 
     def _lose(self, reason: str) -> None:
         """The coordinator does not know us (any more)."""
-        log.info("[%s] member %s is not in the group: %s", self.settings.label, self.member_id, reason)
+        self.log.info("member %s is not in the group: %s", self.member_id, reason)
         if self.state is _S.PREPARE_LEAVING:
             self._forget()
             self._move(_S.UNSUBSCRIBED)
@@ -593,7 +589,7 @@ class ConsumerMembership(GroupMember):
 
     def _stop(self, error: KafkaError) -> None:
         """The coordinator refuses us permanently."""
-        log.error("[%s] the group refuses this member: %s", self.settings.label, error)
+        self.log.error("the group refuses this member: %s", error)
         self.metrics.rebalance_failed()
         lost = self.state in IN_GROUP
         self._fatal = error
@@ -631,6 +627,6 @@ class ConsumerMembership(GroupMember):
     def _move(self, after: ConsumerMemberState) -> None:
         check_move(self.state, after)
         if self.state is not after:
-            log.debug("[%s] %s -> %s", self.settings.label, self.state.value, after.value)
+            self.log.debug("%s -> %s", self.state.value, after.value)
             self.state = after
             self.epoch += 1

@@ -6,7 +6,6 @@ that connection is dropped: a request may be pending on it, and the next ones wo
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
@@ -27,8 +26,6 @@ __all__ = ["COORDINATOR", "CoordinatorClient"]
 
 COORDINATOR = "coordinator"
 """Name of the connection that is kept for the coordinator."""
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 M = TypeVar("M", bound=GroupMember)
 
@@ -85,7 +82,7 @@ class CoordinatorClient(Generic[M]):
         """Send the lookup that the core has just asked for."""
         self._drop_old()
         group_id = self.core.settings.group_id
-        log.debug("[%s] looking for the coordinator", self.core.settings.label)
+        self.core.log.debug("looking for the coordinator")
         lookup = self.client.send_any(
             FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         )
@@ -137,7 +134,7 @@ class CoordinatorClient(Generic[M]):
             with self.lock:
                 self.core.on_lookup_failed(USER, error, now)
         else:
-            log.debug("[%s] node %d names %s as coordinator", self.core.settings.label, response.node_id, node)
+            self.core.log.debug("node %d names %s as coordinator", response.node_id, node)
             with self.lock:
                 self.core.on_coordinator_found(USER, node, now)
         self.last_failure = failure

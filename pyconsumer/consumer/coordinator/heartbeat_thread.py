@@ -21,7 +21,6 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
@@ -33,7 +32,7 @@ from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
 from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
-from pyconsumer.consumer.coordinator.membership import GroupMember
+from pyconsumer.consumer.coordinator.membership import GroupLog, GroupMember
 from pyconsumer.errors import KafkaError, NodeNotReadyError, error_name
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.client_requests import ClientResponse
@@ -45,8 +44,6 @@ from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["HeartbeatThread"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 #: Seconds that a LeaveGroup may take once the application does not wait for it any more.
 LAST_WORDS_S: Final = 1.0
@@ -152,14 +149,14 @@ class HeartbeatThread:
                     moved, epoch = epoch != self._core.epoch, self._core.epoch
                     before, beating = beating, self._core.beats
                 if before is not beating:
-                    log.debug("[%s] heartbeats %s", self._core.settings.label, "begin" if beating else "pause")
+                    self._core.log.debug("heartbeats %s", "begin" if beating else "pause")
                 if moved:
                     self._changed()
                 if isinstance(step, Stop):
                     break
                 self._do(client, step)
         except Exception as error:
-            log.exception("[%s] the heartbeat thread failed", self._core.settings.label)
+            self._core.log.exception("the heartbeat thread failed")
             failure = error if isinstance(error, KafkaError) else KafkaError(f"the heartbeat thread failed: {error!r}")
             failure.__cause__ = error
             with self._lock:
@@ -209,9 +206,9 @@ class HeartbeatThread:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
-                log.info("[%s] the request by which we leave got no answer: %s", self._core.settings.label, error)
+                self._core.log.info("the request by which we leave got no answer: %s", error)
             else:
-                log_refusal(self._core.settings.label, future.value)
+                log_refusal(self._core.log, future.value)
             with self._lock:
                 self._core.on_leave_done()
 
@@ -265,11 +262,11 @@ def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest
     return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
 
 
-def log_refusal(label: str, response: ClientResponse) -> None:
-    """Leaving is best effort: an error is logged and changes nothing."""
+def log_refusal(log: GroupLog, response: ClientResponse) -> None:
+    """Log the error with which leaving was answered, if there is one. It changes nothing: leaving is best effort."""
     codes = [response.message.error_code]
     if isinstance(response.message, LeaveGroupResponse):
         codes += [member.error_code for member in response.message.members]
     wrong = next((code for code in codes if code), 0)
     if wrong:
-        log.info("[%s] leaving was answered with %s", label, error_name(wrong))
+        log.info("leaving was answered with %s", error_name(wrong))

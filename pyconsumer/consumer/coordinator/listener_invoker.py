@@ -13,7 +13,6 @@ Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
 __all__ = ["ListenerInvoker"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
 
@@ -76,7 +73,7 @@ class ListenerInvoker:
         while True:
             now = self._coordinator.clock.now()
             if now >= until:
-                log.error("[%s] rebalancing without having committed: no time is left", self._member.settings.label)
+                self._member.log.error("rebalancing without having committed: no time is left")
                 return True
             commit = self._commit
             if commit is None and now >= self._commit_not_before:
@@ -90,9 +87,7 @@ class ListenerInvoker:
                 if error is None:
                     return True
                 if not error.retriable:
-                    log.error(
-                        "[%s] automatic commit before the rebalance failed: %s", self._member.settings.label, error
-                    )
+                    self._member.log.error("automatic commit before the rebalance failed: %s", error)
                     return True
                 self._commit_not_before = now + self._member.settings.backoff.delay(self._commit_failures)
                 self._commit_failures += 1
@@ -124,7 +119,7 @@ class ListenerInvoker:
     def _tell(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
         listener = self._subscriptions.listener
         what = name.removeprefix("on_partitions_")
-        log.info("[%s] %s: %s", self._member.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
+        self._member.log.info("%s: %s", what, ", ".join(map(str, partitions)) or "nothing")
         if listener is None:
             return
         started = self._coordinator.clock.now()

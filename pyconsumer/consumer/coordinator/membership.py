@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, CoordinatorDiscovery
 from pyconsumer.consumer.coordinator.group_state import (
@@ -49,9 +49,7 @@ from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["LONGEST_REASON", "GroupMember", "GroupSettings", "Leaving"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
+__all__ = ["LONGEST_REASON", "GroupLog", "GroupMember", "GroupSettings", "Leaving"]
 
 LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
@@ -77,13 +75,26 @@ class GroupSettings:
 
     @property
     def label(self) -> str:
-        """Which member of which group it is, at the beginning of each line of the log."""
+        """Return which member of which group it is, for the beginning of each line of the log."""
         names = {
             "group_instance_id": self.group_instance_id,
             "client_id": self.client_id,
             "group_id": self.group_id,
         }
         return ", ".join(f"{name}={value}" for name, value in names.items() if value)
+
+
+class GroupLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of one member: each line begins with its label in brackets."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(logging.getLogger("pyconsumer.consumer.coordinator"))
+        self._label = label
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log a line; ``info`` and the others call this."""
+        if self.isEnabledFor(level):  # stacklevel 2: the line's place is that of the caller
+            self.logger.log(level, f"[%s] {msg}", self._label, *args, **{"stacklevel": 2, **kwargs})
 
 
 @dataclass(slots=True)
@@ -121,6 +132,7 @@ class GroupMember(ABC):
         now: the present, in seconds.
 
     Attributes:
+        log: the member's lines of the log.
         generation: who it is; under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
         epoch: see the module's invariants.
@@ -130,6 +142,7 @@ class GroupMember(ABC):
 
     def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
         self.settings = settings
+        self.log = GroupLog(settings.label)
         self.generation = NO_GENERATION
         self.discovery = CoordinatorDiscovery(settings.backoff)
         self.epoch = 0
@@ -262,14 +275,14 @@ class GroupMember(ABC):
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
         """A lookup named the coordinator."""
         if self.discovery.found(who, node):
-            log.info("[%s] the group's coordinator is %s", self.settings.label, node)
+            self.log.info("the group's coordinator is %s", node)
             self.epoch += 1
         self.timer.reset_session(now)
 
     def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
         """A lookup failed. An error that no retry can help is raised to the application."""
         self.discovery.failed(who, error, now)
-        log.debug("[%s] looking for the coordinator failed: %s", self.settings.label, error)
+        self.log.debug("looking for the coordinator failed: %s", error)
         if not error.retriable:
             self._tell(error)
 
@@ -280,7 +293,7 @@ class GroupMember(ABC):
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
-        log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
+        self.log.info("coordinator %s is lost: %s", node, why)
         self.timer.forget_sent()
         self._leaving = Leaving()  # a group that does not receive our LeaveGroup will notice by itself
         self.epoch += 1
@@ -309,10 +322,9 @@ class GroupMember(ABC):
             self.on_coordinator_lost(node.node_id, f"no answer to heartbeats for {seconds:g} s", now)
             return self.next_background(now)
         if timer.poll_expired(now):
-            log.warning(
-                "[%s] leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
+            self.log.warning(
+                "leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
                 " Raise it, or process fewer records between calls (max_poll_records)",
-                self.settings.label,
                 now - timer.last_poll,
                 self.settings.rebalance_timeout,
             )

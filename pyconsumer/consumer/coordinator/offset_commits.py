@@ -28,7 +28,6 @@ Committed offsets
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -83,8 +82,6 @@ __all__ = [
     "pause",
     "timed_out",
 ]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 _Committed = dict[TopicPartition, OffsetAndMetadata | None]
@@ -275,15 +272,15 @@ class OffsetCommitter:
         self.auto_commit.restart(now)
         if not offsets:
             return
-        log.debug("[%s] committing automatically: %s", self._core.settings.label, offsets)
+        self._core.log.debug("committing automatically: %s", offsets)
 
         def done(committed: object, error: KafkaError | None) -> None:
             if isinstance(error, RetriableCommitFailedError):
                 self.auto_commit.retry(self._coordinator.clock.now(), self._backoff.delay(0))
                 self._coordinator.changed()
-                log.debug("[%s] automatic commit failed for now: %s", self._core.settings.label, error.__cause__)
+                self._core.log.debug("automatic commit failed for now: %s", error.__cause__)
             elif error is not None:
-                log.warning("[%s] automatic commit failed: %s", self._core.settings.label, error)
+                self._core.log.warning("automatic commit failed: %s", error)
 
         self.commit_async(offsets, done)
 
@@ -335,7 +332,7 @@ class OffsetCommitter:
         if callback is not None:
             self._callbacks.append(lambda: callback(offsets, reported))
         elif reported is not None:
-            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, reported)
+            self._core.log.error("an asynchronous commit failed: %s", reported)
         self._coordinator.changed()
 
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

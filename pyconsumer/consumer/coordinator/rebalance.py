@@ -12,7 +12,6 @@ check its result. The assignor may be the application's code, so they run in the
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -22,6 +21,7 @@ from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
 from pyconsumer.consumer.coordinator.group_state import CompleteJoin, ComputeAssignment, Generation, SendSync
 from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
+from pyconsumer.consumer.coordinator.membership import GroupLog
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
 __all__ = ["RebalanceSteps", "metadata_snapshot", "perform_assignment", "read_members"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
 
@@ -70,7 +68,7 @@ def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscr
 
 
 def perform_assignment(
-    label: str,
+    log: GroupLog,
     assignor: Assignor,
     protocol: RebalanceProtocol,
     cluster: ClusterView,
@@ -79,7 +77,7 @@ def perform_assignment(
     """Run the assignor; return each member's share as bytes.
 
     Args:
-        label: begins each line of the log.
+        log: the leader's.
         assignor, protocol: the one chosen, and the members' rebalance protocol.
         cluster: the metadata.
         subscriptions: by member id.
@@ -93,13 +91,10 @@ def perform_assignment(
     wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
     given = {tp.topic for assignment in assignments.values() for tp in assignment.partitions}
     if wanted - given:
-        log.warning(
-            "[%s] no partition of these subscribed topics was assigned: %s", label, ", ".join(sorted(wanted - given))
-        )
+        log.warning("no partition of these subscribed topics was assigned: %s", ", ".join(sorted(wanted - given)))
     if given - wanted:
         log.warning(
-            "[%s] the assignor gave out topics to which nobody subscribed: %s",
-            label,
+            "the assignor assigned topics to which nobody has subscribed: %s",
             ", ".join(sorted(given - wanted)),
         )
     return {
@@ -268,8 +263,7 @@ class RebalanceSteps(ListenerInvoker):
         self._withheld = False
         topics = frozenset(self._subscriptions.subscription())
         owned = self._owned()
-        label = self._core.settings.label
-        log.debug("[%s] joining with subscription %s, owning %s", label, sorted(topics), owned)
+        self._core.log.debug("joining with subscription %s, owning %s", sorted(topics), owned)
         protocols = [
             JoinGroupRequestProtocol(
                 name=name,
@@ -301,7 +295,7 @@ class RebalanceSteps(ListenerInvoker):
                 self._send_sync(sync)
             self._coordinator.changed()
 
-        log.debug("[%s] sending to coordinator %s: %s", label, step.node, step.request)
+        self._core.log.debug("sending to coordinator %s: %s", step.node, step.request)
         future = self._coordinator.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
         future.add_callback(answered)
         self.under_way, self._attempt = future, number
@@ -368,8 +362,8 @@ class RebalanceSteps(ListenerInvoker):
 
     def _divide(self, generation: Generation, subscriptions: Mapping[str, Subscription]) -> dict[str, bytes]:
         assignor = self._assignor(generation)
-        label = self._core.settings.label
-        return self._guarded(lambda: perform_assignment(label, assignor, self._protocol, self._metadata, subscriptions))
+        log = self._core.log
+        return self._guarded(lambda: perform_assignment(log, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
         """Return whether metadata has been asked for every topic; those that do not exist are known not to."""
@@ -488,9 +482,8 @@ class RebalanceSteps(ListenerInvoker):
             text += f" of {report.members}"
             text += f", joined: {', '.join(report.joined)}" if report.joined else ""
             text += f", left: {', '.join(report.left)}" if report.left else ""
-        log.info(
-            "[%s] rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
-            self._core.settings.label,
+        self._core.log.info(
+            "rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
             seconds,
             generation,
             generation.protocol_name,

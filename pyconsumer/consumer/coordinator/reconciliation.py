@@ -17,7 +17,6 @@ Rules
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
 __all__ = ["ReconciliationSteps"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 
 class ReconciliationSteps(ListenerInvoker):
@@ -117,7 +114,7 @@ class ReconciliationSteps(ListenerInvoker):
             else:
                 names[topic_id] = name
         if unknown:
-            log.debug("[%s] asking for the names of %d topics", self._core.settings.label, len(unknown))
+            self._core.log.debug("asking for the names of %d topics", len(unknown))
         if self._subscriptions.has_remote_pattern:
             self._metadata.set_topic_ids(unknown)
         elif unknown:
@@ -188,9 +185,8 @@ class ReconciliationSteps(ListenerInvoker):
         started, self._started_at = self._started_at, None
         seconds = 0.0 if started is None else now - started
         self._core.metrics.rebalanced(seconds, now)
-        log.info(
-            "[%s] rebalance finished after %.3f s: epoch %d of member %s; %d partitions, new: %s; gone: %s",
-            self._core.settings.label,
+        self._core.log.info(
+            "rebalance finished after %.3f s: epoch %d of member %s; %d partitions, new: %s; gone: %s",
             seconds,
             self._core.generation.generation_id,
             self._core.member_id,

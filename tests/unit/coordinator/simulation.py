@@ -32,7 +32,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     Sleep,
     Stop,
 )
-from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.membership import GroupLog, GroupSettings
 from pyconsumer.consumer.coordinator.rebalance import metadata_snapshot, perform_assignment, read_members
 from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
@@ -231,7 +231,9 @@ class SimulatedMember:
                 shares = {}
                 if not step.skip:
                     members = read_members(step.members)
-                    shares = perform_assignment(GROUP, self.assignor, self.protocol, self.sim.cluster, members)
+                    shares = perform_assignment(
+                        GroupLog(GROUP), self.assignor, self.protocol, self.sim.cluster, members
+                    )
                 sync = core.on_assigned(step.attempt, shares, self.sim.snapshot(), clock.now())
                 if sync is not None:
                     self._send_sync(sync)
