@@ -37,7 +37,7 @@ CORE_CALLS = [
     "leave",
     "close",
     "on_coordinator_found",
-    "on_lookup_failed",
+    "on_coordinator_not_found",
     "on_coordinator_lost",
     "next_background",
     "on_heartbeat_response",

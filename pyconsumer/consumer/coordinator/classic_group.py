@@ -132,7 +132,7 @@ class ClassicGroup(GroupProtocol):
             elif isinstance(step, Raise):
                 raise step.error
             elif isinstance(step, FindCoordinator):
-                self._coordinator.send_lookup()
+                self._coordinator.send_find_coordinator()
             elif isinstance(step, PrepareJoin) and leave_notice:
                 with self._lock:
                     core.on_prepared(step.generation)

@@ -114,7 +114,7 @@ class ConsumerGroup(GroupProtocol):
             elif isinstance(step, Raise):
                 raise step.error
             elif isinstance(step, FindCoordinator):
-                self._coordinator.send_lookup()
+                self._coordinator.send_find_coordinator()
             elif isinstance(step, Release):
                 yield from self.steps.release(step)
             else:

@@ -421,7 +421,7 @@ class ConsumerMembership(GroupMember):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """A lookup named the coordinator; a heartbeat is due at once."""
+        """Record that FindCoordinator named the coordinator; a heartbeat is due at once."""
         super().on_coordinator_found(who, node, now)
         self._hurry()
 

@@ -226,7 +226,9 @@ class HeartbeatThread:
         brokers = self._brokers
         if not brokers:
             with self._lock:
-                self._core.on_lookup_failed(BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now())
+                self._core.on_coordinator_not_found(
+                    BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now()
+                )
             return
         broker = brokers[self._asked % len(brokers)]
         self._asked += 1
@@ -238,7 +240,7 @@ class HeartbeatThread:
                 node = read_coordinator(group_id, future.result().api_version, future.value.message)
             except KafkaError as error:
                 with self._lock:
-                    self._core.on_lookup_failed(BACKGROUND, error, now)
+                    self._core.on_coordinator_not_found(BACKGROUND, error, now)
             else:
                 with self._lock:
                     self._core.on_coordinator_found(BACKGROUND, node, now)

@@ -273,14 +273,14 @@ class GroupMember(ABC):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """A lookup named the coordinator."""
+        """Record that FindCoordinator named the coordinator."""
         if self.discovery.found(who, node):
             self.log.info("the group's coordinator is %s", node)
             self.epoch += 1
         self.timer.reset_session(now)
 
-    def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
-        """A lookup failed. An error that no retry can help is raised to the application."""
+    def on_coordinator_not_found(self, who: str, error: KafkaError, now: float) -> None:
+        """Record that FindCoordinator failed. An error that cannot be retried is raised to the application."""
         self.discovery.failed(who, error, now)
         self.log.debug("looking for the coordinator failed: %s", error)
         if not error.retriable:
@@ -336,7 +336,7 @@ class GroupMember(ABC):
         return Sleep(timer.next_deadline())
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Heartbeat got no answer. ``term``: of the lookup when it left; after a loss its connection is dropped."""
+        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent; a loss ends the term."""
         if term != self.discovery.term:
             return
         self.timer.failed(now)

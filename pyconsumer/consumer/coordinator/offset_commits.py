@@ -173,7 +173,7 @@ class OffsetCommitter:
         self._async: dict[_AsyncCommit, None] = {}
         self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
-        coordinator_client.call_after_lookup(self._on_lookup_done)
+        coordinator_client.call_after_search(self._on_search_end)
 
     # -- committing --------------------------------------------------------------------------------------------------
 
@@ -340,14 +340,15 @@ class OffsetCommitter:
             self._on_commit(offsets)
 
     def send_queued(self) -> None:
-        """Send what waited for the coordinator, if it is known: not only our own lookup finds it.
+        """Send the commits that waited for the coordinator, if it is known.
 
-        The heartbeat thread may, while ours pauses or is under way; then ours may never end, or never begin.
+        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight; that one may
+        then never end, or never be sent.
         """
         if self._queue and self._core.coordinator is not None:
-            self._on_lookup_done(None)
+            self._on_search_end(None)
 
-    def _on_lookup_done(self, error: KafkaError | None) -> None:
+    def _on_search_end(self, error: KafkaError | None) -> None:
         """Send what waited for the coordinator, or let it fail."""
         for commit in list(self._queue):
             self._queue.remove(commit)

@@ -310,7 +310,7 @@ class SimulatedMember:
 
     def _find(self, who: str) -> None:
         def fail() -> None:
-            self.core.on_lookup_failed(who, CoordinatorNotAvailableError(), self.sim.clock.now())
+            self.core.on_coordinator_not_found(who, CoordinatorNotAvailableError(), self.sim.clock.now())
             self._background()
 
         def done(_: Any) -> None:

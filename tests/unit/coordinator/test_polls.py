@@ -151,7 +151,7 @@ def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -
     timer = bench.core.timer
     seen: list[tuple[object, bool]] = []
     after = bench.clock.now() + 44.9
-    bench.coordinator._coordinator.on_lookup_done = lambda error: seen.append((error, timer.session_expired(after)))
+    bench.coordinator._coordinator.on_search_end = lambda error: seen.append((error, timer.session_expired(after)))
     bench.coordinator._coordinator.find()
     assert timer.session_expired(after)
     bench.network.find(NODE)

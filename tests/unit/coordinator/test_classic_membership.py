@@ -34,7 +34,7 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     core = member.core
     assert core.rejoin_needed
     assert isinstance(core.next_step(0.0), FindCoordinator)
-    assert core.next_step(0.0) is None, "one lookup at a time"
+    assert core.next_step(0.0) is None, "one search at a time"
     core.on_coordinator_found(USER, NODE, 0.0)
     prepare = core.next_step(0.0)
     assert isinstance(prepare, PrepareJoin)
@@ -548,10 +548,10 @@ def test_enforced_rebalance_while_one_is_under_way_adds_none() -> None:
 
 
 @pytest.mark.spec("client:FC-10")
-def test_a_lookup_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
+def test_a_search_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
     member = Member()
     assert isinstance(member.core.next_step(0.0), FindCoordinator)
-    member.core.on_lookup_failed(USER, GroupAuthorizationFailedError("g"), 0.0)
+    member.core.on_coordinator_not_found(USER, GroupAuthorizationFailedError("g"), 0.0)
     raised = member.core.next_step(0.0)
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, GroupAuthorizationFailedError)

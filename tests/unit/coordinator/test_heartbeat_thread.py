@@ -105,8 +105,8 @@ def test_a_lost_coordinator_is_looked_up_and_the_generation_goes_on(code: int) -
     core = member.core
     assert core.coordinator is None
     assert isinstance(core.next_background(3.0), FindCoordinator)
-    assert core.next_background(3.0) == Sleep(math.inf), "one lookup at a time"
-    core.on_lookup_failed(BACKGROUND, errors.CoordinatorNotAvailableError(), 3.0)
+    assert core.next_background(3.0) == Sleep(math.inf), "one search at a time"
+    core.on_coordinator_not_found(BACKGROUND, errors.CoordinatorNotAvailableError(), 3.0)
     assert core.next_background(3.0) == Sleep(3.1)
     assert isinstance(core.next_background(3.1), FindCoordinator)
     core.on_coordinator_found(BACKGROUND, OTHER, 3.2)
