@@ -65,7 +65,7 @@ class CoordinatorClient(Generic[M]):
         self.on_search_end: Callable[[KafkaError | None], object] = lambda error: None
 
     def call_after_search(self, on_done: Callable[[KafkaError | None], object]) -> None:
-        """Call a function after each search for the coordinator, with the error that ended it, or None if it was found."""
+        """Call a function after each search for the coordinator, with the error that ended it; None if it was found."""
         self.on_search_end = on_done
 
     def find(self) -> bool:
@@ -90,7 +90,7 @@ class CoordinatorClient(Generic[M]):
         self._search = search
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: a FindCoordinator that was not sent, or whose end was missed, is not in flight."""
+        """Repair the state after Ctrl-C: FindCoordinator that was never sent, or whose end was missed, has ended."""
         if self._search is None or self._search.done:
             with self.lock:
                 if self.core.discovery.is_in_flight(USER):
@@ -118,7 +118,7 @@ class CoordinatorClient(Generic[M]):
 
     @property
     def missing(self) -> str:
-        """Return what a call without a coordinator waits for, with the connections that have failed: for its time-out."""
+        """Return what a call without a coordinator waits for, for the message of its time-out."""
         return f"the group's coordinator (connections: {self.client.failures()})"
 
     def _on_answer(self, future: RequestFuture[ClientResponse]) -> None:

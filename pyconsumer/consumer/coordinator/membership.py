@@ -336,7 +336,7 @@ class GroupMember(ABC):
         return Sleep(timer.next_deadline())
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent; a loss ends the term."""
+        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent; a loss ends it."""
         if term != self.discovery.term:
             return
         self.timer.failed(now)
