@@ -17,13 +17,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer import errors
-from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame, is_stale
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame, is_stale, no_whole_batch
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
 from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
-from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState

@@ -6,10 +6,10 @@ How Spark calls a source (PySpark 4.2 and later), and what follows from it
 
 1. A new query asks for the initial offset twice, then again if its first batch is run again after a crash; the source
    cannot see the checkpoint. "latest" would be another offset each time. So the first answer is kept, and where the
-   start moves (``Bound.moves``) the first batch is empty: it only writes down where the query begins.
+   start drifts (``Bound.drifts``) the first batch is empty: it only writes down where the query begins.
 2. A batch is written down as (start, end] before it runs, and is run again as it was. The only start that is not
    written down is that of the first batch; when that one comes again, its end may lie before its new start. Where
-   the start moves it is the empty batch of rule 1, and nothing is to be read; elsewhere what it was to read is gone.
+   the start drifts it is the empty batch of rule 1, and nothing is to be read; elsewhere what it was to read is gone.
 3. With ``Trigger.AvailableNow`` the target is asked for before the initial offset, so it may lie before the start.
    Nothing is read then, and the start does not go back.
 4. Positions are compared as text; so where nothing is new, the caller gets the very position that it gave.
@@ -164,7 +164,7 @@ class StreamPlanner:
         self._sleep = sleep
         self._starting = options.stream_start()
         self._initial: Offsets | None = None
-        self._anchored = not self._starting.moves
+        self._anchored = not self._starting.drifts
         self._target: Offsets | None = None
         self._partitions: tuple[float, list[TopicPartition]] | None = None
         self._gate = MinimumGate(options.min_offsets, options.max_delay_ms / 1000, now)
@@ -224,7 +224,7 @@ class StreamPlanner:
         for tp in sorted(end):
             if end[tp] > begins[tp]:
                 found.append(OffsetRange(tp.topic, tp.partition, begins[tp], end[tp]))
-            elif end[tp] < begins[tp] and (start != self._initial or not self._starting.moves):
+            elif end[tp] < begins[tp] and (start != self._initial or not self._starting.drifts):
                 self._lose("PARTITION_OFFSET_CHANGED", f"{tp}: its offset went from {begins[tp]} back to {end[tp]}")
         return found
 

@@ -24,7 +24,7 @@ CORE_CALLS = [
     "on_subscription",
     "on_metadata",
     "request_rejoin",
-    "next_step",
+    "next_action",
     "on_prepared",
     "begin_join",
     "on_join_response",

@@ -11,7 +11,7 @@ from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership
+from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.group_state import Sleep, Stop
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.interface import ConsumerRebalanceListener

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from pyconsumer.assignors import Assignor, RebalanceProtocol, common_protocol
-from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.structs import TopicPartition
 from tests.simulation.brokers import TOPIC
 from tests.simulation.member import Member
@@ -94,7 +94,7 @@ class Script(World):
     def assert_settled(self) -> None:
         """All members are stable in one generation, and every partition belongs to exactly one of them."""
         states = {member.name: (member.core.state, member.core.generation) for member in self.members}
-        assert {member.core.state for member in self.members} == {MemberState.STABLE}, states
+        assert {member.core.state for member in self.members} == {ClassicMemberState.STABLE}, states
         assert len({member.core.generation.generation_id for member in self.members}) == 1, states
         owned = [tp for member in self.members for tp in member.owned]
         assert sorted(owned) == sorted(self.partitions), states

@@ -3,12 +3,12 @@
 Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
 1. Only the thread that uses the consumer runs a listener, inside ``poll``, ``unsubscribe``, ``close`` and their like:
-   :meth:`ListenerInvoker._tell` is a generator, which that thread's driver runs. The heartbeat thread never gets here;
-   what it finds out waits as an action for the next poll (``UserAction`` of :mod:`.group_state`).
+   :meth:`ListenerInvoker._call_listener` is a generator, which that thread's driver runs. The heartbeat thread never
+   gets here; what it finds out waits as an action for the next poll (``next_action`` of the membership).
 2. No lock is held during a call, and wakeups are put off until it is over.
 3. Before partitions are revoked, what was returned from them is committed (:meth:`ListenerInvoker._commit_first`).
 
-:mod:`.rebalance` (classic) and :mod:`.reconciliation` (KIP-848) say which call is made at which step.
+Which call is made when, :mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation` (KIP-848) say.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class ListenerInvoker:
     def _owned(self) -> list[TopicPartition]:
         return sorted(self._subscriptions.assignment())
 
-    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
+    def _call_listener(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
         listener = self._subscriptions.listener
         what = name.removeprefix("on_partitions_")
         self._member.log.info("%s: %s", what, ", ".join(map(str, partitions)) or "nothing")

@@ -1,13 +1,13 @@
 """A member's identity and liveness: who it is, that it lives, that it leaves. A core: no I/O, no thread, no clock.
 
-The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_membership` adds JoinGroup
-and SyncGroup, :mod:`.consumer_membership` the assignments that the coordinator computes (KIP-848).
+The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_group_membership` adds
+JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that the coordinator computes (KIP-848).
 
-Two drivers share it. The thread that uses the consumer asks ``next_step`` and carries it out; the heartbeat thread asks
-:meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
+Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out; the heartbeat thread
+asks :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
 under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
-``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning of
-error codes are in :mod:`.group_state` and :mod:`.consumer_group_state`.
+``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning
+of error codes are in :mod:`.group_state` and the two modules that it names.
 
 Invariants
 
@@ -222,7 +222,7 @@ class GroupMember(ABC):
         """When the application's thread has something to do, seconds; infinite while only an answer can change that."""
 
     @abstractmethod
-    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+    def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
         """A commit was refused. ``sent``: the generation that it named."""
 
     @property
@@ -231,7 +231,7 @@ class GroupMember(ABC):
         """Return whether heartbeats are sent."""
 
     @abstractmethod
-    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """A heartbeat was answered."""
 
     @abstractmethod
@@ -284,7 +284,7 @@ class GroupMember(ABC):
         self.discovery.failed(who, error, now)
         self.log.debug("looking for the coordinator failed: %s", error)
         if not error.retriable:
-            self._tell(error)
+            self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
         """The node is not the coordinator any more, or cannot be reached; return whether it was the coordinator until
@@ -342,7 +342,7 @@ class GroupMember(ABC):
         self.timer.failed(now)
         if not self.on_coordinator_lost(node_id, error, now) or error.retriable:
             return
-        self._tell(error)
+        self._report(error)
 
     def on_leave_done(self) -> None:
         """The request by which we leave has ended, however."""
@@ -351,7 +351,7 @@ class GroupMember(ABC):
 
     def on_background_failed(self, error: KafkaError) -> None:
         """The heartbeat thread ended by a fault: the application must be notified."""
-        self._tell(error)
+        self._report(error)
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------
 
@@ -364,7 +364,7 @@ class GroupMember(ABC):
             )
         return for_code(code, detail if code in table else f"unexpected answer to {detail}")
 
-    def _tell(self, error: KafkaError) -> None:
+    def _report(self, error: KafkaError) -> None:
         """Queue an error for the application; the same kind waits there once only."""
         self.epoch += 1
         if not any(type(queued) is type(error) for queued in self._errors):

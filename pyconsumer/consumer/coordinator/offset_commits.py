@@ -448,41 +448,41 @@ class OffsetCommitter:
         for tp, code in codes.items():
             if code == 0:
                 continue
-            reaction = action_for(OFFSET_COMMIT, code)
-            if reaction is ErrorAction.COLLECT:
+            error_action = action_for(OFFSET_COMMIT, code)
+            if error_action is ErrorAction.COLLECT:
                 forbidden.add(tp.topic)
                 continue
             error: KafkaError = for_code(code, f"committing {tp} for group {self._core.settings.group_id}")
-            if reaction is ErrorAction.REFRESH_METADATA:
+            if error_action is ErrorAction.REFRESH_METADATA:
                 self._refresh_metadata()
-            elif reaction is ErrorAction.REDISCOVER:
+            elif error_action is ErrorAction.REDISCOVER:
                 with self._coordinator.lock:
                     self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._coordinator.clock.now())
                 self._coordinator.changed()
-            elif reaction is ErrorAction.NEW_EPOCH:
+            elif error_action is ErrorAction.NEW_EPOCH:
                 error = _StaleEpochError(f"committing {tp} for group {self._core.settings.group_id} as {sent}")
                 with self._coordinator.lock:
-                    self._core.on_commit_refused(reaction, sent, error)
+                    self._core.on_commit_refused(error_action, sent, error)
                 self._coordinator.changed()
-            elif reaction not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
-                error = self._lost_membership(reaction, sent, error)
+            elif error_action not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
+                error = self._lost_membership(error_action, sent, error)
             raise error
         if forbidden:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
 
-    def _lost_membership(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
+    def _lost_membership(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
         with self._coordinator.lock:
             current = sent == self._core.generation
             rebalancing = self._core.rebalancing
-            if reaction is ErrorAction.REJOIN or (rebalancing and not current):
+            if error_action is ErrorAction.REJOIN or (rebalancing and not current):
                 result: KafkaError = RebalanceInProgressError(
                     "the group is rebalancing: call poll() to take part in it, then commit again"
                 )
             else:
                 result = error
             if sent.joined:
-                self._core.on_commit_refused(reaction, sent, error)
-            if result is error and not (reaction is ErrorAction.FENCED and current):
+                self._core.on_commit_refused(error_action, sent, error)
+            if result is error and not (error_action is ErrorAction.FENCED and current):
                 result = self._commit_failed(sent, error)
         self._coordinator.changed()
         return result
@@ -688,16 +688,16 @@ class CommittedOffsets:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
 
     def _raise(self, code: int, what: str, node_id: int) -> None:
-        reaction = action_for(OFFSET_FETCH, code)
+        error_action = action_for(OFFSET_FETCH, code)
         error = for_code(code, what)
-        if reaction is ErrorAction.REDISCOVER:
+        if error_action is ErrorAction.REDISCOVER:
             with self._coordinator.lock:
                 self._coordinator.core.on_coordinator_lost(node_id, error.code_name, self._coordinator.clock.now())
             self._coordinator.changed()
-        elif reaction is ErrorAction.REFRESH_METADATA:
+        elif error_action is ErrorAction.REFRESH_METADATA:
             self._refresh_metadata()
-        elif reaction is ErrorAction.NEW_EPOCH:
+        elif error_action is ErrorAction.NEW_EPOCH:
             raise _StaleEpochError(what) from error
-        elif reaction is ErrorAction.RAISE and error.retriable:
+        elif error_action is ErrorAction.RAISE and error.retriable:
             raise KafkaError(str(error))
         raise error

@@ -12,8 +12,8 @@ import pyconsumer.assignors
 from pyconsumer.assignors import Assignment, Assignor, PartitionAssignor, RebalanceProtocol, Subscription, resolve
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.coordinator.classic_group_rebalance import perform_assignment
 from pyconsumer.consumer.coordinator.membership import GroupLog
-from pyconsumer.consumer.coordinator.rebalance import perform_assignment
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition

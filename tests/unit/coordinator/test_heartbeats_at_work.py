@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.assignors import RangeAssignor
-from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from tests.simulation.scripted import Script
 
 
@@ -44,7 +44,7 @@ def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
     sim.advance(20.0)
     away.stall(60.0)
     sim.advance(50.0)
-    assert away.core.state is MemberState.UNJOINED
+    assert away.core.state is ClassicMemberState.UNJOINED
     assert not away.core.generation.joined
     assert len(other.owned) == 12, "long before its session would have ended, had it only fallen silent"
 
@@ -54,7 +54,7 @@ def seconds_until_noticed(interval: int) -> float:
     sim = Script(14, RangeAssignor)
     member = sim.add(heartbeat_interval_ms=interval, session_timeout_ms=60_000, max_poll_interval_ms=120_000)
     sim.advance(30.0)
-    assert member.core.state is MemberState.STABLE
+    assert member.core.state is ClassicMemberState.STABLE
     sim.add(session_timeout_ms=60_000, max_poll_interval_ms=120_000)
     began = sim.clock.now()
     while not member.core.rejoin_pending:

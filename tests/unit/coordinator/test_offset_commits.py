@@ -10,8 +10,8 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.clock import ManualClock
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
-from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommittedOffsets, OffsetCommitter
 from pyconsumer.errors import KafkaError
 from pyconsumer.network.futures import RequestFuture
@@ -214,13 +214,13 @@ def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None
 @pytest.mark.parametrize(
     ("code", "state", "member_id", "error"),
     [
-        (22, MemberState.UNJOINED, "me", errors.CommitFailedError),
-        (25, MemberState.UNJOINED, "", errors.CommitFailedError),
-        (27, MemberState.STABLE, "me", errors.RebalanceInProgressError),
+        (22, ClassicMemberState.UNJOINED, "me", errors.CommitFailedError),
+        (25, ClassicMemberState.UNJOINED, "", errors.CommitFailedError),
+        (27, ClassicMemberState.STABLE, "me", errors.RebalanceInProgressError),
     ],
 )
 def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
-    code: int, state: MemberState, member_id: str, error: type[Exception]
+    code: int, state: ClassicMemberState, member_id: str, error: type[Exception]
 ) -> None:
     bench = Bench()
     call = bench.commit({T0: 5})

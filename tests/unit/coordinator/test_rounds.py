@@ -18,7 +18,7 @@ from pyconsumer.assignors import (
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.results import JoinResult
-from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.structs import TopicPartition
 from tests.simulation.scripted import Script, ScriptedMember
 
@@ -104,7 +104,7 @@ class Group:
 
 
 def in_rebalance(member: ScriptedMember) -> bool:
-    return member.core.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+    return member.core.state in (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
 @pytest.mark.spec("client:RE-34", "client:IC-02")
