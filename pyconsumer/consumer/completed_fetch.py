@@ -63,6 +63,12 @@ class Frame:
         self.memory = memory
         self.parts: set[CompletedFetch] = set()
 
+    def release(self, part: CompletedFetch) -> int:
+        """Take out a fetch that is not read from it any more; return the bytes that are free now: all after the last."""
+        parts = self.parts
+        parts.discard(part)
+        return 0 if parts else len(self.memory)
+
 
 # Base offset, length, leader epoch, magic, crc, attributes, last offset delta.
 _HEADER: Final = struct.Struct(">qiibIhi")
@@ -219,9 +225,10 @@ class CompletedFetch:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
-    def leave(self) -> None:
-        """Be no part of a response any more."""
+    def leave(self, frame: Frame) -> int:
+        """Be no part of a response any more; return what :meth:`Frame.release` does."""
         self.frame = None
+        return frame.release(self)
 
     def charge(self) -> int:
         """Count the memory that it alone holds; return the change in bytes since the last call."""
@@ -253,17 +260,19 @@ class CompletedFetch:
         buffer, check_crcs, aborted = self._source
         self.cursor = Cursor(self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted)
 
-    def drop(self) -> Frame | None:
-        """Release all memory; return the response that the record set was a part of, or None."""
+    def drop(self) -> int:
+        """Release all memory; return the bytes of the response's memory that are free now (:meth:`Frame.release`)."""
         self.dropped = True
-        self.charged = 0
-        frame, self.frame = self.frame, None
         self._source = _NOTHING
         if self.ready is not self.raw:  # both are the empty list of all fetches
             self.raw = _NO_RECORDS
             self.ready.clear()  # iteration may hold this list
         self.cursor.close()
-        return frame
+        frame = self.frame
+        if frame is None:
+            return 0
+        self.frame = None
+        return frame.release(self)
 
 
 def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:

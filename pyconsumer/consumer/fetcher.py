@@ -269,6 +269,7 @@ class Fetcher:
         assigned, check_crcs, read_committed = self._subscriptions.by_partition, self._check_crcs, self._read_committed
         frame: Frame | None = None
         aborted: list[tuple[int, int]] | None = None
+        add_to_buffer = self.buffer.add
         for tp, data, asked in partitions:
             state = assigned.get(tp)
             records = data.records
@@ -296,11 +297,11 @@ class Fetcher:
                 if not cursor.batch_count and cursor.has_incomplete_batch:
                     self._on_incomplete_batch(state, records)
                     progress = True
-                elif self.buffer.add(fetch) or state.preferred_replica >= 0:
+                elif add_to_buffer(fetch) or state.preferred_replica >= 0:
                     self._subscriptions.note_changed(tp)
                 else:
                     fetched.append(tp)
-                if cursor.end_offset > offset:
+                if not progress and cursor.end_offset > offset:
                     progress = True
             if records:
                 size += len(records)
