@@ -64,7 +64,7 @@ class Frame:
         self.parts: set[CompletedFetch] = set()
 
     def release(self, part: CompletedFetch) -> int:
-        """Take out a fetch that is read no more; return the bytes that are free now: all of them after the last fetch."""
+        """Take out a fetch that is read no more; return the bytes that are free now: all of them after the last one."""
         parts = self.parts
         parts.discard(part)
         return 0 if parts else len(self.memory)

@@ -24,8 +24,8 @@ from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
 from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
-from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
+from pyconsumer.consumer.offset_fetcher import OffsetFetcher
+from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState, current_leader
 from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture

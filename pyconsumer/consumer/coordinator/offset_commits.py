@@ -79,8 +79,6 @@ __all__ = [
     "CommittedOffsets",
     "OffsetCommitter",
     "Offsets",
-    "pause",
-    "timed_out",
 ]
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
@@ -516,17 +514,17 @@ class OffsetCommitter:
         return failed
 
     def _pause(self, failures: int, deadline: float, cause: KafkaError) -> Steps[None]:
-        yield from pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
+        yield from _pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
 
     def _timeout(self, what: str, cause: KafkaError | None) -> KafkaTimeoutError:
-        return timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
+        return _timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
 
 
 class _StaleEpochError(StaleMemberEpochError, RetriableError):
     """The epoch was behind; the request may be repeated with the new one."""
 
 
-def pause(
+def _pause(
     coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
 ) -> Steps[None]:
     """Wait before the next attempt; if that is after the deadline, raise.
@@ -536,13 +534,13 @@ def pause(
     """
     until = coordinator_client.clock.now() + seconds
     if until >= deadline:
-        raise timed_out(
+        raise _timed_out(
             f"group {coordinator_client.core.settings.group_id}: no time is left for another attempt", "", cause
         )
     yield from wait_until(coordinator_client.clock, until)
 
 
-def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
+def _timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
     """An error that says what did not happen, what it waited for last, and what went wrong before."""
     text = what
     if waiting_for:
@@ -606,19 +604,19 @@ class CommittedOffsets:
             known = yield from self._coordinator.ensure(deadline)
             if not known:
                 what = f"no offsets of group {group_id} were read in time"
-                raise timed_out(what, self._coordinator.missing, cause or self._coordinator.last_failure)
+                raise _timed_out(what, self._coordinator.missing, cause or self._coordinator.last_failure)
             future = self._request(wanted)
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
                     what = f"no offsets of group {group_id} were read in time"
-                    raise timed_out(what, "the answer to OffsetFetch", cause)
+                    raise _timed_out(what, "the answer to OffsetFetch", cause)
                 yield Wait(future, deadline)
             cause = future.exception
             if cause is None:
                 return dict(future.value)
             if not cause.retriable:
                 raise cause
-            yield from pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
+            yield from _pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
             failures += 1
         return {}
 

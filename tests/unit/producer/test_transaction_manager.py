@@ -546,6 +546,5 @@ def test_a_close_fails_whoever_waits() -> None:
 
 
 def test_each_action_occurs() -> None:
-    assert {transaction_error_action(kind, code) for kind in RequestKind for code in Errors if code} == set(
-        TransactionErrorAction
-    )
+    found = {transaction_error_action(kind, code) for kind in RequestKind for code in Errors if code}
+    assert found == set(TransactionErrorAction)
