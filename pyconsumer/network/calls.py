@@ -31,7 +31,7 @@ from pyconsumer.protocol.requests.list_offsets import first_version, list_offset
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, TopicPartition
 
-__all__ = ["Calls", "Sender", "Target", "await_update", "group_by_leader", "wait_until"]
+__all__ = ["Calls", "RequestSender", "Target", "await_update", "group_by_leader", "wait_until"]
 
 _LEAST_FOR_AN_ATTEMPT = 0.01  # seconds
 
@@ -41,7 +41,7 @@ Target = Callable[[float], "Steps[int | None]"]
 """Chooses the node of a request: ``target(deadline)``; None stands for any."""
 
 
-class Sender(Protocol):
+class RequestSender(Protocol):
     """The part of a network client that sends; ``NetworkClient`` and ``ConsumerNetworkClient`` are such."""
 
     def send(
@@ -115,7 +115,7 @@ class Calls:
 
     def __init__(
         self,
-        client: Sender,
+        client: RequestSender,
         metadata: Metadata,
         clock: Clock,
         *,

@@ -51,7 +51,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     action_for,
 )
 from pyconsumer.consumer.coordinator.heartbeat import HEARTBEAT
-from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, GroupSettings
+from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, MemberSettings
 from pyconsumer.errors import FencedInstanceIdError, InconsistentGroupProtocolError, KafkaError
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -150,7 +150,7 @@ class ClassicMembership(GroupMember):
         report: of the rebalance under way, or None.
     """
 
-    def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
+    def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
         self.state = ClassicMemberState.UNJOINED
         self.rejoin_needed = True

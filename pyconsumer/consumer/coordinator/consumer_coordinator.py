@@ -27,7 +27,7 @@ from pyconsumer.consumer.coordinator.consumer_group_state import ConsumerMemberS
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
 from pyconsumer.consumer.coordinator.group_protocol import CoordinatorHooks, GroupProtocol
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
-from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.membership import MemberSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import ConfigurationError, KafkaError
@@ -73,7 +73,7 @@ class ConsumerCoordinator:
         self._subscriptions = subscriptions
         self._clock = clock
         self._lock = RLock()
-        settings = GroupSettings(
+        settings = MemberSettings(
             group_id=config.group_id,
             client_id=config.client_id,
             group_instance_id=config.group_instance_id,

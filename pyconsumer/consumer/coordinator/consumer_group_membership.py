@@ -60,7 +60,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     action_for,
 )
 from pyconsumer.consumer.coordinator.heartbeat import CONSUMER_GROUP_HEARTBEAT
-from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings, Leaving
+from pyconsumer.consumer.coordinator.membership import GroupMember, Leaving, MemberSettings
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (
     FIRST_VERSION_WITH_REGEX,
@@ -174,7 +174,7 @@ class ConsumerMembership(GroupMember):
         current, target: see the invariants.
     """
 
-    def __init__(self, settings: GroupSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
+    def __init__(self, settings: MemberSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
         self.state = _S.UNSUBSCRIBED
         self.member_id = member_id or new_member_id()

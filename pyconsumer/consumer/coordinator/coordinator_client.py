@@ -14,7 +14,7 @@ from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import KafkaConnectionError, KafkaError
-from pyconsumer.network.calls import Sender
+from pyconsumer.network.calls import RequestSender
 from pyconsumer.network.client_requests import ClientResponse, RequestBuilder
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -44,7 +44,7 @@ class CoordinatorClient(Generic[M]):
 
     def __init__(
         self,
-        client: Sender,
+        client: RequestSender,
         core: M,
         lock: RLock,
         clock: Clock,

@@ -49,13 +49,13 @@ from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["LONGEST_REASON", "GroupLog", "GroupMember", "GroupSettings", "Leaving"]
+__all__ = ["LONGEST_REASON", "GroupLog", "GroupMember", "Leaving", "MemberSettings"]
 
 LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class MemberSettings:
     """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``.
 
     ``session_timeout`` and ``heartbeat_interval`` are of the classic protocol, ``rack`` and ``remote_assignor`` (None:
@@ -140,7 +140,7 @@ class GroupMember(ABC):
         metrics: what happened so far, for ``KafkaConsumer.metrics()``.
     """
 
-    def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
+    def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         self.settings = settings
         self.log = GroupLog(settings.label)
         self.generation = NO_GENERATION

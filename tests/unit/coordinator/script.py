@@ -15,7 +15,7 @@ from pyconsumer.consumer.coordinator.classic_group_state import (
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.group_state import FindCoordinator, Generation, SendHeartbeat
-from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.membership import MemberSettings
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.consumer_protocol import encode_assignment, encode_subscription
 from pyconsumer.protocol.messages.heartbeat import HeartbeatResponse
@@ -32,7 +32,7 @@ OTHER = BrokerMetadata(2, "two", 9092)
 BACKOFF = Backoff(0.1, 1.0, jitter=0.0)
 
 
-def settings(**changes: object) -> GroupSettings:
+def settings(**changes: object) -> MemberSettings:
     """Session 10 s, heartbeat every 3 s, poll at least every 300 s, backoff 0.1 s to 1 s without jitter."""
     values: dict[str, object] = {
         "group_id": "g",
@@ -42,7 +42,7 @@ def settings(**changes: object) -> GroupSettings:
         "request_timeout": 30.0,
         "backoff": BACKOFF,
     }
-    return GroupSettings(**(values | changes))  # type: ignore[arg-type]
+    return MemberSettings(**(values | changes))  # type: ignore[arg-type]
 
 
 class Member:
