@@ -42,7 +42,7 @@ Target = Callable[[float], "Steps[int | None]"]
 
 
 class RequestSender(Protocol):
-    """The part of a network client that sends; ``NetworkClient`` and ``ConsumerNetworkClient`` are such."""
+    """The part of a network client that sends: of ``NetworkClient`` and ``ConsumerNetworkClient``."""
 
     def send(
         self,
@@ -104,7 +104,7 @@ def await_update(metadata: Metadata, clock: Clock, *, deadline: float = math.inf
 
 
 class Calls:
-    """Sender of requests that are repeated.
+    """Sends requests, again and again until they succeed.
 
     Args:
         client, metadata, clock: the owner's.
@@ -245,7 +245,7 @@ class Calls:
                 found = read(response.message)
                 for tp in group:
                     if tp not in found:
-                        raise ProtocolError(f"node {node} left {tp} out of its answer")
+                        raise ProtocolError(f"node {node} left {tp} out of its response")
                     code, result = found[tp]
                     if not code:
                         done[tp] = result

@@ -159,7 +159,7 @@ class Channel:
 
     def interrupted(self) -> KafkaConnectionError:
         """Return the error for a channel that Ctrl-C interrupted in the middle of an operation, in an unknown state."""
-        text = f"connection to {self.address} given up: an interrupt fell into its work"
+        text = f"connection to {self.address} closed: it was interrupted in the middle of an operation"
         return KafkaConnectionError(text, stage=self.stage, address=self.address)
 
     def take_progress(self) -> bool:
@@ -301,7 +301,7 @@ class Channel:
         if connection is None or self._socket is None:
             return []
         if self._busy:
-            raise connection.lost("an interrupt fell into a transfer")
+            raise connection.lost("a transfer was interrupted")
         if connection.state is State.CONNECTING:
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -376,7 +376,7 @@ class Channel:
         if connection is None or not connection.outgoing or connection.state is State.CONNECTING:
             return []
         if self._busy:
-            raise connection.lost("an interrupt fell into a transfer")
+            raise connection.lost("a transfer was interrupted")
         self._busy = True
         done: list[Any] = []
         while pieces := connection.output():

@@ -323,7 +323,7 @@ class NetworkClient:
         return int(fileno())
 
     def leave(self) -> None:
-        """Let the system receive large answers ahead while the thread does something else than to wait for them.
+        """Let the system receive large responses ahead while the thread does something else than wait for them.
 
         That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
         loop waits; see :meth:`on_leave`.
@@ -433,7 +433,7 @@ class NetworkClient:
     def finalized_feature(self, name: str) -> tuple[int, int]:
         """Return the epoch of the cluster's finalized features, and the version of one of them, 0 if it has none.
 
-        That is what the connected broker says that knows the newest; the epoch is -1 while none is connected.
+        They are those of the connected broker that knows the newest; the epoch is -1 while none is connected.
         """
         newest, level = -1, 0
         for node in self._pool.nodes.values():

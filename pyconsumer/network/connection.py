@@ -163,7 +163,7 @@ class Connection:
     # -- input from the driver ----------------------------------------------------------------------------------------
 
     def connected(self, now: float) -> None:
-        """The socket is connected."""
+        """Take note that the socket is connected."""
         if self._tls is None:
             self._ask_versions(now, ApiVersionsRequest.MAX_VERSION)
             return
@@ -180,7 +180,7 @@ class Connection:
 
         Raises:
             KafkaConnectionError, AuthenticationError: the connection cannot be established; the message names stage and
-            cause. ProtocolError: the stream makes no sense.
+            cause. ProtocolError: the broker sent something that is not Kafka's protocol.
         """
         if self._tls is None:
             return self._frames(count, now)
@@ -203,7 +203,7 @@ class Connection:
                 except AuthenticationError as error:
                     if self.versions is None:
                         raise
-                    # Both sides were content with each other long ago: this is a broken stream, and may be tried again.
+                    # Both sides accepted each other long ago: this is a broken stream, and may be tried again.
                     raise self.lost(str(error)) from error
                 finally:
                     view.release()
@@ -215,7 +215,7 @@ class Connection:
         return replies
 
     def lost(self, cause: str) -> KafkaConnectionError:
-        """The error to give to everything that waits, when the connection ended for ``cause``. It is closed now."""
+        """Close the connection, which ended for ``cause``; return the error for everything that waits."""
         hint = ""
         if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._answered:
             if self.state is State.TLS_HANDSHAKE:
@@ -235,7 +235,7 @@ class Connection:
         return error
 
     def close(self) -> None:
-        """We close it. With TLS there is a goodbye in :meth:`output`."""
+        """Close the connection. With TLS, :meth:`output` then has the close_notify alert."""
         if self._tls is not None and self.state not in (State.CONNECTING, State.TLS_HANDSHAKE, State.CLOSED):
             self._tls.close()
             self._take_encrypted()
@@ -296,7 +296,7 @@ class Connection:
 
     @property
     def inside_answer(self) -> bool:
-        """Return whether a part of an answer has come, and not its end."""
+        """Return whether a response has been received in part."""
         return self._reader.inside_frame
 
     @property
@@ -305,7 +305,7 @@ class Connection:
         return bool(self.outgoing)
 
     def wrote(self, count: int) -> list[Any]:
-        """``count`` bytes were written. Returns the tokens of requests without response that are on their way now."""
+        """Take note of ``count`` bytes written; return the tokens of requests without response that are sent now."""
         self._written_bytes += count
         out = self.outgoing
         while count:
@@ -380,7 +380,7 @@ class Connection:
         return reply
 
     def _decode(self, request: InFlight, frame: bytearray) -> Message:
-        """The answer. Bytes after its end are ignored, as by Java's client, and logged once for each API."""
+        """Decode a response. Bytes after its end are ignored, as by Java's client, and logged once for each API."""
         return decode_response(request.api_key, request.api_version, frame, on_trailing=self._on_trailing)[1]
 
     def _on_trailing(self, api_key: int, version: int, count: int) -> None:

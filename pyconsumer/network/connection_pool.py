@@ -191,7 +191,7 @@ class ConnectionPool:
         if node is not None and node.channel is not None:
             self.fail_channel(node, node.channel.interrupted(), now)
         elif node is not None and node.outstanding:
-            text = f"connection to node {node.node_id} closed: an interrupt fell into its end"
+            text = f"connection to node {node.node_id} closed: it was interrupted while it was being closed"
             self.fail_all(node, KafkaConnectionError(text))
         self._touched = None
         for node in list(self.nodes.values()):
