@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import os
 import pkgutil
 import sys
 import uuid
@@ -25,7 +26,7 @@ from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
-from tests.support.spark import start_spark
+from tests.support.spark import start_spark, unpacked_home
 from tests.unit.records.helpers import Decoder, decoder_named
 
 _RUN = uuid.uuid4().hex[:6]
@@ -285,6 +286,16 @@ def new_proxy(cluster: Cluster) -> Iterator[Callable[..., KafkaProxy]]:
 def proxy(new_proxy: Callable[..., KafkaProxy]) -> KafkaProxy:
     """A proxy before ``cluster`` that changes nothing until it gets rules."""
     return new_proxy()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _unpacked_spark() -> Iterator[None]:
+    """Let Spark, here and in programs that tests start, have Python processes that start fast."""
+    home = None if "SPARK_HOME" in os.environ else unpacked_home()
+    with pytest.MonkeyPatch.context() as patch:
+        if home is not None:
+            patch.setenv("SPARK_HOME", str(home))
+        yield
 
 
 @pytest.fixture(scope="session")

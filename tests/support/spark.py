@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import pytest
 from tests.support.java import cache_folder, locked
 from tests.support.process import run
 
-__all__ = ["connector_jars", "need_spark", "start_spark"]
+__all__ = ["connector_jars", "need_spark", "start_spark", "unpacked_home"]
 
 #: Spark's connector with what it needs. None was published for 4.3.0; these work on it.
 _CONNECTOR = (
@@ -64,6 +66,30 @@ def connector_jars() -> list[Path]:
                     run(["mvn", "-q", "-B", *goal], timeout_s=300, cwd=Path(temporary)).check()
                 fresh.rename(folder)
     return sorted(folder.glob("*.jar"))
+
+
+def unpacked_home() -> Path | None:
+    """Return a SPARK_HOME of the installed PySpark without the archive of its own Python modules, or None.
+
+    Each process that Spark starts for Python imports PySpark from that archive, and so compiles it anew: 0.6 s of a
+    processor each time, in hundreds of processes. Without it they import the same modules from the installed package.
+    """
+    found = find_spec("pyspark")
+    if found is None or not found.submodule_search_locations:
+        return None
+    installed = Path(found.submodule_search_locations[0])
+    name = hashlib.sha256(f"{installed} {version('pyspark')}".encode()).hexdigest()[:16]
+    home = cache_folder() / f"spark-home-{name}"
+    with locked(home.parent / ".lock"):
+        if not home.is_dir():
+            with tempfile.TemporaryDirectory(dir=home.parent) as temporary:
+                fresh = Path(temporary, "home")
+                (fresh / "python").mkdir(parents=True)
+                for path in (*installed.iterdir(), *(installed / "python").iterdir()):
+                    if path not in (installed / "python", installed / "python" / "lib"):
+                        (fresh / path.relative_to(installed)).symlink_to(path)
+                fresh.rename(home)
+    return home
 
 
 def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]", **more: object) -> Any:
