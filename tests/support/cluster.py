@@ -16,7 +16,7 @@ from tests.support.certificates import Certificates
 from tests.support.java import OLD_VERSION, VERSION
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
-from tests.support.shared_classes import prepare_shared_classes
+from tests.support.shared_classes import share_kafkas_classes
 
 __all__ = ["COMMON_CONFIG", "KINDS", "Cluster", "start_cluster"]
 
@@ -203,7 +203,7 @@ def start_cluster(
     user = Credentials()
     server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
     if kind == "apache":
-        prepare_shared_classes()
+        share_kafkas_classes()
     if kind == "embedded":
         server = EmbeddedCluster(
             brokers=brokers,

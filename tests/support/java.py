@@ -32,6 +32,7 @@ __all__ = [
     "documents",
     "need_jars",
     "properties",
+    "shared_classes_options",
     "tools",
 ]
 
@@ -192,6 +193,14 @@ def _fetch(version: str) -> Path:
     return libs
 
 
+def shared_classes_options(file: Path) -> list[str]:
+    """Java's options to take classes from a file of :mod:`tests.support.shared_classes`.
+
+    Java does without a file that does not fit, and would say so where a program's output is expected.
+    """
+    return [f"-XX:SharedArchiveFile={file}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+
+
 class KafkaTools:
     """The Java programs of one Apache Kafka version.
 
@@ -230,8 +239,7 @@ class KafkaTools:
     def _quick_start(self) -> list[str]:
         if not self.shared_classes.exists():
             return list(QUICK_START)
-        # Java does without a file that does not fit, and would say so where a program's output is expected.
-        return [*QUICK_START, f"-XX:SharedArchiveFile={self.shared_classes}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+        return [*QUICK_START, *shared_classes_options(self.shared_classes)]
 
     def _logging(self, level: str, target: str) -> list[str]:
         log4j1 = self.version == OLD_VERSION

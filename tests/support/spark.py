@@ -14,7 +14,7 @@ import pytest
 from tests.support.java import cache_folder, locked
 from tests.support.process import run
 
-__all__ = ["connector_jars", "need_spark", "start_spark"]
+__all__ = ["connector_jars", "missing_spark", "need_spark", "start_spark"]
 
 #: Spark's connector with what it needs. None was published for 4.3.0; these work on it.
 _CONNECTOR = (
@@ -25,8 +25,8 @@ _CONNECTOR = (
 )
 
 
-def _missing() -> str | None:
-    """Why Spark cannot run here, or None."""
+def missing_spark() -> str | None:
+    """Return why Spark cannot run here, or None."""
     try:
         from pyconsumer.spark import java_home
     except ImportError as error:
@@ -38,7 +38,7 @@ def _missing() -> str | None:
 
 def need_spark(*, connect: bool = False) -> None:
     """Skip the running test (fail it where ``CI`` is set) unless Spark, or Spark Connect, can run here."""
-    reason = _missing()
+    reason = missing_spark()
     if reason is None and connect and find_spec("grpc") is None:
         reason = "needs what Spark Connect needs: pip install 'pyspark[connect]'"
     if reason is None:
@@ -81,8 +81,6 @@ def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]
         "spark.ui.showConsoleProgress": False,
         "spark.log.level": "ERROR",
         "spark.driver.memory": "1g",
-        # Quick to start; nothing runs for long enough to gain by more.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": 2,
