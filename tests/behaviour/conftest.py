@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import os
 import pkgutil
 import sys
 import uuid
@@ -26,7 +25,7 @@ from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
-from tests.support.spark import start_spark, unpacked_home
+from tests.support.spark import start_spark
 from tests.unit.records.helpers import Decoder, decoder_named
 
 _RUN = uuid.uuid4().hex[:6]
@@ -232,7 +231,7 @@ def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
     def start(kind: str, **options: Any) -> Cluster:
         if kind != "embedded":
             options["config"] = _SOON_GIVEN_UP | options.get("config", {})
-        made = start_cluster(kind, certificates, brief=True, **options)
+        made = start_cluster(kind, certificates, **options)
         started.append(made)
         return made
 
@@ -245,7 +244,7 @@ def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
 def victim(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
     """A cluster of one broker for the tests of one module that kill it or stop it; they let it live again."""
     config = {} if cluster_kind == "embedded" else _SOON_GIVEN_UP
-    made = start_cluster(cluster_kind, certificates, brief=True, config=config)
+    made = start_cluster(cluster_kind, certificates, config=config)
     yield made
     made.stop()
 
@@ -286,16 +285,6 @@ def new_proxy(cluster: Cluster) -> Iterator[Callable[..., KafkaProxy]]:
 def proxy(new_proxy: Callable[..., KafkaProxy]) -> KafkaProxy:
     """A proxy before ``cluster`` that changes nothing until it gets rules."""
     return new_proxy()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _unpacked_spark() -> Iterator[None]:
-    """Let Spark, here and in programs that tests start, have Python processes that start fast."""
-    home = None if "SPARK_HOME" in os.environ else unpacked_home()
-    with pytest.MonkeyPatch.context() as patch:
-        if home is not None:
-            patch.setenv("SPARK_HOME", str(home))
-        yield
 
 
 @pytest.fixture(scope="session")
