@@ -16,6 +16,8 @@ from tests.support.examples import load_profile
 from tests.support.java import KafkaTools, need_jars, tools
 from tests.support.ports import unused_address
 from tests.support.process import descendants
+from tests.support.shared_classes import share_sparks_classes
+from tests.support.spark import missing_spark, use_unpacked_spark
 
 pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
 
@@ -122,6 +124,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """All tests that lack Java are skipped from here, so that the run's report has one line for them."""
     if item.get_closest_marker("kafka"):
         need_jars()
+    if item.get_closest_marker("spark") and not missing_spark():
+        use_unpacked_spark()
+        share_sparks_classes()
 
 
 def _strays(before: set[threading.Thread]) -> list[threading.Thread]:
