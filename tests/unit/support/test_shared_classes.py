@@ -37,7 +37,7 @@ spark.stop()
 @pytest.mark.spark
 @pytest.mark.slow
 def test_spark_starts_fast(tmp_path: Path) -> None:
-    """Tests marked ``spark`` start their programs so: with classes of Java from a file, and without PySpark's archive."""
+    """Tests marked ``spark`` start their programs so: Java classes from a file, PySpark in workers from no archive."""
     told = tmp_path / "classes"
     options = {"SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={told}"}
     printed = run([sys.executable, "-c", _PROGRAM], env=options).check().stdout
