@@ -83,9 +83,7 @@ def share_sparks_classes() -> None:
     key = "\n".join([str(java), said, pyspark.__version__, pyspark.__file__, os.environ.get("SPARK_HOME", "")])
     file = cache_folder() / f"spark-classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
     _make_once(file, _make_sparks)
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(
-        ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *shared_classes_options(file)]
-    )
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([_SPARKS_QUICK_START, *shared_classes_options(file)])
 
 
 def _make_once(file: Path, make: Callable[[Path], None]) -> None:
