@@ -5,7 +5,7 @@ It stands in for Apache Kafka on one machine, for developing, testing and learni
     with EmbeddedCluster(config={"num.partitions": 3}) as cluster:
         producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
 
-It is not for production: one machine has one disk and one power cord.
+It is not for production: everything depends on one machine and its disk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One broker: its partitions and coordinators, and the dispatch of requests to handlers.
 
-It opens no socket and knows no event loop. A server (or a test) hands it decoded requests and a :class:`Timer` that is
-run by somebody. All brokers of a cluster share the controller, the timer and the faults.
+It opens no socket and knows no event loop. A server (or a test) gives it decoded requests and runs its :class:`Timer`.
+All brokers of a cluster share the controller, the timer and the faults.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Broker:
     # --- life
 
     def start(self) -> None:
-        """Open all logs, recovering those that need it, and lead what the controller says."""
+        """Open all logs, recover those that need it, and lead the partitions that the controller names."""
         known = {
             f"{name}-{index}": topic.topic_id
             for name, topic in self.controller.topics.items()
@@ -141,7 +141,7 @@ class Broker:
         self.logs.started()
 
     def stop(self, *, flush: bool = True) -> None:
-        """End in good order: nothing has to be recovered at the next start."""
+        """Shut down cleanly: nothing has to be recovered at the next start."""
         self._leave()
         self.logs.close(self.high_watermarks(), flush=flush)
         self.partitions.clear()
@@ -173,7 +173,7 @@ class Broker:
     # --- partitions
 
     def _on_change(self, name: str) -> Iterator[None]:
-        """Apply what the controller has changed. What a disk refuses (it may be full for a while) is tried again."""
+        """Apply a change of the controller. A log that cannot be opened (the disk may be full) is tried again later."""
         try:
             yield from self._applying(name)
         except (OSError, KafkaError) as error:
@@ -182,7 +182,9 @@ class Broker:
                 self._retry_later(name, _FIRST_RETRY_S, error)
 
     def _retry_later(self, name: str, pause_s: float, error: OSError | KafkaError) -> None:
-        _log.error("node %d: the topic %s is tried again in %g s: %s", self.node_id, name, pause_s, error)
+        _log.error(
+            "node %d: topic %s could not be applied, trying again in %g s: %s", self.node_id, name, pause_s, error
+        )
         self.timer.schedule(self.clock.now() + pause_s, lambda: self._retry(name, pause_s))
 
     def _retry(self, name: str, pause_s: float) -> None:
@@ -271,7 +273,7 @@ class Broker:
             coordinator.on_resign(partition.tp.partition, partition.leader_epoch)
 
     def _coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
-        """The coordinator whose records an internal topic holds."""
+        """Return the coordinator whose records an internal topic holds."""
         if topic == OFFSETS_TOPIC:
             return self.group_coordinator
         return self.transaction_coordinator if topic == TRANSACTION_TOPIC else None
@@ -285,14 +287,14 @@ class Broker:
         return self.logs.remove(tp)
 
     def partition(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """The partition to serve a client from, which this node leads.
+        """Return a partition that this node leads, to serve a client.
 
         Args:
-            current_leader_epoch: what the client believes, -1 if it does not say.
+            current_leader_epoch: the leader epoch that the client knows, -1 if it does not say.
 
         Raises:
             UnknownTopicOrPartitionError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError:
-                with the codes that Kafka gives.
+                with Kafka's error codes.
         """
         partition = self.partitions.get(TopicPartition(topic, index))
         if partition is None:
@@ -326,19 +328,19 @@ class Broker:
         self._wanted_isrs[tp] = IsrChange(tp.topic, tp.partition, partition.leader_epoch, isr)
 
     def propose_isrs(self) -> None:
-        """Ask the controller for what followers have earned since the last time, all at once."""
+        """Propose to the controller the ISRs that have changed since the last time, all at once."""
         if self._wanted_isrs:
             wanted, self._wanted_isrs = self._wanted_isrs, {}
             self.controller.alter_isrs(self.node_id, list(wanted.values()))
 
     def shrink_isrs(self) -> None:
-        """Ask for followers that lag to leave the ISRs (``replica.lag.time.max.ms``)."""
+        """Propose that lagging followers leave the ISRs (``replica.lag.time.max.ms``)."""
         now, lag_s = self.clock.now(), self.config.integer("replica.lag.time.max.ms") / 1000
         for partition in self.partitions.values():
             if partition.is_leader and partition.followers:
                 out = partition.lagging(now, lag_s)
                 if out:
-                    _log.info("%s: nodes %s lag and leave the ISR", partition.tp, ", ".join(map(str, out)))
+                    _log.info("%s: nodes %s lag behind and leave the ISR", partition.tp, ", ".join(map(str, out)))
                     self._want_isr(partition, tuple(node for node in partition.isr if node not in out))
         self.propose_isrs()
 
@@ -348,12 +350,12 @@ class Broker:
     # --- what handlers ask
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of a topic, None if there is no such topic."""
+        """Return the id of a topic, None if there is no such topic."""
         topic = self.controller.topics.get(name)
         return None if topic is None else topic.topic_id
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id, None if there is none."""
+        """Return the name of the topic with this id, None if there is none."""
         return self.controller.name_of(topic_id)
 
     def partition_count(self, topic: str) -> int | None:
@@ -362,11 +364,11 @@ class Broker:
         return None if found is None else len(found.partitions)
 
     def topic_names(self) -> list[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return list(self.controller.topics)
 
     def partition_racks(self, topic: str, partition: int) -> list[str]:
-        """The racks of the brokers with a replica of a partition, as far as they have one."""
+        """Return the racks of the brokers with a replica of a partition, as far as they have one."""
         found = []
         for node in self.controller.topics[topic].partitions[partition].replicas:
             peer = self._peers.get(node)
@@ -376,7 +378,7 @@ class Broker:
         return found
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """The broker that leads a partition of an internal topic, as the client can reach it; None without one."""
+        """Return the leader of a partition of an internal topic, as the client can reach it; None if it has none."""
         topic = self.controller.ensure_internal(topic_name)
         leader = topic.partitions[partition].leader
         for node in self.endpoints(context.listener):
@@ -387,7 +389,7 @@ class Broker:
     # --- producers
 
     def next_producer_id(self) -> int:
-        """A producer id that no producer of this cluster has had."""
+        """Return a producer id that no producer of this cluster has had."""
         for producer_id in self._producer_ids:
             return producer_id
         self._producer_ids = iter(self.controller.allocate_producer_ids())
@@ -402,7 +404,7 @@ class Broker:
                 removed = partition.log.delete_old_segments(partition.high_watermark)
                 if removed:
                     _log.info(
-                        "%s: removed %d old segments; starts at %d",
+                        "%s: removed %d old segments; the log now starts at %d",
                         partition.tp,
                         removed,
                         partition.log.log_start_offset,

@@ -1,8 +1,8 @@
 """One client's connection: it reads frames, passes requests to handlers, and sends the answers in the same order.
 
-As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues while they wait, up to
-a bound, so that a client that disconnects is noticed. Record sets are not copied: the bytes read from the log are those
-that ``sendmsg`` gets.
+As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues in the meantime, up to
+a bound, so that a client that disconnects is noticed. Record sets are not copied: ``sendmsg`` gets the bytes read from
+the log.
 
 A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
 """
@@ -108,7 +108,7 @@ class ClientConnection:
 
     @property
     def busy(self) -> bool:
-        """A request is being served. An answer that is leaving is another matter: the client may never read it."""
+        """Return whether a request is being served. One whose response is being sent is not: that may never be read."""
         return self._busy
 
     # --- reading
@@ -200,7 +200,7 @@ class ClientConnection:
             limit = min(limit, self._server.max_login_bytes)
         if not 0 < size <= limit:
             _log.warning(
-                "closing the connection from %s: a request of %d bytes is announced, and at most %d are taken",
+                "closing the connection from %s: it announced a request of %d bytes, and the limit is %d",
                 self.client_host,
                 size,
                 limit,
@@ -212,7 +212,7 @@ class ClientConnection:
         return True
 
     def _make_room(self, body: bytearray) -> None:
-        """Let the buffer of a frame, which is full, grow."""
+        """Enlarge the full buffer of a frame."""
         body += _ZEROS[: min(self._size - self._filled, max(_LEAST_ROOM, min(3 * self._filled, _MOST_ROOM)))]
 
     def _finish_frame(self) -> None:
@@ -235,10 +235,10 @@ class ClientConnection:
     # --- serving
 
     def _pump(self) -> None:
-        """Serve the next waiting request, unless one is being served or an answer cannot leave.
+        """Serve the next waiting request, unless one is being served or a response cannot be written.
 
-        The one behind it has to wait for the loop's next turn, so that a client that sends many requests ahead leaves
-        room for others: each connection is served one request in a turn.
+        The one after it waits for the loop's next turn: each connection gets one request served in a turn, so that a
+        client that sends many requests ahead does not delay the others.
         """
         if self._pumping or self._has_turn:
             return
@@ -320,7 +320,7 @@ class ClientConnection:
         )
 
     def _note_trailing(self, header: RequestHeader, count: int) -> None:
-        """Log bytes after a complete request, once for each kind of client and API. They are ignored.
+        """Log bytes after a complete request, once for each client software, version and API. They are ignored.
 
         Java's broker does so silently. librdkafka 2.16 sends three of them after Metadata version 13 for all topics.
         """
@@ -364,7 +364,7 @@ class ClientConnection:
     def _on_error(self, error: BaseException, request: Message, header: RequestHeader) -> None:
         """A handler failed; the client gets an error response, as from Java's ``KafkaApis.handleError``."""
         self._coroutine = None
-        _log.error("a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
+        _log.error("handling a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
         if isinstance(request, ProduceRequest) and request.acks == 0:
             self.close()  # no answer is expected
             return
@@ -386,7 +386,7 @@ class ClientConnection:
             try:
                 buffers = encode_response(response, version, correlation_id)
             except KafkaError as error:  # a handler's mistake: no client is left waiting for an answer
-                _log.error("the answer to %s cannot be written: %s", self.client_host, error, exc_info=error)
+                _log.error("the response to %s cannot be encoded: %s", self.client_host, error, exc_info=error)
                 self.close()
                 return
             self._send(buffers)
@@ -482,7 +482,7 @@ class ClientConnection:
     # --- the end
 
     def close(self, *, flush: bool = False) -> None:
-        """Close the connection. With ``flush`` what waits to be written leaves first."""
+        """Close the connection; with ``flush``, after what waits to be written has been sent."""
         if self._closed or (flush and self._out):
             return
         self._closed = True
@@ -507,7 +507,7 @@ class ClientConnection:
 
 
 def _rest(buffers: list[Buffer], sent: int) -> list[Buffer]:
-    """Return what is left of buffers after ``sent`` bytes of them have gone."""
+    """Return what is left of buffers after ``sent`` bytes of them were sent."""
     for index, buffer in enumerate(buffers):
         if sent < len(buffer):
             return [memoryview(buffer)[sent:], *buffers[index + 1 :]]

@@ -41,10 +41,10 @@ class EmbeddedCluster:
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners; the key may be in the first.
         ssl_client_cafile: clients must show a certificate of this authority.
         sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
-        in_thread: run in a thread of this process instead of a child.
+        in_thread: run in a thread of this process instead of a child process.
 
     Raises:
-        ConfigurationError: unknown settings, or ones that don't go together.
+        ConfigurationError: a setting is unknown, or contradicts another one.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class EmbeddedCluster:
     # --- life
 
     def start(self) -> None:
-        """Start, and return when requests are answered. ``BrokerStartError`` if it cannot be."""
+        """Start the cluster, and return when it answers requests. ``BrokerStartError`` if it cannot start."""
         if self._runner is not None or self._killed:
             raise IllegalStateError("the cluster was started already")
         if self._own_folder and self._folder is None:
@@ -129,7 +129,7 @@ class EmbeddedCluster:
                 sock.close()
 
     def stop(self) -> None:
-        """Stop in good order, and remove a temporary folder. Nothing happens if it does not run."""
+        """Stop cleanly, and remove a temporary folder. Does nothing if the cluster does not run."""
         runner, self._runner = self._runner, None
         self._down.clear()
         self._killed = False
@@ -158,11 +158,11 @@ class EmbeddedCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """``host:port`` of every broker's first listener, separated by commas."""
+        """Return ``host:port`` of every broker's first listener, separated by commas."""
         return self.address(self._options.listeners[0])
 
     def address(self, listener: str) -> str:
-        """The same for a listener by name; ``ConfigurationError`` if there is no such one."""
+        """Return the same for a listener by name; ``ConfigurationError`` if there is no such listener."""
         if listener not in self._options.listeners:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
@@ -171,7 +171,7 @@ class EmbeddedCluster:
 
     @property
     def data_dir(self) -> Path | None:
-        """Return where the data is; None in memory, or before the start with a temporary folder."""
+        """Return the folder of the data; None if it is in memory, or before the start if it is temporary."""
         return self._folder
 
     # --- what tests do
@@ -179,7 +179,7 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, object] | None = None
     ) -> None:
-        """Create a topic; -1 for the broker's defaults. Errors as CreateTopics has."""
+        """Create a topic; -1 for the broker's defaults. Raises the errors of CreateTopics."""
         own = {key: _text(value) for key, value in (config or {}).items()}
         self.command(
             "create_topic", name=name, partitions=partitions, replication_factor=replication_factor, config=own
@@ -190,9 +190,9 @@ class EmbeddedCluster:
         self.command("delete_topic", name=name)
 
     def kill_broker(self, node_id: int) -> None:
-        """End a broker as ``kill -9`` does: its connections are reset, and what it had in memory is gone.
+        """End a broker as ``kill -9`` does: its connections are reset, and what it had in memory is lost.
 
-        It leaves the ISRs, and other replicas in sync lead what it led. With one broker this is :meth:`kill`.
+        It leaves the ISRs, and other replicas in sync take over its partitions. With one broker this is :meth:`kill`.
 
         Raises:
             IllegalStateError: the cluster is in memory, so the broker could not come back; or it does not run.
@@ -209,8 +209,8 @@ class EmbeddedCluster:
     def restart_broker(self, node_id: int) -> None:
         """Start a broker that was killed, on its ports and with its files.
 
-        It follows the leaders that there are now, cuts off what they don't have, and joins the ISRs when it has caught
-        up; that continues after this returns.
+        It follows the present leaders, truncates what they do not have, and joins the ISRs when it has caught up. That
+        continues after this call has returned.
 
         Raises:
             IllegalStateError: it was not killed.
@@ -227,7 +227,7 @@ class EmbeddedCluster:
     def kill(self) -> None:
         """End the process of all brokers with ``kill -9``.
 
-        Until :meth:`restart` or :meth:`stop` their ports are kept for them: clients are refused.
+        Until :meth:`restart` or :meth:`stop` their ports stay reserved: clients are refused.
 
         Raises:
             IllegalStateError: the cluster is in memory, so it could not come back; or it does not run.
@@ -248,7 +248,7 @@ class EmbeddedCluster:
         self._down.clear()
 
     def repair(self) -> None:
-        """Undo what a test did: remove all faults, resume replication, start the brokers that were killed."""
+        """Undo what a test did: remove all faults, resume replication, start killed brokers."""
         if self._killed:
             self.restart()
         for node_id in sorted(self._down):
@@ -259,18 +259,18 @@ class EmbeddedCluster:
 
     def _check_files(self) -> None:
         if self._memory:
-            raise IllegalStateError("a cluster in memory cannot be killed: nothing of it would be left")
+            raise IllegalStateError("a cluster in memory cannot be killed: it would lose everything")
 
     def _check_node(self, node_id: int) -> None:
         if not 0 <= node_id < self._options.brokers:
             raise ConfigurationError(f"there is no broker {node_id}")
 
     def elect_preferred_leaders(self) -> int:
-        """Let each partition be led by its first replica, where that is in sync; return how many have moved."""
+        """Make the first replica of each partition its leader, if it is in sync; return how many have become one."""
         return int(self.command("elect_preferred_leaders"))
 
     def advance_clock(self, seconds: float) -> None:
-        """Move the brokers' clock ahead, so that what is due by then happens now: a session ends, a record is too old.
+        """Move the brokers' clock ahead, so that what is due by then happens now: a session ends, a record expires.
 
         Clients keep their own time; see :class:`pyconsumer.testing.RunningClock`.
 
@@ -297,11 +297,11 @@ class EmbeddedCluster:
 
     @property
     def pid(self) -> int:
-        """Process id of the brokers."""
+        """Return the process id of the brokers."""
         return int(self.command("ping"))
 
     def log(self) -> str:
-        """Return what the brokers have logged (child process only)."""
+        """Return the log of the brokers (child process only)."""
         return self._runner.log() if self._runner is not None else ""
 
 
@@ -332,7 +332,7 @@ class ClusterFaults:
         )
 
     def move_leader(self, topic: str, partition: int, node: int | None = None) -> int:
-        """Let another replica in sync lead a partition; return its node id.
+        """Make another replica in sync the leader of a partition; return its node id.
 
         Args:
             node: None for the next one in the order of the replicas.
@@ -345,21 +345,21 @@ class ClusterFaults:
         return int(self._cluster.command("move_leader", name=topic, partition=partition, node=node))
 
     def move_coordinator(self, group_id: str, node: int | None = None) -> int:
-        """Let another broker coordinate a group, and all others of its partition of ``__consumer_offsets``.
+        """Make another broker the coordinator of a group, and of all others in its partition of ``__consumer_offsets``.
 
         Arguments, result and errors as :meth:`move_leader`.
         """
         return int(self._cluster.command("move_coordinator", group_id=group_id, node=node))
 
     def pause_replication(self, node: int) -> None:
-        """Let a broker copy nothing from leaders until :meth:`resume_replication`; all else it does as ever.
+        """Stop a broker's replication from leaders until :meth:`resume_replication`; it does everything else as usual.
 
         ``acks=all`` waits for it as long as it is in sync, at most ``replica.lag.time.max.ms``.
         """
         self._cluster.command("pause_replication", node_id=node)
 
     def resume_replication(self, node: int) -> None:
-        """Let it continue."""
+        """Resume replication."""
         self._cluster.command("resume_replication", node_id=node)
 
     def remove(self, rule_id: int) -> None:

@@ -18,7 +18,7 @@ class CoordinatorConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """From a broker's settings under Kafka's dotted names; those of other parts are skipped.
+        """Make it from a broker's settings under Kafka's dotted names; those of other parts are skipped.
 
         Raises:
             ConfigurationError: a value is not a whole number, or out of range.

@@ -49,7 +49,7 @@ class Deferred(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Deferred[T]:
-        """Return one that is done already."""
+        """Return a deferred that is set already."""
         deferred = cls()
         deferred.set(value)
         return deferred
@@ -60,7 +60,7 @@ class Deferred(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The result. Raises ``RuntimeError`` while there is none."""
+        """Return the result. Raises ``RuntimeError`` while there is none."""
         if not self._done:
             raise RuntimeError("the result is not there yet")
         return self._value  # type: ignore[return-value]

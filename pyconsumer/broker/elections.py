@@ -31,7 +31,7 @@ class PartitionState:
 
     @property
     def preferred_leader(self) -> int:
-        """The first replica."""
+        """Return the first replica."""
         return self.replicas[0]
 
 
@@ -45,17 +45,17 @@ class TopicState:
     partitions: list[PartitionState] = field(default_factory=list)
 
     def configure(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Take other settings; return those of before."""
+        """Replace the settings; return the previous ones."""
         before, self.config = self.config, dict(config)
         return before
 
     def become(self, partitions: list[PartitionState]) -> None:
-        """Take other states of all partitions."""
+        """Replace the states of all partitions."""
         self.partitions = partitions
 
 
 def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> PartitionState:
-    """The state with a leader that is alive, if there can be one (rules 1, 2, 4)."""
+    """Return the state with a leader that is alive, if there can be one (rules 1, 2, 4)."""
     for node in state.replicas:
         if node in state.isr and node in alive:
             return replace(state, leader=node, leader_epoch=state.leader_epoch + 1)
@@ -71,7 +71,7 @@ def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> Part
 def after_death(
     state: PartitionState, dead: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """The state when some brokers have died; the same object if nothing changes for the partition.
+    """Return the state when some brokers have died; the same object if nothing changes for the partition.
 
     Args:
         alive: those that are left.
@@ -88,7 +88,7 @@ def after_death(
 def after_return(
     state: PartitionState, back: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """The state when some brokers are alive again; the same object if nothing changes for the partition.
+    """Return the state when some brokers are alive again; the same object if nothing changes for the partition.
 
     A leader that comes back as such, because nobody noticed its absence, leads in a new epoch: what it remembered of
     the old one is gone.
@@ -102,5 +102,5 @@ def after_return(
 
 
 def moved_to(state: PartitionState, node: int) -> PartitionState:
-    """The state with another leader, which must be in sync and alive."""
+    """Return the state with another leader, which must be in sync and alive."""
     return replace(state, leader=node, leader_epoch=state.leader_epoch + 1)

@@ -53,10 +53,10 @@ _NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "sessi
 
 
 def code_and_text(error: BaseException) -> tuple[int, str | None]:
-    """The protocol's code of an error, and what is said of it where there is room for a text.
+    """Return the protocol's code of an error, and its text for responses that have room for one.
 
-    A disk that refuses is KAFKA_STORAGE_ERROR, which clients try again after. What the protocol has no code for is
-    UNKNOWN_SERVER_ERROR; its text may be anything and is not for clients (Java's ``ApiError.fromThrowable``).
+    An error of the disk is KAFKA_STORAGE_ERROR, which clients retry. An error without a code in the protocol is
+    UNKNOWN_SERVER_ERROR; its text may contain anything and is not for clients (Java's ``ApiError.fromThrowable``).
     """
     if isinstance(error, BrokerResponseError):
         return error.errno, str(error.args[0]) if error.args else None
@@ -75,7 +75,9 @@ def storage_error(action: str, topic: str, partition: int, folder: Path | None, 
         folder: the broker's data.
     """
     _log.error("cannot %s %s-%d in %s: %s", action, topic, partition, folder, error)
-    return KafkaStorageError(f"the broker cannot {action} {topic}-{partition}: its disk refused; its log says why")
+    return KafkaStorageError(
+        f"the broker cannot {action} {topic}-{partition}: its disk reported an error, which is in its log"
+    )
 
 
 def error_answer(request: Message, version: int, error_code: int) -> Message:

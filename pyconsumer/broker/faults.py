@@ -1,13 +1,13 @@
 """Faults that a test injects into requests, by API, node, topic and count.
 
-A rule is looked up once for each request, after its header and body were read. What each kind does:
+The rule for a request is chosen once, after its header and body were read. The kinds of faults:
 
-``error``            the request is not carried out; the answer holds an error code wherever it has room for one
-``delay``            the request is carried out; the answer leaves later
-``drop_request``     not carried out and never answered
-``drop_response``    carried out and never answered (what a client's timeout and idempotence are for)
+``error``            the request is not carried out; the response has an error code wherever there is room for one
+``delay``            the request is carried out; the response is sent later
+``drop_request``     not carried out; no response
+``drop_response``    carried out; no response (what a client's timeout and idempotence are for)
 ``disconnect``       not carried out; the connection is closed
-``cut``              carried out; half of the answer leaves, then the connection is reset
+``cut``              carried out; half of the response is sent, then the connection is reset
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KINDS: Final = ("error", "delay", "drop_request", "drop_response", "disconnect",
 
 
 def api_key_of(api: str | int) -> int:
-    """The number of an API given as Kafka's name (``Fetch``), an ``ApiKey`` name (``FETCH``) or a number."""
+    """Return the number of an API given as Kafka's name (``Fetch``), an ``ApiKey`` name (``FETCH``) or a number."""
     if isinstance(api, int):
         return int(ApiKey(api))
     plain = api.replace("_", "").lower()
@@ -133,7 +133,7 @@ class Faults:
 
 
 def topics_of(request: Message, names: dict[bytes, str]) -> set[str]:
-    """The topics that a request names, by name or (``names``) by id."""
+    """Return the topics that a request names, by name or (``names``) by id."""
     found: set[str] = set()
     _collect(request, names, found)
     return found

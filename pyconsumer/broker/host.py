@@ -65,7 +65,7 @@ class ClusterOptions:
     flush_at_stop: bool = True
 
     def check(self) -> None:
-        """Raise ``ConfigurationError`` if such a cluster cannot be."""
+        """Raise ``ConfigurationError`` if there can be no such cluster."""
         if not 1 <= self.brokers <= _MOST_BROKERS:
             raise ConfigurationError(f"a cluster has 1 to {_MOST_BROKERS} brokers, not {self.brokers}")
         if not self.listeners:
@@ -90,7 +90,7 @@ class ClusterHost:
     """Runs a cluster in ``loop``, in whose thread all methods are called.
 
     Args:
-        held: per broker, sockets that hold its ports; the host takes them over and closes them.
+        held: per broker, sockets that reserve its ports; the host closes them.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class ClusterHost:
         """Start all brokers.
 
         Raises:
-            BrokerStartError: a port or the data folder cannot be had; the message says which and why.
+            BrokerStartError: a port or the data folder cannot be used; the message says which and why.
         """
         options = self.options
         try:
@@ -164,7 +164,7 @@ class ClusterHost:
             broker.start()
 
     def _open(self, node_id: int) -> None:
-        """Make a broker and open its listeners; nobody is served before the loop runs on."""
+        """Make a broker and open its listeners; it serves nobody before the loop continues."""
         options = self.options
         broker = Broker(
             node_id,
@@ -203,13 +203,13 @@ class ClusterHost:
     # --- single brokers
 
     def kill_broker(self, node_id: int) -> None:
-        """End one broker as ``kill -9`` would: its connections are reset, what it had in memory is gone.
+        """End one broker as ``kill -9`` would: its connections are reset, and what it had in memory is lost.
 
         Raises:
             IllegalStateError: it does not run, or the cluster is in memory and the broker could not come back.
         """
         if self.options.data_dir is None:
-            raise IllegalStateError("a broker in memory cannot be killed: nothing of it would be left")
+            raise IllegalStateError("a broker in memory cannot be killed: it would lose everything")
         broker = self._broker(node_id)
         _log.info("killing node %d", node_id)
         self._drop(broker)
@@ -228,7 +228,7 @@ class ClusterHost:
 
         Raises:
             IllegalStateError: it was not killed.
-            BrokerStartError: a port or a file cannot be had.
+            BrokerStartError: a port or a file cannot be used.
         """
         if node_id in self.brokers or not 0 <= node_id < self.options.brokers:
             raise IllegalStateError(f"broker {node_id} was not killed")
@@ -258,7 +258,7 @@ class ClusterHost:
     # --- the end
 
     def stop(self) -> None:
-        """Stop in good order."""
+        """Stop cleanly."""
         try:
             self._end(reset=False)
             for broker in self.brokers.values():
@@ -310,7 +310,7 @@ class ClusterHost:
         return found
 
     def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
-        """Return where brokers listened that were killed, and will again."""
+        """Return where brokers that were killed listened, and will listen again."""
         host, rack = self.options.advertised_host or self.options.host, self._config.value("broker.rack")
         return [
             BrokerMetadata(node_id, host, ports[listener], rack)

@@ -67,7 +67,7 @@ class InternalTopicLog:
 
     @classmethod
     def of_offsets(cls, broker: LocalBroker) -> InternalTopicLog:
-        """``__consumer_offsets``, by the broker's settings."""
+        """Return the log of ``__consumer_offsets``, by the broker's settings."""
         integer = broker.config.integer
         return cls(
             broker,
@@ -79,7 +79,7 @@ class InternalTopicLog:
 
     @classmethod
     def of_transactions(cls, broker: LocalBroker) -> InternalTopicLog:
-        """``__transaction_state``, by the broker's settings. It is never compressed, as in Kafka."""
+        """Return the log of ``__transaction_state``, by the broker's settings. It is never compressed, as in Kafka."""
         integer = broker.config.integer
         return cls(
             broker,
@@ -140,8 +140,8 @@ class InternalTopicLog:
         """Record batches from the log start to the log end; see the protocol.
 
         Raises:
-            NotLeaderOrFollowerError: this broker does not lead the partition, or not in the same epoch any more. What
-                was read until then is not all there is, so it must not pass for it.
+            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the same epoch. What was
+                read until then is incomplete and must not be used.
         """
         found = self._broker.partition(self._topic, partition)
         epoch = found.leader_epoch

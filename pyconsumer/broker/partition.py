@@ -50,8 +50,8 @@ class FollowerProgress:
     """A follower's progress as its leader knows it.
 
     Attributes:
-        log_end_offset, log_start_offset: of its log, -1 until it has asked for something.
-        caught_up_at: monotonic seconds when it last had all that the leader had.
+        log_end_offset, log_start_offset: of its log, -1 until it has fetched.
+        caught_up_at: monotonic seconds when it last had everything that the leader had.
     """
 
     __slots__ = ("_asked_at", "_leader_end", "caught_up_at", "log_end_offset", "log_start_offset")
@@ -63,7 +63,7 @@ class FollowerProgress:
         self._leader_end = -1
 
     def update(self, log_end_offset: int, log_start_offset: int, leader_end: int, now: float) -> None:
-        """It has asked for what comes at its log end offset; the leader's log ended at ``leader_end`` then."""
+        """Record a fetch from its log end offset, when the leader's log ended at ``leader_end``."""
         if log_end_offset >= leader_end:
             self.caught_up_at = now
         elif 0 <= self._leader_end <= log_end_offset:
@@ -73,7 +73,7 @@ class FollowerProgress:
         self._asked_at, self._leader_end = now, leader_end
 
     def is_caught_up(self, leader_end: int, now: float, lag_s: float) -> bool:
-        """Return whether it has everything, or had so no longer than ``lag_s`` ago."""
+        """Return whether it has everything now, or had at most ``lag_s`` ago."""
         return self.log_end_offset == leader_end or now - self.caught_up_at <= lag_s
 
 
@@ -157,10 +157,10 @@ class Partition:
     def lead(
         self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now: float = 0.0
     ) -> None:
-        """Take in what the controller says: a new epoch, or other replicas in sync.
+        """Apply the controller's decision: a new leader epoch, or other replicas in sync.
 
         Args:
-            now: monotonic seconds; followers have ``replica.lag.time.max.ms`` from now to show themselves.
+            now: monotonic seconds; followers have ``replica.lag.time.max.ms`` from now to fetch.
         """
         new_epoch = leader_epoch != self.leader_epoch
         self.leader, self.leader_epoch, self.replicas, self.isr = leader, leader_epoch, replicas, isr

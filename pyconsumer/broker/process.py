@@ -48,7 +48,7 @@ def run_broker(
 
     Raises:
         ConfigurationError: a setting is wrong.
-        BrokerStartError: a port or the folder cannot be had.
+        BrokerStartError: a port or the folder cannot be used.
     """
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"

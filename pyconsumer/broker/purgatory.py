@@ -1,4 +1,4 @@
-"""Requests that wait until something has happened or their time is up, without anybody looking again and again."""
+"""Requests that wait until something has happened or their time is up, without polling."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Delayed(ABC):
             self._set()
 
     def cancel(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         self._over = True
         self._timer.cancel()
         for partition in self._partitions:
@@ -68,8 +68,8 @@ class _Delayed(ABC):
 class DelayedFetch(_Delayed):
     """A fetch that waits until enough bytes have come, or ``max_wait_ms`` is over.
 
-    It hears of bytes as high watermarks move, so the number is that of batches as stored. A ``read_committed`` fetch
-    waits until a last stable offset has moved: bytes of open transactions are none that it may read.
+    Bytes count when high watermarks move, in the size of the stored batches. A ``read_committed`` fetch waits until a
+    last stable offset has moved, as it may not read the bytes of open transactions.
 
     Args:
         until: monotonic seconds.
@@ -118,8 +118,8 @@ class AppendProgress(NamedTuple):
 class DelayedProduce(_Delayed):
     """Appends with ``acks=all`` that wait until all replicas in sync have them.
 
-    ``deferred`` gets an error code for each: REQUEST_TIMED_OUT where the time was up first (the records stay), else as
-    :meth:`Partition.replicated`. What was decided once stays so: another election does not undo it.
+    ``deferred`` gets an error code for each: REQUEST_TIMED_OUT where the time was up first (the records stay), else
+    that of :meth:`Partition.replicated`. A later election does not change an outcome.
 
     Args:
         until: monotonic seconds.
@@ -153,7 +153,7 @@ class DelayedProduce(_Delayed):
 
 
 class DelayedStart(_Delayed):
-    """Waits until nothing before an offset is to be had from any replica in sync."""
+    """Waits until no replica in sync returns records before an offset any more."""
 
     def __init__(
         self,

@@ -79,7 +79,7 @@ class ReplicaFetcher:
         return self._paused
 
     def pause(self) -> None:
-        """Copy nothing until :meth:`resume`: what a slow broker or a broken network looks like to the others."""
+        """Copy nothing until :meth:`resume`, as a slow broker or one behind a broken network."""
         self._paused = True
 
     def resume(self) -> None:
@@ -88,12 +88,12 @@ class ReplicaFetcher:
         self._look_again()
 
     def stop(self) -> None:
-        """Copy nothing any more."""
+        """Stop copying."""
         self._stopped = True
         self._wanted.clear()
 
     def wake(self, tp: TopicPartition) -> None:
-        """There may be something new for this replica."""
+        """Fetch for this replica, for which there may be something new."""
         if not self._stopped:
             self._wanted[tp] = None
             if not self._scheduled:
@@ -135,7 +135,7 @@ class ReplicaFetcher:
                 self._write_log_starts()
                 self._starts_moved = False
         except OSError as error:
-            _log.warning("node %d: what has changed cannot be written: %s", self._node_id, error)
+            _log.warning("node %d: log start offsets cannot be written: %s", self._node_id, error)
             self._timer.schedule(self._clock.now() + _BACKOFF_S, self._look_again)
         self._schedule()
 
@@ -144,7 +144,7 @@ class ReplicaFetcher:
             self.wake(tp)
 
     def _copy(self, partition: Partition, leader: Leader, max_bytes: int) -> tuple[int, bool]:
-        """Copy a piece; return its bytes, and whether the replica has everything now."""
+        """Copy one piece; return its size in bytes, and whether the replica has everything now."""
         source = leader.partition(partition.tp.topic, partition.tp.partition)
         copied = 0
         while True:
@@ -190,7 +190,7 @@ class ReplicaFetcher:
                 return copied, False
 
     def _move_into_range(self, partition: Partition, source: Partition) -> None:
-        """The leader has nothing at the end of this log: it has removed what comes there, or its log is shorter."""
+        """Continue within the leader's log, which has no record where this one ends: it begins later, or is shorter."""
         start, end = source.log.log_start_offset, source.log.log_end_offset
         before = partition.log.log_end_offset
         if before < start:
@@ -199,4 +199,11 @@ class ReplicaFetcher:
             partition.truncate_to(end)
         else:
             raise KafkaError(f"offset {before} is refused, but the leader's log goes from {start} to {end}")
-        _log.info("node %d: %s ended at %d, its leader has %d to %d", self._node_id, partition.tp, before, start, end)
+        _log.info(
+            "node %d: %s ended at offset %d, outside of its leader's log (%d to %d)",
+            self._node_id,
+            partition.tp,
+            before,
+            start,
+            end,
+        )

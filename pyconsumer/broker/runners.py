@@ -34,7 +34,7 @@ class Runner(Protocol):
         ...
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out a command, from any thread; ``KafkaTimeoutError`` if it is not answered in time."""
+        """Carry out a command, from any thread; ``KafkaTimeoutError`` if there is no response in time."""
         ...
 
     def stop(self) -> None: ...
@@ -115,15 +115,16 @@ class ThreadRunner:
 
 def _timed_out(name: str, timeout_s: float) -> KafkaTimeoutError:
     return KafkaTimeoutError(
-        f"{name} was not answered by the brokers within {timeout_s:g} s; it may be carried out later"
+        f"the brokers did not respond to {name} within {timeout_s:g} s; they may still carry it out"
     )
 
 
 class ProcessRunner:
-    """The child reads requests from its standard input and answers on its standard output, a line of JSON each.
+    """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
 
-    A request has an id, which its answer repeats. An answer with another id is that of a request that timed out or was
-    interrupted, and is dropped. The child works on one request at a time, so threads take turns here.
+    It responds on its standard output. A response repeats the id of its command; one with another id belongs to a
+    command that timed out or was interrupted, and is ignored. The child carries out one command at a time, so threads
+    take turns.
     """
 
     def __init__(self, *, remove_folder: bool) -> None:
@@ -173,7 +174,7 @@ class ProcessRunner:
         deadline = time.monotonic() + timeout_s
         if not self._lock.acquire(timeout=timeout_s):
             raise KafkaTimeoutError(
-                f"{name} was not sent within {timeout_s:g} s: the brokers are busy with another one"
+                f"{name} was not sent within {timeout_s:g} s: the brokers are busy with another command"
             )
         try:
             answer = self._answer(self._send(message), deadline)
@@ -195,7 +196,7 @@ class ProcessRunner:
         return self._last_id
 
     def _answer(self, request_id: int, deadline: float) -> dict[str, Any] | None:
-        """Return the answer to a request, None if there is none at the deadline."""
+        """Return the response to a command, None if there is none at the deadline."""
         while (line := self._read_line(deadline)) is not None:
             answer: dict[str, Any] = json.loads(line)
             if answer.pop("id") == request_id:

@@ -49,7 +49,7 @@ class ScheduledTasks:
         self._cleaners: dict[int, LogCleaner] = {}
 
     def start(self) -> None:
-        """Begin."""
+        """Start the tasks."""
         self._running = True
         config = self._config
         retention_ms = config.integer("log.retention.check.interval.ms")
@@ -72,23 +72,23 @@ class ScheduledTasks:
             self.every(max(config.integer("log.cleaner.backoff.ms"), 10), lambda: self._for_all(self._clean))
 
     def stop(self) -> None:
-        """End; files that are being forced to disk are waited for."""
+        """Stop the tasks, after files that are being flushed to disk."""
         self._running = False
         self._flusher.shutdown(wait=True)
         for node_id in list(self._cleaners):
             self.forget(node_id)
 
     def forget(self, node_id: int) -> None:
-        """A broker is gone: a compaction that was continuing is given up, and its files are removed."""
+        """Forget a broker that is gone: its compaction in progress is abandoned, and the files of that are removed."""
         cleaner = self._cleaners.pop(node_id, None)
         if cleaner is not None:
             cleaner.cancel()
 
     def every(self, interval_ms: int, action: Callable[[], None], first_ms: int | None = None) -> None:
-        """Call ``action`` now and again; what it raises is logged.
+        """Call ``action`` at an interval; what it raises is logged.
 
         Args:
-            first_ms: when the first time is, if that is not after one interval.
+            first_ms: delay of the first call, if that is not one interval.
         """
 
         def run() -> None:
@@ -97,7 +97,7 @@ class ScheduledTasks:
             try:
                 action()
             except Exception:
-                _log.exception("periodic work failed")
+                _log.exception("a scheduled task failed")
             self._timer.schedule(self._clock.now() + interval_ms / 1000, run)
 
         first = interval_ms if first_ms is None else first_ms
@@ -122,7 +122,7 @@ class ScheduledTasks:
             action(broker)
 
     def _checkpoint(self) -> None:
-        """Force closed segments to disk in another thread, then note how far they are safe."""
+        """Flush closed segments to disk in another thread, then record up to which offset they are safe."""
         jobs = [job for broker in self._brokers.values() for job in broker.logs.flushers()]
         if not jobs or self._flushing:
             self._for_all(Broker.checkpoint)
@@ -138,7 +138,7 @@ class ScheduledTasks:
         def done(error: BaseException | None) -> None:
             self._flushing = False
             if error is not None:
-                _log.error("forcing logs to disk failed: %s", error)
+                _log.error("flushing logs to disk failed: %s", error)
                 return
             for (log, point, _), before in zip(jobs, cuts, strict=True):
                 if log.cuts == before:  # or what was forced to disk is not what is there now

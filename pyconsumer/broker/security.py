@@ -15,7 +15,7 @@ from pyconsumer.protocol.primitives import Buffer
 __all__ = ["ANONYMOUS", "LISTENERS", "PlainUsers", "SecurityConfig", "Session", "TlsLayer"]
 
 
-#: Principal of a client that did not say who it is.
+#: Principal of a client that has not authenticated.
 ANONYMOUS: Final = "User:ANONYMOUS"
 #: Names of listeners, each of which is at the same time its security protocol.
 LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -54,7 +54,7 @@ class SecurityConfig:
                 raise ConfigurationError(f"listener {name} needs users: sasl_users")
 
     def ssl_context(self) -> ssl.SSLContext:
-        """The server's side of TLS; ``ConfigurationError`` if a file cannot be used."""
+        """Return the server's TLS context; ``ConfigurationError`` if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -76,7 +76,7 @@ class PlainUsers:
         self._users = {name: password.encode() for name, password in users.items()}
 
     def authenticate(self, token: Buffer) -> tuple[str | None, str]:
-        """Check a PLAIN message (RFC 4616): the user's name or None, and what is wrong."""
+        """Check a PLAIN message (RFC 4616); return the user's name or None, and what is wrong."""
         parts = bytes(token).split(b"\0")
         if len(parts) != 3:
             return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
@@ -139,7 +139,7 @@ class Session:
         self.close_after = True
 
     def login(self, user: str) -> None:
-        """The client has shown who it is."""
+        """Record that the client has authenticated."""
         self.principal = f"User:{user}"
         self.needs_login = False
         self.logged_in = True
@@ -185,7 +185,7 @@ class TlsLayer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def encrypt(self, buffers: Sequence[Buffer]) -> bytes:
-        """Encrypt what is to be sent; includes whatever the handshake has to say."""
+        """Encrypt what is to be sent; messages of the handshake are included."""
         for buffer in buffers:
             view = memoryview(buffer)
             while view:
@@ -193,12 +193,12 @@ class TlsLayer:
         return self._outgoing.read()
 
     def pending(self) -> bytes:
-        """Bytes of the handshake that are to be sent, also after an error."""
+        """Return bytes of the handshake that are to be sent, also after an error."""
         return self._outgoing.read()
 
     @property
     def client_name(self) -> str | None:
-        """The subject of the client's certificate as Kafka writes it, None without one."""
+        """Return the subject of the client's certificate as Kafka writes it, None without one."""
         certificate = self._tls.getpeercert() if self._shaken else None
         if not certificate:
             return None

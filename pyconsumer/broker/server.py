@@ -41,7 +41,7 @@ class BrokerServer:
         self.max_login_bytes = broker.config.integer("sasl.server.max.receive.size")
         #: Where bytes are read to; one for all connections, because they are taken out at once.
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        #: Software and API of clients whose requests had bytes left over.
+        #: Software and API of clients that sent bytes after a complete request.
         self.trailing_noted: set[tuple[str, int]] = set()
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
@@ -53,7 +53,7 @@ class BrokerServer:
         self._idle_check: asyncio.TimerHandle | None = None
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
-        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be had.
+        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be opened.
 
         Args:
             held: a socket that holds the port, of :func:`.ports.hold_ports`; the listener from now on.
@@ -98,7 +98,7 @@ class BrokerServer:
         if len(self._connections) >= config.integer("max.connections") or self._per_host[host] >= config.integer(
             "max.connections.per.ip"
         ):
-            _log.warning("refusing a connection from %s: there are too many", host)
+            _log.warning("refusing a connection from %s: there are too many connections", host)
             sock.close()
             return
         sock.setblocking(False)
@@ -110,7 +110,7 @@ class BrokerServer:
         self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
 
     def forget(self, connection: ClientConnection) -> None:
-        """A connection was closed."""
+        """Forget a connection that was closed."""
         self._connections.discard(connection)
         host = connection.client_host[1:]
         self._per_host[host] -= 1

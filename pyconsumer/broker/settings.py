@@ -69,7 +69,7 @@ class BrokerSetting(NamedTuple):
 
 
 def between(low: float | None, high: float | None = None) -> Check:
-    """A check that a number is within bounds, both included."""
+    """Return a check that a number is within bounds, both included."""
 
     def check(value: Value) -> str | None:
         if low is not None and value < low:
@@ -82,7 +82,7 @@ def between(low: float | None, high: float | None = None) -> Check:
 
 
 def one_of(*values: Value) -> Check:
-    """A check that a value is one of a few."""
+    """Return a check that a value is one of a few."""
 
     def check(value: Value) -> str | None:
         return None if value in values else f"must be one of {', '.join(map(str, values))}"
@@ -91,7 +91,7 @@ def one_of(*values: Value) -> Check:
 
 
 def some_of(*values: str) -> Check:
-    """A check of every element of a list, which may be empty."""
+    """Return a check of every element of a list, which may be empty."""
 
     def check(value: Value) -> str | None:
         return None if all(item in values for item in value) else f"may hold only {', '.join(values)}"
@@ -100,7 +100,7 @@ def some_of(*values: str) -> Check:
 
 
 def parse_value(setting: BrokerSetting, given: object) -> Value:
-    """The typed value of a setting.
+    """Return the typed value of a setting.
 
     Args:
         given: Kafka's text form, or a Python value of the right type.
@@ -152,7 +152,7 @@ def _parse(kind: ConfigType, given: object) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """A value as Kafka writes it, None for one that is not set."""
+    """Return a value as Kafka writes it, None for one that is not set."""
     if value is None:
         return None
     if isinstance(value, bool):

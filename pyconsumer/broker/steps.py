@@ -17,7 +17,7 @@ _STEPS_AT_ONCE: Final = 20  # logs that are opened: some ten milliseconds
 
 
 def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
-    """Take some steps now and the others, a few at a time, when others have had their turn.
+    """Take some steps now and the rest a few at a time, so that other work gets its turn in between.
 
     Args:
         call_soon: runs a call after the current one, and others in between.
@@ -38,7 +38,7 @@ def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]]
 
 
 def call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
-    """Call listeners; what one raises is logged and keeps nobody else from hearing."""
+    """Call listeners; what one raises is logged, and the others are called all the same."""
     for listener in list(listeners):
         try:
             listener(*args)

@@ -64,13 +64,13 @@ class Timer:
         return handle
 
     def _sweep(self) -> None:
-        """Drop what was cancelled: most requests that wait are answered long before their time is up."""
+        """Drop cancelled entries: most requests that wait are answered long before their time is up."""
         self._heap = [entry for entry in self._heap if entry[2].active]
         heapq.heapify(self._heap)
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._heap))
 
     def next_deadline(self) -> float | None:
-        """When the next active timer is due, or None."""
+        """Return when the next active timer is due, or None."""
         while self._heap and not self._heap[0][2].active:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

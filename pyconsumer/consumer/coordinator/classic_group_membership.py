@@ -1,22 +1,23 @@
-"""Membership under the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core, as :mod:`.membership`,
-which holds the rest.
+"""Membership under the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core.
+
+:mod:`.membership` holds what does not depend on the protocol.
 
 Invariants
 
-1. One JoinGroup or SyncGroup is under way at a time. It carries an attempt number; a reset or a failure begins a new
-   attempt, and an answer to an older one is dropped. So a join that ends after its member has left does nothing.
-2. A rebalance is prepared once, however often JoinGroup is repeated in it; losing the generation asks for it again.
-3. A generation counts for commits only after ``on_completed``: before, the application may hold partitions of the one
-   before it. While its listener revokes them (``on_revoking``) it commits for the new one, as in Java.
-4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
-   against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named. What
-   changes during a rebalance is considered when that is over: no join that was sent before can have included it.
-5. A generation that is lost is the first thing that the application hears, whether the coordinator is known or not:
-   otherwise it would be handed records of partitions that have another owner. (Java looks for the coordinator first.)
-   One that is lost while the application revokes partitions is reported after that.
+1. One JoinGroup or SyncGroup is in flight at a time. It has an attempt number; a reset or a failure begins a new
+   attempt, and a response to an older one is ignored. So a join that ends after its member has left does nothing.
+2. A rebalance is prepared once, however often its JoinGroup is repeated; losing the generation requires it again.
+3. A generation counts for commits only after ``on_completed``: until then the application may hold partitions of the
+   previous one. While its listener revokes them (``on_revoking``) it commits for the new one, as in Java.
+4. A member compares its subscription with the one it joined with and, as leader, the metadata with those that it
+   assigned by. A difference leads to another rebalance, and so does a time that the assignor named. Changes during a
+   rebalance are considered when it is over: no join that was sent before can have included them.
+5. The loss of a generation is reported to the application before anything else, whether the coordinator is known or
+   not: otherwise it would get records of partitions that have another owner. (Java looks for the coordinator first.) A
+   loss while the application revokes partitions is reported after that.
 6. A static member that kept its partitions while joining also treats them as lost if the group completed a generation
-   without it. It was in that generation (KIP-345), but with an old subscription: its leader did not know what the
-   member owned, and gave it away. (Java continues, and what it then commits may undo a commit of the new owner.)
+   without it. It was a member of that generation (KIP-345), but with an old subscription: the leader did not know what
+   it owned, and assigned it to others. (Java continues, and what it then commits may undo a commit of the new owner.)
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class RebalanceReport:
     members: int = 0
 
     def lead(self, names: frozenset[str], before: frozenset[str] | None) -> None:
-        """Take what the leader knows: the members, and those of the generation before (None if unknown)."""
+        """Add what the leader knows: the members, and those of the previous generation (None if unknown)."""
         self.is_leader = True
         self.members = len(names)
         if before is not None:
@@ -104,22 +105,22 @@ class _Attempt:
     retry_at: float = -math.inf
 
     def join(self, now: float, *, keeps: bool) -> None:
-        """Record that a JoinGroup leaves; it is a new attempt."""
+        """Record that JoinGroup is sent; it is a new attempt."""
         self.number += 1
         self.keeps = keeps
         self.send(now)
 
     def send(self, now: float) -> None:
-        """Record that a request leaves."""
+        """Record that a request is sent."""
         self.in_flight = True
         self.sent_at = now
 
     def answered(self) -> None:
-        """Record that the request was answered."""
+        """Record that the response has arrived."""
         self.in_flight = False
 
     def elect(self, election: ComputeAssignment | None) -> None:
-        """Record that the application has to divide the partitions; None: it has done so."""
+        """Record that the application has to assign the partitions; None: it has done so."""
         self.election = election
 
     def revoke(self) -> None:
@@ -136,7 +137,7 @@ class _Attempt:
         self.retry_at = until
 
     def count(self, failures: int, at_once: int) -> None:
-        """Take the number of failures in a row, and of repetitions at once."""
+        """Set the number of failures in a row, and of immediate repetitions."""
         self.failures, self.at_once = failures, at_once
 
 
@@ -144,7 +145,7 @@ class ClassicMembership(GroupMember):
     """Membership by JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
     Attributes:
-        state: where the member stands.
+        state: see :class:`.ClassicMemberState`.
         rejoin_needed: a JoinGroup has to be sent.
         is_leader: the last JoinGroup made us the leader.
         report: of the rebalance under way, or None.
@@ -172,7 +173,7 @@ class ClassicMembership(GroupMember):
     # -- what the application does -----------------------------------------------------------------------------------
 
     def on_subscription(self, topics: Iterable[str]) -> None:
-        """The topics that the member wants now. A change against those of the last join needs a rebalance."""
+        """Set the topics that the member wants. A change since the last join requires a rebalance."""
         self._topics = frozenset(topics)
         if not self._active:
             self._active = True
@@ -181,11 +182,11 @@ class ClassicMembership(GroupMember):
         self._look_for_changes()
 
     def on_topics_assigned(self, topics: Iterable[str]) -> None:
-        """The leader assigned topics that we did not know yet but that our pattern matches: as if we had joined so."""
+        """Add topics that the leader assigned before we knew that they match, as if we had joined with them."""
         self._topics = self._joined_topics = frozenset(topics)
 
     def on_metadata(self, snapshot: Mapping[str, object]) -> None:
-        """Facts about the group's topics, such as partition counts. As leader, a change needs a rebalance."""
+        """Set the facts about the group's topics, such as partition counts. The leader rebalances after a change."""
         self._snapshot = snapshot
         self._look_for_changes()
 
@@ -203,7 +204,7 @@ class ClassicMembership(GroupMember):
             )
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Take part in another rebalance. The first reason stands.
+        """Request another rebalance. The first reason is kept.
 
         Args:
             reason: for our log; ``short``: the text for the coordinator, by default the same (KIP-800).
@@ -216,15 +217,15 @@ class ClassicMembership(GroupMember):
         self.epoch += 1
 
     def schedule_rejoin(self, when: float) -> None:
-        """Take part in another rebalance at that time (seconds), unless there is one before; infinite: don't."""
+        """Request another rebalance at a time (seconds), unless there is one before; infinity: don't."""
         self._rejoin_at = when
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group. Who we were is forgotten at once; return whether a LeaveGroup is to be sent.
+        """Leave the group, and forget our identity at once; return whether LeaveGroup is to be sent.
 
         Args:
-            send: None: a dynamic member sends LeaveGroup, a static one does not (KIP-345); True and False: as said
-            (KIP-1092).
+            send: True sends LeaveGroup, False does not (KIP-1092); None: a dynamic member does, a static one does not
+                (KIP-345).
         """
         member_id = self.generation.member_id
         instance_id = self.settings.group_instance_id
@@ -244,7 +245,7 @@ class ClassicMembership(GroupMember):
         return send
 
     def unsubscribe(self) -> None:
-        """Nothing is subscribed any more: no join until :meth:`on_subscription` is called again."""
+        """Drop the subscription: no join until :meth:`on_subscription` is called again."""
         self._active = False
         self.rejoin_needed = True
         self.is_leader = False
@@ -260,7 +261,7 @@ class ClassicMembership(GroupMember):
 
     @property
     def leads_others(self) -> bool:
-        """Return whether the last JoinGroup made us the leader, and not of ourselves alone."""
+        """Return whether this member leads the group, and is not alone in it."""
         return self.is_leader and self._members is not None and len(self._members) > 1
 
     @property
@@ -270,7 +271,7 @@ class ClassicMembership(GroupMember):
 
     @property
     def rebalancing(self) -> bool:
-        """Between the moment when JoinGroup is sent and the one when the application knows its partitions."""
+        """Return whether JoinGroup was sent and the application does not know its partitions yet."""
         return (
             self.state in _IN_REBALANCE
             or self._attempt.completed is not None
@@ -279,7 +280,7 @@ class ClassicMembership(GroupMember):
 
     @property
     def rejoin_pending(self) -> bool:
-        """Something is to be done or under way before the membership is settled."""
+        """Return whether anything is due or in flight before the membership is settled."""
         return self._active and (self.rejoin_needed or self.rebalancing)
 
     @property
@@ -299,7 +300,7 @@ class ClassicMembership(GroupMember):
         return self.state is ClassicMemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
-        """When :meth:`next_action` has something to do, seconds; infinite while only an answer can change that."""
+        """Return when :meth:`next_action` has something to do (seconds); infinity while it waits for a response."""
         attempt = self._attempt
         if self._errors or self.state is ClassicMemberState.FENCED:
             return now
@@ -343,10 +344,10 @@ class ClassicMembership(GroupMember):
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def on_prepared(self, generation: Generation) -> None:
-        """The application has revoked what it must; the join may begin.
+        """Record that the application has revoked what it must: the join may begin.
 
         Args:
-            generation: ours when that began. If it has been lost since, the listener must still be notified.
+            generation: ours when the revocation began. If it has been lost since, the listener must still be notified.
         """
         self.is_leader = False
         self._assigned_by = None
@@ -361,11 +362,11 @@ class ClassicMembership(GroupMember):
         *,
         keeps: bool = False,
     ) -> SendJoin | None:
-        """The JoinGroup to send; None if the coordinator was lost in the meantime.
+        """Return the JoinGroup to send; None if the coordinator was lost in the meantime.
 
         Args:
             protocols: assignors and subscriptions, the preferred one first.
-            topics: the subscription that is in them.
+            topics: the subscription that they contain.
             keeps: the application keeps partitions in the meantime.
         """
         node, attempt = self.coordinator, self._attempt
@@ -393,9 +394,9 @@ class ClassicMembership(GroupMember):
         return SendJoin(attempt.number, node, request, self._timeout)
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
-        """JoinGroup was answered. A follower's SyncGroup comes back, to be sent at once."""
+        """Act on the response to JoinGroup; return the SyncGroup of a follower, to be sent at once."""
         if not self._is_current(number, ClassicMemberState.PREPARING_REBALANCE):
-            self.log.debug("dropping the answer to a JoinGroup that was given up")
+            self.log.debug("ignored the response to an abandoned JoinGroup")
             return None
         if response.error_code != 0:
             self._on_code("JoinGroup", JOIN, response.error_code, now, member_id=response.member_id)
@@ -435,11 +436,11 @@ class ClassicMembership(GroupMember):
     def on_assigned(
         self, number: int, shares: Mapping[str, bytes], snapshot: Mapping[str, object], now: float
     ) -> SendSync | None:
-        """As leader, the assignment is made; None if it comes too late.
+        """As leader, return the SyncGroup that distributes the assignment; None if it comes too late.
 
         Args:
             shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
-            snapshot: the metadata that it was made with; see :meth:`on_metadata`.
+            snapshot: the metadata that the assignor used; see :meth:`on_metadata`.
         """
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
             return None
@@ -450,14 +451,14 @@ class ClassicMembership(GroupMember):
         )
 
     def on_assign_failed(self, number: int, now: float) -> None:
-        """As leader, the assignor raised: the rebalance starts again after a pause."""
+        """As leader, begin the rebalance again after a pause, because the assignor raised."""
         if self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) and self._attempt.election is not None:
             self._step_failed(ErrorAction.BACK_OFF, None, now, "the assignor failed")
 
     def on_sync_response(self, number: int, response: SyncGroupResponse, now: float) -> None:
-        """SyncGroup was answered."""
+        """Act on the response to SyncGroup."""
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE):
-            self.log.debug("dropping the answer to a SyncGroup that was given up")
+            self.log.debug("ignored the response to an abandoned SyncGroup")
             return
         if response.error_code != 0:
             self._on_code("SyncGroup", SYNC, response.error_code, now)
@@ -477,26 +478,26 @@ class ClassicMembership(GroupMember):
         self.epoch += 1
 
     def on_step_failed(self, number: int, error: KafkaError, now: float) -> None:
-        """JoinGroup or SyncGroup got no answer: the connection broke, time ran out, or it could not be sent."""
+        """Record that JoinGroup or SyncGroup got no response: it was not sent, timed out, or lost its connection."""
         if self.state in _IN_REBALANCE and number == self._attempt.number and self._attempt.in_flight:
             self._step_failed(ErrorAction.REDISCOVER if error.retriable else ErrorAction.RAISE, error, now)
 
     def on_revoking(self) -> None:
-        """The application is notified of what is revoked under the cooperative protocol, and may commit that."""
+        """Record that the listener is about to revoke partitions (cooperative protocol), and may commit them."""
         self._attempt.revoke()
 
     def recover(self, under_way: int | None, now: float) -> None:
-        """Ctrl-C interrupted a step: if no request of the present attempt is under way, it failed.
+        """Repair the state after Ctrl-C: if no request of the present attempt is in flight, the attempt has failed.
 
         Args:
-            under_way: the attempt whose request is, None if there is none.
+            under_way: the attempt whose request is in flight, None if there is none.
         """
         attempt = self._attempt
         if self.state in _IN_REBALANCE and attempt.election is None and attempt.number != under_way:
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
 
     def on_completed(self) -> RebalanceReport | None:
-        """The application knows its new partitions; what to log about it comes back."""
+        """Record that the application knows its new partitions; return what to log about the rebalance."""
         self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None
@@ -505,7 +506,7 @@ class ClassicMembership(GroupMember):
         return report
 
     def on_rejected(self, reason: str, now: float) -> None:
-        """The assignment cannot be used: join again; from the second one in a row, after a pause (KIP-580)."""
+        """Join again, because the assignment cannot be used; from the second time in a row after a pause (KIP-580)."""
         rejected = self._rejected + 1
         self.on_completed()
         self._rejected = rejected
@@ -514,7 +515,7 @@ class ClassicMembership(GroupMember):
             self._attempt.pause(now + self.settings.backoff.delay(rejected - 2))
 
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """A commit was refused. ``sent``: the generation that it named; one that is over changes nothing."""
+        """Act on a commit that was refused. ``sent``: the generation that it named; an old one changes nothing."""
         if sent != self.generation:
             return
         if error_action is ErrorAction.REJOIN:
@@ -533,9 +534,7 @@ class ClassicMembership(GroupMember):
 
     @property
     def beats(self) -> bool:
-        """Return whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined
-        again.
-        """
+        """Return whether heartbeats are sent: from the response to JoinGroup until the next JoinGroup or a loss."""
         return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)
 
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
@@ -556,7 +555,7 @@ class ClassicMembership(GroupMember):
         self.on_heartbeat_response(action.generation, action.node.node_id, message, now)
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
-        """Heartbeat was answered. ``sent``: the generation that it named."""
+        """Act on the response to Heartbeat. ``sent``: the generation that it named."""
         self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
         code = response.error_code
         error_action = None if code == 0 else action_for(HEARTBEAT, code)
@@ -564,7 +563,7 @@ class ClassicMembership(GroupMember):
         if error_action is None or error_action is ErrorAction.REJOIN:
             self.discovery.answered()
             self.timer.received(now)
-            self.log.debug("the heartbeat was answered%s", f" with {code}" if code else "")
+            self.log.debug("response to the heartbeat%s", f": error {code}" if code else "")
             if error_action is not None and current and self.state is ClassicMemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
@@ -573,7 +572,7 @@ class ClassicMembership(GroupMember):
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(node_id, error.code_name, now)
         elif error_action in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
-            if current:  # otherwise the present generation will get its own answer
+            if current:  # otherwise the present generation will get a response of its own
                 self._reset(
                     f"Heartbeat of {sent}: {error.code_name}",
                     keep_member_id=error_action is ErrorAction.RESET_GENERATION,
@@ -590,7 +589,7 @@ class ClassicMembership(GroupMember):
         self.state = next_state(self.state, event)
 
     def _reset(self, reason: str, *, keep_member_id: bool) -> None:
-        """The generation is lost, and with it everything that was assigned."""
+        """Lose the generation, and with it everything that was assigned."""
         self.log.info(
             "resetting the generation%s: %s",
             "" if keep_member_id else " and the member id",
@@ -648,7 +647,7 @@ class ClassicMembership(GroupMember):
 
     def _wrong_protocol(self, api: str, type_: str | None, name: str | None, now: float) -> None:
         ours = f"{PROTOCOL_TYPE!r}/{self.generation.protocol_name!r}"
-        self.log.error("%s was answered for protocol %r/%r, ours is %s", api, type_, name, ours)
+        self.log.error("the response to %s is for protocol %r/%r, ours is %s", api, type_, name, ours)
         error = InconsistentGroupProtocolError(
             f"group {self.settings.group_id} answered {api} for protocol {type_!r}/{name!r}, ours is {ours}"
         )
@@ -666,7 +665,7 @@ class ClassicMembership(GroupMember):
         self._step_failed(error_action, error, now, f"{api}: {error.code_name}")
 
     def _step_failed(self, error_action: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:
-        """JoinGroup or SyncGroup failed: decide what comes next."""
+        """Decide what comes next after JoinGroup or SyncGroup has failed."""
         what = what or f"{type(error).__name__}: {error}"
         if error_action is not ErrorAction.TAKE_MEMBER_ID:
             self.metrics.rebalance_failed()
@@ -679,7 +678,7 @@ class ClassicMembership(GroupMember):
         self.rejoin_needed = True
         self.epoch += 1
         if error_action is ErrorAction.TAKE_MEMBER_ID:
-            self.log.debug("joining as %s, the id that the coordinator gave", self.generation.member_id)
+            self.log.debug("joining with the member id from the coordinator, %s", self.generation.member_id)
         else:
             self.log.info("the rebalance failed: %s", what)
             self._reason = f"rebalance failed due to {what}"

@@ -148,8 +148,9 @@ def _check_cooperative(
 
 
 def metadata_snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: bool) -> dict[str, object]:
-    """Return what of the metadata an assignment depends on, by topic: partition counts, with ``racks`` the replicas'
-    places.
+    """Return the part of the metadata that an assignment depends on, by topic.
+
+    That is the partition count, or with ``racks`` the racks of each partition's replicas.
 
     Topics that are not known are left out.
     """
@@ -211,13 +212,14 @@ class RebalanceSteps(ListenerInvoker):
     # -- giving up ---------------------------------------------------------------------------------------------------
 
     def prepare(self, deadline: float) -> Steps[bool]:
-        """Commit, let the listener know what goes, give it up; whether that is done.
+        """Commit, call the listener, revoke partitions; return whether that is done.
 
-        Under the eager protocol everything goes, under the cooperative one only what is not subscribed any more.
+        Under the eager protocol all of them are revoked, under the cooperative one those whose topics are no longer
+        subscribed.
         """
         if self._core.generation.joined and self._committer.auto_commit.enabled:
             if self._protocol is RebalanceProtocol.EAGER:
-                # Nothing more is returned, so that what is committed is what was processed when the listener is called.
+                # Return nothing more, so that what is committed is what has been processed when the listener is called.
                 self._subscriptions.mark_pending_revocation(self._subscriptions.assignment())
             committed = yield from self._commit_first(deadline)
             if not committed:
@@ -270,10 +272,10 @@ class RebalanceSteps(ListenerInvoker):
             self._subscriptions.assign_from_subscribed(())
 
     def announce_leaving(self, leaves: bool) -> bool:
-        """Let the assignor in use know that the member is about to leave permanently, or that it is over with that.
+        """Notify the assignor in use that the member is about to leave permanently, or is no longer about to.
 
         Returns:
-            Whether it has to inform the leader, in another rebalance.
+            Whether the leader has to be informed, in another rebalance.
         """
         assignor = self._assignors.get(self._core.generation.protocol_name or "")
         if leaves:
@@ -341,7 +343,7 @@ class RebalanceSteps(ListenerInvoker):
         self.under_way, self._attempt = future, action.attempt
 
     def recover(self) -> None:
-        """Ctrl-C interrupted something: a request that was never sent, or whose answer was not heard, has failed."""
+        """Repair the state after Ctrl-C: a request that was never sent, or whose response was missed, has failed."""
         pending = self.under_way is not None and not self.under_way.done
         with self._coordinator.lock:
             self._core.recover(self._attempt if pending else None, self._coordinator.clock.now())
@@ -349,7 +351,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- leading -----------------------------------------------------------------------------------------------------
 
     def assign(self, action: ComputeAssignment, deadline: float) -> Steps[bool]:
-        """As leader, divide the partitions and send SyncGroup; whether that is done."""
+        """As leader, assign the partitions and send SyncGroup; return whether that is done."""
         subscriptions = self._attempted(action, lambda: read_members(action.members))
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         if self._subscriptions.group_subscribe(topics):
@@ -380,7 +382,7 @@ class RebalanceSteps(ListenerInvoker):
         return True
 
     def _attempted(self, action: ComputeAssignment, call: Callable[[], T]) -> T:
-        """Do a part of the leader's work; if it raises, the rebalance starts again after a pause."""
+        """Call a function for the leader; if it raises, the rebalance begins again after a pause."""
         try:
             return call()
         except BaseException:
@@ -394,7 +396,7 @@ class RebalanceSteps(ListenerInvoker):
         return self._guarded(lambda: perform_assignment(log, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
-        """Return whether metadata has been asked for every topic; those that do not exist are known not to."""
+        """Return whether every topic is known, or known not to exist."""
         metadata = self._metadata
         return not metadata.is_bootstrap and all(
             metadata.topic(topic) is not None or topic in metadata.topic_errors or self._subscriptions.has_pattern
@@ -402,7 +404,7 @@ class RebalanceSteps(ListenerInvoker):
         )
 
     def metadata_snapshot(self) -> dict[str, object]:
-        """The present metadata of the group's topics, as far as assignments depend on it."""
+        """Return the metadata of the group's topics, as far as assignments depend on them."""
         return metadata_snapshot(self._metadata, self._subscriptions.metadata_topics(), racks=self._rack_id is not None)
 
     def _assignor(self, generation: Generation) -> Assignor:
@@ -418,7 +420,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- taking over -------------------------------------------------------------------------------------------------
 
     def complete(self, action: CompleteJoin) -> Steps[None]:
-        """Take the assignment over and let the listener know what is new."""
+        """Adopt the assignment and notify the listener of what is new."""
         core, lock = self._core, self._coordinator.lock
         try:
             partitions, user_data = decode_assignment(action.assignment)
@@ -465,10 +467,10 @@ class RebalanceSteps(ListenerInvoker):
             raise errors[0]
 
     def _commit_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Commit, if that is automatic, what was returned of them since the join began.
+        """Commit what was returned of these partitions since the join began, if commits are automatic.
 
-        It is not waited for: it leaves before our next JoinGroup, on the same connection, and nobody else gets the
-        partitions before that.
+        Nothing waits for the response: the commit is sent before our next JoinGroup, on the same connection, and nobody
+        else gets the partitions before that.
         """
         if self._committer.auto_commit.enabled:
             consumed = self._subscriptions.all_consumed()
@@ -476,7 +478,7 @@ class RebalanceSteps(ListenerInvoker):
             self._committer.commit_automatically(offsets, self._coordinator.clock.now())
 
     def _schedule(self, assignor: Assignor) -> None:
-        """Ask for another rebalance when the assignor wants one, or if one that is needed does not come.
+        """Schedule another rebalance: at the time that the assignor names, or if one that is needed does not come.
 
         Normally the owner of a withheld partition revokes it and joins again. If a static owner was replaced by another
         process at that moment, its successor has nothing to revoke and nobody would join, so we schedule a rebalance.
@@ -488,7 +490,7 @@ class RebalanceSteps(ListenerInvoker):
             self._core.schedule_rejoin(self._coordinator.clock.now() + seconds)
 
     def _add_topics(self, assigned: set[str]) -> None:
-        """The leader may know topics that match our pattern before we do."""
+        """Add topics that the leader has assigned before we knew that they match our pattern."""
         if self._subscriptions.has_pattern:
             topics = self._subscriptions.subscription() | assigned
             if self._subscriptions.subscribe_from_pattern(topics):
@@ -618,9 +620,7 @@ class ClassicGroupProtocol(GroupProtocol):
         return self._join(deadline)
 
     def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
-        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, with nothing owned any
-        longer.
-        """
+        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, owning nothing."""
         core = self._core
         said = False
         while True:
@@ -688,9 +688,10 @@ class ClassicGroupProtocol(GroupProtocol):
             raise failure
 
     def _announce_leaving(self, deadline: float, leave_group: bool | None) -> Steps[None]:
-        """Let the leader know that we leave permanently, if the assignor wants that: one more rebalance.
+        """Inform the leader that we leave permanently, in another rebalance, if the assignor wants that.
 
-        The others learn of it by their next heartbeats. If it takes longer than a session, the leader will miss us.
+        The other members learn of the rebalance by their next heartbeats. If that takes longer than a session, the
+        leader will miss us.
         """
         core, group = self._core, self._core.settings
         permanently = group.group_instance_id is None if leave_group is None else leave_group

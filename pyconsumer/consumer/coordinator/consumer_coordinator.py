@@ -51,7 +51,7 @@ class ConsumerCoordinator:
         on_news: called in the heartbeat thread after a change that the application may have to be notified of.
 
     Raises:
-        ConfigurationError: the assignors make no sense together.
+        ConfigurationError: the assignors have no rebalance protocol in common.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class ConsumerCoordinator:
     # -- what poll asks ----------------------------------------------------------------------------------------------
 
     def note_poll(self, now: float) -> None:
-        """The application polled, which ``max_poll_interval_ms`` counts from. Takes no lock: it writes one float."""
+        """Record that the application polled, for ``max_poll_interval_ms``. Takes no lock: it writes one float."""
         self._core.timer.poll(now)
 
     @property
     def next_due_at(self) -> float:
-        """When :meth:`poll` has something to do (seconds), unless an answer comes before."""
+        """Return when :meth:`poll` has something to do (seconds), unless a response comes before."""
         if self._metadata.update_count != self._metadata_seen:
             return -math.inf
         return self._due_at
@@ -144,9 +144,7 @@ class ConsumerCoordinator:
 
     @property
     def awaits_answer(self) -> bool:
-        """Return whether a rebalance or an asynchronous commit is under way, which only a look at the network moves
-        on.
-        """
+        """Return whether a rebalance or an asynchronous commit waits for a response."""
         return self._committer.pending_async > 0 or (
             self._subscriptions.has_auto_assigned and self._protocol.awaits_answer
         )
@@ -157,7 +155,7 @@ class ConsumerCoordinator:
         return self._core.metrics
 
     def recover(self) -> None:
-        """Ctrl-C interrupted a call: see to it that nothing counts as under way that is not. No I/O happens."""
+        """Repair the state after Ctrl-C: what counts as in flight and is not has failed. No I/O happens."""
         self._metadata_seen = -1
         self._coordinator.recover()
         self._protocol.recover()
@@ -199,7 +197,7 @@ class ConsumerCoordinator:
 
     @property
     def _knows_topics(self) -> bool:
-        """Return whether metadata came since the pattern was subscribed, so that the topics that match are known."""
+        """Return whether the topics that match the pattern are known: metadata has arrived since it was subscribed."""
         return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
 
     def _look_at_metadata(self) -> None:
@@ -222,7 +220,7 @@ class ConsumerCoordinator:
             self._subscriptions.subscribe_from_pattern(topics)
 
     def on_subscription_change(self) -> None:
-        """The application subscribed to other topics or to a pattern."""
+        """Apply a new subscription to topics or to a pattern."""
         if self._subscriptions.has_pattern:
             self._pattern_since = self._metadata.update_count
             self._match_pattern()
@@ -230,13 +228,13 @@ class ConsumerCoordinator:
         self._changed()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Rebalance at the next poll (KIP-568). While one is under way nothing more is asked for."""
+        """Rebalance at the next poll (KIP-568). During a rebalance this does nothing."""
         with self._lock:
             self._core.request_rejoin(reason or "rebalance enforced by user")
         self._changed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who we are in the group."""
+        """Return this member's identity in the group."""
         generation = self._core.generation
         group = self._core.settings
         return ConsumerGroupMetadata(
@@ -245,11 +243,11 @@ class ConsumerCoordinator:
 
     @property
     def is_stable(self) -> bool:
-        """Return whether this is a member with nothing to do but to stay one. Any thread may ask."""
+        """Return whether the member is stable: no rebalance is due or in progress. Any thread may ask."""
         return self._core.state in (ClassicMemberState.STABLE, ConsumerMemberState.STABLE)
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
-        """Revoke the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.
+        """Revoke the partitions and leave the group, without waiting unless the assignor announces it.
 
         Raises:
             Exception: what the listener raised, after the member has left.
@@ -300,7 +298,7 @@ class ConsumerCoordinator:
                 self._heartbeat.close(max(0.0, deadline - self._clock.now()) if ended else 0.0)
 
     def abandon(self, reason: str) -> None:
-        """Let the heartbeat thread leave the group and end, if :meth:`close` has not; nothing is waited for.
+        """Let the heartbeat thread leave the group and end, if :meth:`close` has not done that; without waiting.
 
         For finalizers, which may run in any thread and in the middle of anything: no lock is taken.
         """
@@ -355,7 +353,7 @@ class ConsumerCoordinator:
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     def _start_heartbeat(self) -> None:
-        """See to it that the heartbeat thread runs: one that failed is replaced, or the membership would lapse."""
+        """Start the heartbeat thread unless it runs; one that failed is replaced, or the session would expire."""
         if self._heartbeat is not None:
             if self._heartbeat.alive:
                 return
@@ -377,7 +375,7 @@ class ConsumerCoordinator:
             changed=notice,
             brokers=self._metadata.brokers(),
         )
-        self._heartbeat = thread  # before the start, so that it is ended whatever falls into that
+        self._heartbeat = thread  # before the start, so that Ctrl-C during the start cannot hide it from close
         thread.start()
 
     def _changed_in_background(self) -> None:
@@ -386,7 +384,7 @@ class ConsumerCoordinator:
         self._client.rouse()
 
     def _changed(self) -> None:
-        """Something happened that changes when :meth:`poll` has to be called."""
+        """Set when :meth:`poll` has to be called, after something has changed that."""
         now = self._clock.now()
         core = self._core
         with self._lock:  # both threads come here; the later one must not be overwritten by the earlier one's view

@@ -1,32 +1,32 @@
 """Membership under the consumer protocol (KIP-848): heartbeats carry everything. A core, as :mod:`.membership`.
 
-Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager`` behave as this does; where they don't, it
-says so. States and error codes are tables in :mod:`.consumer_group_state`.
+It behaves as Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``, apart from what is said
+below. States and error codes are tables in :mod:`.consumer_group_state`.
 
 Invariants
 
-1. The member id is the client's own and stays the same as long as this object lives, through every loss and every
-   return (KIP-1082).
-2. A *life* begins with each heartbeat of epoch 0. An answer counts only if it is to the heartbeat that is awaited, so
-   one to an earlier life changes nothing (in Java it can: its epoch is taken for that of the new life).
-3. A heartbeat is full after a join, an error or a lost answer: then the coordinator may not have heard of what came
-   before. Otherwise it holds only what has changed. After a lost answer it stays full for ``request_timeout_ms``: the
-   request itself may reach the coordinator late, whose answer, the only one with an assignment, nobody reads. (In
-   Java only the next one is full, and that assignment stays without an owner.)
-4. ``current`` is what the application knows, ``target`` what the coordinator wants. ``current`` changes when a
-   reconciliation is over, which is also when the coordinator hears of it, not before. If a callback raises,
-   it does not, and the step is tried again after a pause: a member whose callback keeps failing is fenced by the
-   coordinator when its rebalance timeout is over.
+1. The member chooses its id and keeps it as long as this object lives, whatever it loses and however often it joins
+   again (KIP-1082).
+2. A *life* begins with each heartbeat of epoch 0. A response counts only if it is the one to the heartbeat in flight,
+   so one from an earlier life changes nothing. (In Java it can: its epoch is taken for that of the new life.)
+3. A heartbeat is full after a join, an error or a lost response: the coordinator may not have received the ones before.
+   Otherwise it holds only what has changed. After a lost response, heartbeats stay full for ``request_timeout_ms``: the
+   lost request may still reach the coordinator, and the response to it, the only one with the assignment, is not read.
+   (In Java only the next one is full, and that assignment stays without an owner.)
+4. ``current`` is the assignment that the application knows, ``target`` the one that the coordinator wants. ``current``
+   changes when a reconciliation is over, and only then is it acknowledged. If a callback raises, nothing is
+   acknowledged, and the step is tried again after a pause: the coordinator fences a member whose callback keeps failing
+   when its rebalance timeout is over.
 5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
    that one comes next. Only the end of a life interrupts it. (Java also interrupts it when the coordinator
    takes the change back. Partitions that the listener has already given up would have no owner then.)
-6. A heartbeat that reports less than the target gives the rest back: the coordinator may have another owner for it by
-   then. So the next step waits for the answer, which has the newest target. (In Java it does not, and for the
-   time of one heartbeat two members can have a partition.)
-7. While an assignment is followed the application may have partitions of ``current`` and of the new one. A heartbeat
-   that has to say what we own says both: what it left out the coordinator would give to somebody else at once.
-8. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
-   moment at which the request is encoded.
+6. A heartbeat that reports less than the target releases the rest: the coordinator may assign it to another member. So
+   the next step waits for the response, which has the newest target. (In Java it does not, and for the time of one
+   heartbeat two members can own a partition.)
+7. During a reconciliation the application may have partitions of ``current`` and of the new assignment. A heartbeat
+   that has to report what we own reports both: the coordinator would assign at once what it left out.
+8. The heartbeat thread can change the member epoch at any moment. A request that contains it reads it under the lock,
+   when it is encoded.
 9. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
    a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
 """
@@ -80,7 +80,7 @@ __all__ = ["FIRST_HEARTBEAT_INTERVAL", "ConsumerMembership", "new_member_id"]
 _S = ConsumerMemberState
 _API: Final = "ConsumerGroupHeartbeat"
 
-#: Seconds between heartbeats before the coordinator has named a number: ``group.consumer.heartbeat.interval.ms``.
+#: Seconds between heartbeats until the coordinator has named its ``group.consumer.heartbeat.interval.ms``.
 FIRST_HEARTBEAT_INTERVAL: Final = 5.0
 
 _ASSIGNABLE: Final = frozenset((_S.JOINING, _S.STABLE, _S.ACKNOWLEDGING, _S.RECONCILING))
@@ -113,7 +113,7 @@ _ADVICE: Final[Mapping[int, str]] = {
 
 
 def new_member_id() -> str:
-    """A random id for a member, in the form of Kafka's ``Uuid``: 22 letters, digits, hyphens and underscores."""
+    """Return a random member id, in the form of Kafka's ``Uuid``: 22 letters, digits, hyphens and underscores."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):  # which a command-line tool would take for an option
@@ -121,7 +121,7 @@ def new_member_id() -> str:
 
 
 def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
-    """Return the partitions of both, as no assignment that the coordinator has given."""
+    """Return the partitions of both, as an assignment that is not one of the coordinator's."""
     topics = first.partitions.keys() | second.partitions.keys()
     nothing = frozenset[int]()
     partitions = {one: first.partitions.get(one, nothing) | second.partitions.get(one, nothing) for one in topics}
@@ -129,7 +129,7 @@ def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
 
 
 class _Facts(NamedTuple):
-    """The facts that heartbeats carry; None: not said yet, or there is none."""
+    """The facts that heartbeats carry; None: not sent yet, or there is none."""
 
     rebalance_timeout: float | None = None
     topics: frozenset[str] | None = None
@@ -139,7 +139,7 @@ class _Facts(NamedTuple):
     assignment: LocalAssignment | None = None
 
     def since(self, heard: _Facts) -> dict[str, Any]:
-        """Return the fields of the request that says what is not ``heard`` yet."""
+        """Return the fields of a request for what the coordinator has not ``heard`` yet."""
         fields: dict[str, Any] = {}
         if self.rebalance_timeout is not None and self.rebalance_timeout != heard.rebalance_timeout:
             fields["rebalance_timeout_ms"] = round(self.rebalance_timeout * 1000)
@@ -168,7 +168,7 @@ class ConsumerMembership(GroupMember):
         now: the present, in seconds.
 
     Attributes:
-        state: where the member stands.
+        state: see :class:`.ConsumerMemberState`.
         member_id: see the invariants.
         life: counts the times that the member has joined.
         current, target: see the invariants.
@@ -191,8 +191,8 @@ class ConsumerMembership(GroupMember):
         self._background = False  # heartbeats have a thread
         self._reported = False  # see the invariants
         self._lost = False  # the assignment, and the application has not been notified
-        self._reconciling = False  # the application's thread is about it
-        self._following: LocalAssignment | None = None  # what it may have taken over, and has not confirmed
+        self._reconciling = False  # the application's thread is at it
+        self._following: LocalAssignment | None = None  # what it may have adopted, and has not confirmed
         self._failures = 0  # of callbacks, in a row
         self._reconcile_at = -math.inf
         self._fatal: KafkaError | None = None
@@ -205,7 +205,7 @@ class ConsumerMembership(GroupMember):
         return self.state
 
     def on_subscription(self, topics: Iterable[str], regex: str | None = None) -> None:
-        """The topics that the member wants now, or a regular expression for the broker; the next heartbeat says so."""
+        """Set the topics that the member wants, or a regular expression for the broker, for the next heartbeat."""
         wanted = frozenset(topics)
         if self._active and (wanted, regex) == (self._topics, self._regex):
             return
@@ -214,7 +214,7 @@ class ConsumerMembership(GroupMember):
         self._hurry()
 
     def unsubscribe(self) -> None:
-        """Nothing is subscribed any more: no join until :meth:`on_subscription` is called again."""
+        """Drop the subscription: no join until :meth:`on_subscription` is called again."""
         self._active = False
         self._lost = False
         self._topics, self._regex = frozenset(), None
@@ -222,7 +222,7 @@ class ConsumerMembership(GroupMember):
         self.epoch += 1
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Do nothing but say so: the coordinator decides when the group is rebalanced (as in Java)."""
+        """Do nothing but log that: the coordinator decides when the group is rebalanced (as in Java)."""
         self.log.warning(
             "enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
             " group is rebalanced (reason given: %s)",
@@ -246,12 +246,12 @@ class ConsumerMembership(GroupMember):
 
     @property
     def term_of_commits(self) -> int:
-        """Return the life: within it the partitions that we have given up are known."""
+        """Return the life: within one, the coordinator knows which partitions we have released."""
         return self.life
 
     @property
     def epoch_moves(self) -> bool:
-        """Return True."""
+        """Return True: see the invariants."""
         return True
 
     @property
@@ -260,7 +260,7 @@ class ConsumerMembership(GroupMember):
         return self.generation.joined
 
     def due_at(self, now: float) -> float:
-        """When :meth:`next_action` has something to do, seconds; infinite while only an answer can change that."""
+        """Return when :meth:`next_action` has something to do (seconds); infinity while it waits for a response."""
         if self.has_urgent_news:
             return now
         if not self._active:
@@ -297,24 +297,24 @@ class ConsumerMembership(GroupMember):
 
     @property
     def needs_background(self) -> bool:
-        """Return whether the heartbeat thread has to run: there is somebody to send heartbeats to."""
+        """Return whether the heartbeat thread has to run: heartbeats are to be sent, and the coordinator is known."""
         return self.beats and self.coordinator is not None
 
     def on_background_started(self) -> None:
-        """The heartbeat thread runs; whoever started it restarts one that fails."""
+        """Record that the heartbeat thread runs; whoever started it replaces one that fails."""
         self._background = True
 
     # -- following an assignment -------------------------------------------------------------------------------------
 
     def still_follows(self, action: Reconcile) -> bool:
-        """Return whether the step is still to be done: it is not when its life has ended."""
+        """Return whether a reconciliation is still to be done: it is not when its life has ended."""
         return action.life == self.life and self.state is _S.RECONCILING
 
     def on_reconciled(self, action: Reconcile, partitions: LocalAssignment) -> bool:
-        """The application knows its partitions; the next heartbeat says so, at once.
+        """Record that the application knows its partitions; a heartbeat acknowledges them at once.
 
         Args:
-            partitions: what it has now; less than the target if the names of some topics are not known yet.
+            partitions: what it has now; less than the target while the names of some topics are unknown.
 
         Returns:
             False if the membership was lost in the meantime.
@@ -331,7 +331,7 @@ class ConsumerMembership(GroupMember):
         return True
 
     def on_reconcile_failed(self, action: Reconcile, now: float) -> None:
-        """A callback raised, or Ctrl-C came: nothing is acknowledged, and the step is tried again after a pause."""
+        """Acknowledge nothing after a callback has raised, or after Ctrl-C; try the step again after a pause."""
         self._reconciling = False
         if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
@@ -339,19 +339,19 @@ class ConsumerMembership(GroupMember):
             self.epoch += 1
 
     def on_unresolved(self, action: Reconcile) -> None:
-        """Nothing can be done before newer metadata names the topics: :meth:`on_metadata`."""
+        """Wait for newer metadata (:meth:`on_metadata`), because the names of the topics are unknown."""
         self._reconciling = False
         self._following = None
         if self.still_follows(action):
             self._reconcile_at = math.inf
 
     def on_metadata(self) -> None:
-        """There is newer metadata."""
+        """Take note of newer metadata."""
         if self._reconcile_at == math.inf:
             self._reconcile_at = -math.inf
 
     def on_released(self, action: Release, now: float) -> None:
-        """The application knows that it lost its partitions; it may join again."""
+        """Record that the application knows that it has lost its partitions: the member may join again."""
         if action.life != self.life:
             return
         self._lost = False
@@ -360,23 +360,23 @@ class ConsumerMembership(GroupMember):
             self._join(now)
 
     def recover(self) -> None:
-        """Ctrl-C interrupted a step: it begins again."""
+        """Repair the state after Ctrl-C: an interrupted step begins again."""
         self._reconciling = False
 
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def prepare_leaving(self) -> None:
-        """The application revokes its partitions in order to leave; heartbeats continue while it does."""
+        """Record that the application revokes its partitions in order to leave; heartbeats continue."""
         if self.state in IN_GROUP:
             self._move(_S.PREPARE_LEAVING)
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group. Our epoch is forgotten at once; return whether a heartbeat is to be sent for that.
+        """Leave the group, and forget our epoch at once; return whether a heartbeat is to be sent.
 
         Args:
             send: None: a dynamic member leaves permanently, a static one until its session ends. True: any member
-                leaves permanently. False: a dynamic member says nothing and is missed when its session ends, a static
-                one leaves as by None (KIP-1092).
+                leaves permanently. False: a dynamic member sends nothing and is missed when its session ends, a static
+                one leaves as with None (KIP-1092).
         """
         self.prepare_leaving()
         if self.state is _S.FENCED:
@@ -468,10 +468,10 @@ class ConsumerMembership(GroupMember):
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
     def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """The heartbeat was answered; an answer that nobody awaits any more changes nothing."""
+        """Act on the response to a heartbeat; one that is not awaited any more changes nothing."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or action.request is not self._awaited:
-            self.log.debug("dropping the answer to a heartbeat of an earlier life")
+            self.log.debug("ignored the response to a heartbeat from before the last join")
             return
         self._awaited = None
         self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
@@ -549,7 +549,7 @@ class ConsumerMembership(GroupMember):
         return for_code(code, text)
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """The heartbeat got no answer: what the coordinator has heard is not known. ``term`` as in the base class."""
+        """Record that a heartbeat got no response: the coordinator may or may not have received it."""
         if term != self.discovery.term:
             return
         self._on_lost_answer(now)
@@ -564,7 +564,7 @@ class ConsumerMembership(GroupMember):
     # -- losing it ---------------------------------------------------------------------------------------------------
 
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """A commit was refused: whether the membership is lost, the next heartbeat says, which leaves at once."""
+        """Act on a commit that was refused: a heartbeat at once finds out whether the membership is lost."""
         if sent == self.generation:
             self._hurry()
 
@@ -577,7 +577,7 @@ class ConsumerMembership(GroupMember):
         self._hurry()
 
     def _lose(self, reason: str) -> None:
-        """The coordinator does not know us (any more)."""
+        """Lose the membership: the coordinator does not know us (any more)."""
         self.log.info("member %s is not in the group: %s", self.member_id, reason)
         if self.state is _S.PREPARE_LEAVING:
             self._forget()
@@ -588,7 +588,7 @@ class ConsumerMembership(GroupMember):
             self._lost = True
 
     def _stop(self, error: KafkaError) -> None:
-        """The coordinator refuses us permanently."""
+        """Stop: the coordinator refuses us permanently."""
         self.log.error("the group refuses this member: %s", error)
         self.metrics.rebalance_failed()
         lost = self.state in IN_GROUP
@@ -598,7 +598,7 @@ class ConsumerMembership(GroupMember):
         self._lost = self._lost or lost
 
     def _hurry(self) -> None:
-        """The next heartbeat leaves as soon as no other one is under way, and no pause after a failure either."""
+        """Send the next heartbeat once no other one is in flight and no pause after a failure lasts."""
         self._urgent = True
         self.timer.hasten()
         self.epoch += 1
@@ -619,7 +619,7 @@ class ConsumerMembership(GroupMember):
         self._expect_nothing()
 
     def _expect_nothing(self) -> None:
-        """No answer is awaited, and the next heartbeat is a full one."""
+        """Await no response, and make the next heartbeat a full one."""
         self._awaited = None
         self._heard = _Facts()
         self.timer.forget_sent()

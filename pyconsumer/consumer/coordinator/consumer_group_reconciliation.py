@@ -13,7 +13,7 @@ Rules
 3. If the listener raises, nothing is acknowledged, and the same call is made again after a pause, at the next poll.
    Until it succeeds, nothing is returned of the partitions it is about. (Java 4.3 calls ``onPartitionsAssigned`` again
    with no partitions, and if that succeeds it acknowledges and reads those that the listener has not taken.)
-4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new, the others only with partitions.
+4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new; the others only with partitions.
 5. A partition that the listener has revoked is not ours any more, whatever comes next.
 """
 
@@ -69,7 +69,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._started_at: float | None = None
 
     def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
-        """Follow an assignment; return whether that is done, as far as it can be done now."""
+        """Follow an assignment as far as possible now; return whether that is done."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now
@@ -109,7 +109,7 @@ class ReconciliationSteps(ListenerInvoker):
         return True
 
     def _resolve(self, target: LocalAssignment) -> dict[bytes, str]:
-        """Return the names of the target's topics, and ask for those that are not known."""
+        """Return the names of the target's topics, and request those that are not known."""
         names = {}
         unknown = set()
         for topic_id in target.partitions:
@@ -203,7 +203,7 @@ class ReconciliationSteps(ListenerInvoker):
     # -- losing and leaving ------------------------------------------------------------------------------------------
 
     def release(self, action: Release) -> Steps[None]:
-        """Let the listener know that the partitions are lost, and drop them."""
+        """Notify the listener that the partitions are lost, and drop them."""
         try:
             yield from self._drop("on_partitions_lost")
         finally:
@@ -275,7 +275,7 @@ class ConsumerGroupProtocol(GroupProtocol):
 
     @property
     def awaits_answer(self) -> bool:
-        """Return False: the heartbeat thread hears the answers, and says so."""
+        """Return False: responses arrive in the heartbeat thread, which reports them."""
         return False
 
     def on_subscription_change(self) -> None:
@@ -288,7 +288,7 @@ class ConsumerGroupProtocol(GroupProtocol):
                 self._core.on_subscription(subscriptions.subscription())
 
     def on_metadata(self) -> None:
-        """Names of topics may be known that were not."""
+        """Apply newer metadata: names of topics may be known that were not."""
         with self._lock:
             self._core.on_metadata()
 

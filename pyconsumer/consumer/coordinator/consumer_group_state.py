@@ -90,7 +90,7 @@ def check_transition(before: ConsumerMemberState, after: ConsumerMemberState) ->
 
 
 class LocalAssignment(NamedTuple):
-    """An assignment by topic id, with the number that this member gave it: -1 for none yet, then one more each time."""
+    """An assignment by topic id, with the number that this member gave it: -1 for none yet, then 0, 1, 2, ..."""
 
     number: int
     partitions: Mapping[bytes, frozenset[int]]

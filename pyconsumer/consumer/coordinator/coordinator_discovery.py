@@ -112,5 +112,5 @@ class CoordinatorDiscovery:
         return True
 
     def answered(self) -> None:
-        """The coordinator answered a request as one."""
+        """Record that the coordinator has answered a request as one."""
         self._losses = 0

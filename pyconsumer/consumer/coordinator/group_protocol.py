@@ -33,7 +33,7 @@ class GroupProtocol(ABC):
     @property
     @abstractmethod
     def core(self) -> GroupMember:
-        """Return the membership."""
+        """Return the core of the membership."""
 
     @property
     @abstractmethod

@@ -56,7 +56,7 @@ class Generation(NamedTuple):
 
     @property
     def joined(self) -> bool:
-        """Return whether it was given by a finished JoinGroup and not lost since."""
+        """Return whether the group has given it to us and we have not lost it since."""
         return self.generation_id >= 0
 
     def __str__(self) -> str:
@@ -76,12 +76,12 @@ class ErrorAction(enum.Enum):
     RESET_GENERATION = "forget the generation, keep the member id, join again"
     RESET_MEMBER = "forget generation and member id, join again"
     REJOIN = "keep generation and member id, join again"
-    FENCED = "somebody took our instance id: stop"
+    FENCED = "another process took our group_instance_id: stop"
     RAISE = "raise to the application"
     COLLECT = "raise to the application after the other partitions"
     REFRESH_METADATA = "send again after a pause, with newer metadata"
     NEW_EPOCH = "send again with the member's present epoch"
-    LOSE = "give up the partitions as lost, join again under the same member id"
+    LOSE = "treat the partitions as lost, join again under the same member id"
     STOP = "stop, and raise at every poll"
 
 
@@ -140,7 +140,7 @@ class FindCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """Notify the application."""
+    """Raise an error to the application."""
 
     error: KafkaError
 

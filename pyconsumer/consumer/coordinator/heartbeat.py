@@ -8,12 +8,12 @@ that gets no response loses the coordinator (``GroupMember.on_heartbeat_failed``
 
 Rules of the three timers: the next heartbeat, the end of the session, the deadline of the next poll
 
-1. The pace is from send to send, not from answer to send; a failed heartbeat is repeated after the retry backoff,
-   which grows with each further failure. One heartbeat is under way at a time.
-2. An answer that announces a rebalance counts as received: the coordinator has prolonged the session.
+1. The interval is from send to send, not from response to send; a failed heartbeat is repeated after the retry backoff,
+   which grows with each further failure. One heartbeat is in flight at a time.
+2. A response that announces a rebalance counts as received: the coordinator has prolonged the session.
 3. Finding the coordinator restarts the session's clock, not the poll's: rediscovery gives a stalled application no
    more time. Joining restarts all of them.
-4. A time limit is over when it is reached.
+4. A time limit has expired when it is reached.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = {
 
 
 class Heartbeat:
-    """The three clocks of a member: heartbeat, session, poll.
+    """The three timers of a member: heartbeat, session, poll.
 
     Args:
         interval: ``heartbeat_interval_ms``, in seconds as all the others.
@@ -74,7 +74,7 @@ class Heartbeat:
         last_poll: when the application polled last.
         last_sent, last_received: when a heartbeat left, and when one was last answered by a coordinator that knows us;
             -inf: never.
-        in_flight: a heartbeat is under way.
+        in_flight: a heartbeat has been sent and has no response yet.
     """
 
     def __init__(
@@ -99,46 +99,46 @@ class Heartbeat:
         self._poll_end = now + max_poll_interval
 
     def poll(self, now: float) -> None:
-        """The application polled."""
+        """Record that the application polled."""
         self.last_poll = now
         self._poll_end = now + self.max_poll_interval
 
     def sent(self, now: float) -> None:
-        """A heartbeat left."""
+        """Record that a heartbeat was sent."""
         self.in_flight = True
         self.last_sent = now
         self._next_heartbeat = now + self.interval
 
     def forget_sent(self) -> None:
-        """Wait no longer for the answer to a heartbeat: its coordinator is lost."""
+        """Stop waiting for the response to a heartbeat: its coordinator is lost."""
         self.in_flight = False
 
     def hasten(self) -> None:
-        """The next heartbeat is due at once, unless the pause after a failure has not passed."""
+        """Make the next heartbeat due at once, unless a pause after a failure lasts."""
         if not self._failures:
             self._next_heartbeat = -math.inf
 
     def set_interval(self, interval: float) -> None:
-        """The coordinator named another interval (KIP-848), in seconds."""
+        """Set the interval that the coordinator named (KIP-848), in seconds."""
         if interval != self.interval:
             self.interval = interval
             self._next_heartbeat = self.last_sent + interval
 
     def received(self, now: float) -> None:
-        """Its answer says that the coordinator knows us."""
+        """Record a response that shows that the coordinator knows us."""
         self.in_flight = False
         self._failures = 0
         self.last_received = now
         self._session_end = now + self.session_timeout
 
     def failed(self, now: float) -> None:
-        """It failed, or was refused."""
+        """Record that a heartbeat failed, or was refused."""
         self.in_flight = False
         self._next_heartbeat = now + self._backoff.delay(self._failures)
         self._failures += 1
 
     def reset_timeouts(self, now: float) -> None:
-        """We have just joined: everything starts again."""
+        """Start all timers again: we have just joined."""
         self.in_flight = False
         self._failures = 0
         self._next_heartbeat = now + self.interval
@@ -146,7 +146,7 @@ class Heartbeat:
         self.poll(now)
 
     def reset_session(self, now: float) -> None:
-        """The coordinator was found again."""
+        """Start the session's timer again: the coordinator was found."""
         self._session_end = now + self.session_timeout
 
     def is_due(self, now: float) -> bool:
@@ -154,14 +154,14 @@ class Heartbeat:
         return not self.in_flight and now >= self._next_heartbeat
 
     def session_expired(self, now: float) -> bool:
-        """Return whether the coordinator must have given us up."""
+        """Return whether the coordinator must have removed us by now."""
         return now >= self._session_end
 
     def poll_expired(self, now: float) -> bool:
-        """Return whether the application has been away longer than ``max_poll_interval_ms`` allows."""
+        """Return whether the application has not polled for ``max_poll_interval_ms``."""
         return now >= self._poll_end
 
     def next_deadline(self) -> float:
-        """When one of the clocks runs out next."""
+        """Return when the next of the timers expires."""
         heartbeat = math.inf if self.in_flight else self._next_heartbeat
         return min(heartbeat, self._session_end, self._poll_end)

@@ -7,14 +7,14 @@ another broker for the new one, over a connection that it closes afterwards.
 
 Rules
 
-1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, an answer, or
+1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, a response, or
    :meth:`HeartbeatThread.notify`.
 2. It never runs code of the application, and never raises: failures are reported to the core, which keeps them for the
    application's next call.
-3. It is a daemon, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. After a fork there is none in
-   the child; the parent's continues.
+3. It is a daemon thread, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. A forked child has none;
+   the parent's continues.
 4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
-   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for any more gets :data:`LEAVE_TIMEOUT_S`.
+   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for gets :data:`LEAVE_TIMEOUT_S`.
 5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
    asked to, or nothing.
 """
@@ -89,7 +89,7 @@ class HeartbeatThread:
 
     @property
     def alive(self) -> bool:
-        """Return whether it runs, in this process."""
+        """Return whether the thread runs, in this process."""
         return os.getpid() == self._pid and self._thread.is_alive()
 
     def start(self) -> None:
@@ -100,13 +100,13 @@ class HeartbeatThread:
         self._brokers = tuple(brokers)  # one assignment of an immutable value: no lock needed
 
     def notify(self) -> None:
-        """The core changed: look at it again. May be called from any thread."""
-        client = self._client  # without one the thread has not looked at the core yet, and will
+        """Make the thread ask the core again, which has changed. May be called from any thread."""
+        client = self._client  # without one the thread has not asked the core yet, and will
         if client is not None and os.getpid() == self._pid and not client.closed:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for its end, which the core must have ordered; return whether it ended within ``timeout`` seconds.
+        """Wait for the thread to end, as the core must have ordered; return whether it did within ``timeout`` seconds.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """
@@ -122,12 +122,12 @@ class HeartbeatThread:
         return not self.alive
 
     def end(self, within: float = LEAVE_TIMEOUT_S) -> None:
-        """Let the thread end within that many seconds, whatever it waits for. Returns at once, takes no lock."""
+        """Make the thread end within that many seconds, whatever it waits for. Returns at once, takes no lock."""
         self._ends_at = min(self._ends_at, self._clock.now() + within)
         self.notify()
 
     def abandon(self, reason: str, leave: bool | None = None) -> None:
-        """Let the thread leave the group and end, soon. For finalizers: it returns at once and takes no lock.
+        """Make the thread leave the group and end. For finalizers: it returns at once and takes no lock.
 
         Args:
             reason: why the member leaves.
@@ -206,7 +206,7 @@ class HeartbeatThread:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
-                self._core.log.info("the request by which we leave got no answer: %s", error)
+                self._core.log.info("no response to the request to leave the group: %s", error)
             else:
                 log_refusal(self._core.log, future.value)
             with self._lock:
@@ -262,17 +262,17 @@ class HeartbeatThread:
 
 
 def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
-    """The request as a version can carry it: one member id before version 3, a list of members since (KIP-345)."""
+    """Return the request in the form of a version: one member id before version 3, a list since (KIP-345)."""
     if version >= 3:
         return LeaveGroupRequest(group_id=request.group_id, members=request.members)
     return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
 
 
 def log_refusal(log: GroupLog, response: ClientResponse) -> None:
-    """Log the error with which leaving was answered, if there is one. It changes nothing: leaving is best effort."""
+    """Log the error in the response to the request to leave, if there is one. It changes nothing."""
     codes = [response.message.error_code]
     if isinstance(response.message, LeaveGroupResponse):
         codes += [member.error_code for member in response.message.members]
     wrong = next((code for code in codes if code), 0)
     if wrong:
-        log.info("leaving was answered with %s", error_name(wrong))
+        log.info("the request to leave the group was refused: %s", error_name(wrong))

@@ -5,7 +5,7 @@ Java: ``ConsumerRebalanceListenerInvoker``. Rules
 1. Only the thread that uses the consumer runs a listener, inside ``poll``, ``unsubscribe``, ``close`` and their like:
    :meth:`ListenerInvoker._call_listener` is a generator, which that thread's driver runs. The heartbeat thread never
    gets here; what it finds out waits as an action for the next poll (``next_action`` of the membership).
-2. No lock is held during a call, and wakeups are put off until it is over.
+2. No lock is held during a call, and wakeups are delayed until it is over.
 3. Before partitions are revoked, what was returned from them is committed (:meth:`ListenerInvoker._commit_first`).
 
 Which call is made when, :mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation` (KIP-848) say.
@@ -40,8 +40,8 @@ class ListenerInvoker:
         subscriptions: the consumer's.
         committer: commits before partitions are revoked.
 
-    Attributes:
-        due_at: when to continue with a step that waits for something else than an answer of the coordinator; -inf: now.
+    Attributes: due_at: when to continue with a step that waits for something else than a response of the coordinator;
+    -inf: now.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ListenerInvoker:
         while True:
             now = self._coordinator.clock.now()
             if now >= until:
-                self._member.log.error("rebalancing without having committed: no time is left")
+                self._member.log.error("rebalancing without a commit: there is no time left for one")
                 return True
             commit = self._commit
             if commit is None and now >= self._commit_not_before:

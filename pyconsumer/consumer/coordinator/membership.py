@@ -1,7 +1,8 @@
 """A member's identity and liveness: who it is, that it lives, that it leaves. A core: no I/O, no thread, no clock.
 
-The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_group_membership` adds
-JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that the coordinator computes (KIP-848).
+This is the part of a membership that does not depend on how a group agrees on partitions.
+:mod:`.classic_group_membership` adds JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that
+the coordinator computes (KIP-848).
 
 Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out; the heartbeat thread
 asks :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
@@ -11,11 +12,11 @@ of error codes are in :mod:`.group_state` and the two modules that it names.
 
 Invariants
 
-1. ``epoch`` changes whenever something happened that a running step should know: a generation lost, a rejoin asked
-   for, a coordinator found or lost.
+1. ``epoch`` changes with everything that a running step has to notice: a lost generation, a requested rejoin, a
+   coordinator found or lost.
 2. Everything for the application waits in a queue until *its* thread asks. The heartbeat thread never calls it.
-3. The heartbeat thread looks at things in this order: leaving, coordinator unknown, session over, application away too
-   long, heartbeat due.
+3. The heartbeat thread checks in this order: leaving, coordinator unknown, session over, no poll for too long,
+   heartbeat due.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class MemberSettings:
 
     @property
     def label(self) -> str:
-        """Return which member of which group it is, for the beginning of each line of the log."""
+        """Return what identifies the member, for the beginning of each line of the log."""
         names = {
             "group_instance_id": self.group_instance_id,
             "client_id": self.client_id,
@@ -99,24 +100,24 @@ class GroupLog(logging.LoggerAdapter[logging.Logger]):
 
 @dataclass(slots=True)
 class Leaving:
-    """The request by which we leave, while it waits to be sent or answered."""
+    """The request to leave the group, while it waits to be sent or has no response."""
 
     request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest | None = None
     in_flight: bool = False
 
     def ask(self, request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest) -> None:
-        """Have a request sent."""
+        """Queue the request."""
         self.request = request
 
     def send(
         self, request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest
     ) -> LeaveGroupRequest | ConsumerGroupHeartbeatRequest:
-        """Record that the request leaves now, and return it."""
+        """Record that the request is sent now, and return it."""
         self.request, self.in_flight = None, True
         return request
 
     def end(self) -> None:
-        """Record that the request has ended, however."""
+        """Record that the request has ended, in whatever way."""
         self.in_flight = False
 
     @property
@@ -132,8 +133,8 @@ class GroupMember(ABC):
         now: the present, in seconds.
 
     Attributes:
-        log: the member's lines of the log.
-        generation: who it is; under the consumer protocol its id is the member epoch.
+        log: writes the member's lines of the log.
+        generation: the member's identity; under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
         epoch: see the module's invariants.
         timer: the member's clocks.
@@ -167,11 +168,11 @@ class GroupMember(ABC):
 
     @abstractmethod
     def on_subscription(self, topics: Iterable[str]) -> None:
-        """The topics that the member wants now."""
+        """Set the topics that the member wants."""
 
     @abstractmethod
     def unsubscribe(self) -> None:
-        """Nothing is subscribed any more: the member stays out until :meth:`on_subscription` is called again."""
+        """Drop the subscription: the member stays out of the group until :meth:`on_subscription` is called again."""
 
     @abstractmethod
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
@@ -179,7 +180,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group. Who we were is forgotten at once; return whether a request is to be sent for that.
+        """Leave the group, and forget our identity at once; return whether a request is to be sent.
 
         Args:
             send: ``leave_group`` of ``close``.
@@ -188,13 +189,13 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def term_of_commits(self) -> object:
-        """Return what a commit may not outlive: repeated later, it could overwrite one of the next owner."""
+        """Return what limits a commit: repeated in a later term, it could overwrite one of the next owner."""
 
     @property
     @abstractmethod
     def epoch_moves(self) -> bool:
-        """Return whether the id of our generation may change while we keep our partitions: then a request reads it as
-        it is encoded.
+        """Return whether the generation id may change while we keep our partitions; a request then reads it as it is
+        encoded.
         """
 
     @property
@@ -210,7 +211,7 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def rejoin_pending(self) -> bool:
-        """Return whether something is to be done or under way before the membership is settled."""
+        """Return whether anything is due or in flight before the membership is settled."""
 
     @property
     @abstractmethod
@@ -219,11 +220,11 @@ class GroupMember(ABC):
 
     @abstractmethod
     def due_at(self, now: float) -> float:
-        """When the application's thread has something to do, seconds; infinite while only an answer can change that."""
+        """Return when the user's thread has something to do (seconds); infinity while it waits for a response."""
 
     @abstractmethod
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """A commit was refused. ``sent``: the generation that it named."""
+        """Act on a commit that was refused. ``sent``: the generation that it named."""
 
     @property
     @abstractmethod
@@ -232,7 +233,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """A heartbeat was answered."""
+        """Act on the response to a heartbeat."""
 
     @abstractmethod
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
@@ -240,34 +241,34 @@ class GroupMember(ABC):
 
     @abstractmethod
     def _leave_as_stalled(self, now: float) -> None:
-        """The application has not polled for too long: leave."""
+        """Leave, because the application has not polled for too long."""
 
     @abstractmethod
     def _abandon(self, why: str, now: float) -> None:
-        """The coordinator is lost: what is under way there will get no answer."""
+        """Abandon the requests in flight to a coordinator that is lost."""
 
     # -- what the application does -----------------------------------------------------------------------------------
 
     @property
     def coordinator(self) -> BrokerMetadata | None:
-        """The group's coordinator, or None."""
+        """Return the group's coordinator, None if unknown."""
         return self.discovery.node
 
     def take_error(self) -> KafkaError | None:
-        """The oldest error to raise, or None."""
+        """Return the oldest error to raise, and forget it; None if there is none."""
         return self._errors.popleft() if self._errors else None
 
     def on_poll(self, now: float) -> None:
-        """The application polled: it is alive."""
+        """Record that the application polled."""
         self.timer.poll(now)
 
     def close(self) -> None:
-        """The background may end once a pending LeaveGroup is through."""
+        """Let the heartbeat thread end, after the response to a pending LeaveGroup."""
         self._closed = True
 
     @property
     def leaving(self) -> bool:
-        """A LeaveGroup has not been answered yet."""
+        """Return whether the request to leave has no response yet."""
         return self._leaving.pending
 
     # -- the coordinator ---------------------------------------------------------------------------------------------
@@ -287,9 +288,7 @@ class GroupMember(ABC):
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """The node is not the coordinator any more, or cannot be reached; return whether it was the coordinator until
-        now.
-        """
+        """Record that a node is not the coordinator any more, or cannot be reached; return whether it was until now."""
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
@@ -345,12 +344,12 @@ class GroupMember(ABC):
         self._report(error)
 
     def on_leave_done(self) -> None:
-        """The request by which we leave has ended, however."""
+        """Record that the request to leave has ended, in whatever way."""
         self._leaving.end()
         self.epoch += 1
 
     def on_background_failed(self, error: KafkaError) -> None:
-        """The heartbeat thread ended by a fault: the application must be notified."""
+        """Record that the heartbeat thread failed; the error is raised to the application."""
         self._report(error)
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------
@@ -365,7 +364,7 @@ class GroupMember(ABC):
         return for_code(code, detail if code in table else f"unexpected answer to {detail}")
 
     def _report(self, error: KafkaError) -> None:
-        """Queue an error for the application; the same kind waits there once only."""
+        """Queue an error for the application, unless one of its type is queued already."""
         self.epoch += 1
         if not any(type(queued) is type(error) for queued in self._errors):
             self._errors.append(error)

@@ -6,24 +6,24 @@ Commits
    partitions. A commit that is repeated names the same generation as before, or fails.
 2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
    broken connection, a topic not known yet, a member epoch that was behind (KIP-848; Java repeats that one only before
-   it revokes partitions). All others go to the caller. :meth:`OffsetCommitter.commit` decides it by the ``retriable``
-   of the error that the code becomes.
-3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
-   queue, and leave in order when it is found, before any later commit; if the search fails, they fail, and so they do
-   if the member has another generation by then (under the consumer protocol: has joined again). The commit before a
-   rebalance is repeated while there is time (:mod:`.listener_invoker`); after an automatic one that failed the next one
-   comes sooner.
+   it revokes partitions). All others are raised. :meth:`OffsetCommitter.commit` decides it by the ``retriable`` of the
+   error that the code becomes.
+3. Asynchronous commits are never repeated, as a later one may have succeeded. While the coordinator is unknown they are
+   queued; when it is found they are sent in order, before any later commit. They fail if the search fails, or if the
+   member has another generation by then (under the consumer protocol: has joined again). The commit before a rebalance
+   is repeated while there is time (:mod:`.listener_invoker`). After an automatic commit that failed the next one comes
+   sooner.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is
-   encoded, under the core's lock, and is repeated as long as the member has not been thrown out since.
+   encoded, under the core's lock, and is repeated unless the member has been removed since.
 6. Automatic commits take the positions: what the previous poll returned, and nothing later.
 
 Committed offsets
 
-1. An answer counts only if it is stable: offsets of a transaction that is not finished are asked for again (KIP-447).
-2. A call for the same partitions in the same generation joins the request that is under way, unless a commit was
-   acknowledged since it was sent: its answer may be older than that.
+1. A response counts only if it is stable: offsets of a transaction that is not finished are requested again (KIP-447).
+2. A call for the same partitions in the same generation shares the request in flight, unless a commit has been
+   acknowledged since that was sent: its response may be older.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError 
 
 
 class AutoCommit:
-    """When to commit by itself. A core.
+    """The schedule of automatic commits. A core.
 
     Args:
         interval: ``auto_commit_interval_ms`` in seconds; None: never.
@@ -108,7 +108,7 @@ class AutoCommit:
             self.next_at = now + self.interval
 
     def retry(self, now: float, pause: float) -> None:
-        """A commit failed for a passing reason: sooner than after a whole interval."""
+        """Commit again sooner than after a whole interval: a commit failed with a retriable error."""
         if self.interval is not None:
             self.next_at = now + min(pause, self.interval)
 
@@ -118,7 +118,7 @@ class _AsyncCommit:
     """An asynchronous commit that has not ended.
 
     Attributes:
-        term: what it may not outlive, as of its call.
+        term: the term of its call (:attr:`.GroupMember.term_of_commits`), in which it must be sent.
         sent: its request; None while it waits for the coordinator.
     """
 
@@ -140,7 +140,7 @@ class OffsetCommitter:
         is_member: whether the group assigns our partitions; otherwise commits name no generation.
         topic_id: id of a topic, zeros if unknown.
         refresh_metadata: asks for newer metadata.
-        auto_commit: when to commit by itself.
+        auto_commit: the schedule of automatic commits.
         backoff: pauses between attempts.
         on_commit: called for each commit that succeeded.
 
@@ -176,7 +176,7 @@ class OffsetCommitter:
     # -- committing --------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, deadline: float) -> Steps[None]:
-        """Commit, wait for it, repeat it while that is safe.
+        """Commit and wait for the response; repeat the commit while that is safe.
 
         Raises:
             CommitFailedError: the member is not in the group's present generation.
@@ -204,7 +204,7 @@ class OffsetCommitter:
             future = self._send(wanted, generation)
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
-                    raise self._timeout("the answer to OffsetCommit", cause)
+                    raise self._timeout("the response to OffsetCommit", cause)
                 yield Wait(future, deadline)
             yield from self.run_callbacks()
             cause = future.exception
@@ -219,7 +219,7 @@ class OffsetCommitter:
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> RequestFuture[None]:
         """Commit without waiting; the callback gets the offsets and None or the error.
 
-        Errors that may pass come as ``RetriableCommitFailedError``.
+        Retriable errors are given as ``RetriableCommitFailedError``.
         """
         wanted = _checked(offsets)
         self._run_plain_callbacks()
@@ -250,7 +250,7 @@ class OffsetCommitter:
         return len(self._async)
 
     def recover(self) -> None:
-        """Ctrl-C interrupted something: commits that were never sent, or whose end was not heard, have failed."""
+        """Repair the state after Ctrl-C: commits that were never sent, or whose end was missed, have failed."""
         for commit in tuple(self._async):
             under_way = commit.sent is not None and not commit.sent.done
             if not commit.future.done and not under_way and commit not in self._queue:
@@ -258,7 +258,7 @@ class OffsetCommitter:
         self._async = {commit: None for commit in self._async if not commit.future.done}
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
-        """Commit for the present generation, once; the caller decides what comes of a failure."""
+        """Commit for the present generation, once; the caller handles a failure."""
         wanted = _checked(offsets)
         self.send_queued()
         future = self._send(wanted, None)
@@ -283,7 +283,7 @@ class OffsetCommitter:
         self.commit_async(offsets, done)
 
     def flush(self, deadline: float) -> Steps[None]:
-        """Wait until the asynchronous commits begun so far are through, and run their callbacks."""
+        """Wait until the asynchronous commits begun so far have ended, and run their callbacks."""
         while self.pending_async and self._coordinator.clock.now() < deadline:
             if self._queue:
                 known = yield from self._coordinator.ensure(deadline)
@@ -300,12 +300,12 @@ class OffsetCommitter:
         return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
     def run_callbacks(self) -> Steps[None]:
-        """Run the waiting callbacks, in order. What one raises comes out; the rest runs the next time."""
+        """Run the waiting callbacks, in order. An exception of one is raised; the others run the next time."""
         while self._callbacks:
             yield from wait_for_callback(self._callbacks.popleft()())
 
     def _run_plain_callbacks(self) -> None:
-        """Run the waiting callbacks up to one that has to be awaited: the next call that may wait does that."""
+        """Run the waiting callbacks up to one that has to be awaited; the next call that may wait awaits it."""
         while self._callbacks:
             result = self._callbacks.popleft()()
             if isinstance(result, Awaitable):
@@ -347,7 +347,7 @@ class OffsetCommitter:
             self._on_search_end(None)
 
     def _on_search_end(self, error: KafkaError | None) -> None:
-        """Send what waited for the coordinator, or let it fail."""
+        """Send the commits that waited for the coordinator, or fail them."""
         for commit in list(self._queue):
             self._queue.remove(commit)
             if error is None:
@@ -356,14 +356,14 @@ class OffsetCommitter:
                 commit.future.fail(error)
 
     def _term(self) -> object:
-        """Return what a commit that is called now may not outlive; None if the group does not assign our partitions."""
+        """Return the term in which a commit called now must be sent; None if our partitions are not the group's."""
         if not self._is_member():
             return None
         with self._coordinator.lock:
             return self._core.term_of_commits
 
     def _generation(self) -> tuple[Generation, object]:
-        """The generation to commit for, and what the commit may not outlive.
+        """Return the generation to commit for, and the term in which the commit must be sent.
 
         Raises:
             CommitFailedError, RebalanceInProgressError: there is none.
@@ -400,7 +400,7 @@ class OffsetCommitter:
 
         def encode(version: int) -> OffsetCommitRequest:
             nonlocal sent
-            with self._coordinator.lock:  # the heartbeat thread may have got another epoch
+            with self._coordinator.lock:  # the heartbeat thread may have received another epoch
                 if sent.joined and self._core.epoch_moves and self._core.term_of_commits == term_of_commit:
                     sent = self._core.generation if self._core.may_commit else sent
             return offset_commit_request(
@@ -441,7 +441,7 @@ class OffsetCommitter:
         return result
 
     def _judge(self, codes: Mapping[TopicPartition, int], sent: Generation, node_id: int) -> None:
-        """Raise what an OffsetCommit response means, if it is not success."""
+        """Raise the error of an OffsetCommit response, if there is one."""
         forbidden = set()
         for tp, code in codes.items():
             if code == 0:
@@ -486,7 +486,7 @@ class OffsetCommitter:
         return result
 
     def _commit_failed(self, sent: Generation, cause: KafkaError | None = None) -> CommitFailedError:
-        """Return what happened, with whom, and which setting to change."""
+        """Return the error for a commit that came too late, with the facts and the setting to change."""
         core = self._core
         limit = core.settings.rebalance_timeout
         away = self._coordinator.clock.now() - core.timer.last_poll
@@ -521,13 +521,13 @@ class OffsetCommitter:
 
 
 class _StaleEpochError(StaleMemberEpochError, RetriableError):
-    """The epoch was behind; the request may be repeated with the new one."""
+    """The member epoch was behind; the request may be repeated with the new one."""
 
 
 def _pause(
     coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
 ) -> Steps[None]:
-    """Wait before the next attempt; if that is after the deadline, raise.
+    """Wait before the next attempt; raise if that would be after the deadline.
 
     Raises:
         KafkaTimeoutError: from ``cause``.
@@ -541,7 +541,7 @@ def _pause(
 
 
 def _timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
-    """An error that says what did not happen, what it waited for last, and what went wrong before."""
+    """Return an error that says what did not happen, what was awaited last, and which error came before."""
     text = what
     if waiting_for:
         text += f"; waiting for {waiting_for}"
@@ -590,7 +590,7 @@ class CommittedOffsets:
         self._question: tuple[frozenset[TopicPartition], Generation, int] | None = None  # what that asks, and when
 
     def fetch(self, partitions: Collection[TopicPartition], deadline: float) -> Steps[_Committed]:
-        """The committed offset of each partition, None where there is none.
+        """Return the committed offset of each partition, None if there is none.
 
         Raises:
             KafkaTimeoutError: not done by the deadline; the last error is its cause.
@@ -609,7 +609,7 @@ class CommittedOffsets:
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
                     what = f"no offsets of group {group_id} were read in time"
-                    raise _timed_out(what, "the answer to OffsetFetch", cause)
+                    raise _timed_out(what, "the response to OffsetFetch", cause)
                 yield Wait(future, deadline)
             cause = future.exception
             if cause is None:
@@ -672,7 +672,7 @@ class CommittedOffsets:
         return result
 
     def _judge(self, found: FetchedOffsets, node_id: int) -> None:
-        """Raise what an OffsetFetch response means, if it is not success."""
+        """Raise the error of an OffsetFetch response, if there is one."""
         group_id = self._coordinator.core.settings.group_id
         if found.error_code:
             self._raise(found.error_code, f"reading offsets of group {group_id}", node_id)

@@ -178,7 +178,7 @@ class TestMessages:
             answer = self.ask(brokers, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[data]), 9)
         part = answer.responses[0].partition_responses[0]
         assert part.error_code == Errors.KAFKA_STORAGE_ERROR
-        assert part.error_message == "the broker cannot append to t-0: its disk refused; its log says why"
+        assert part.error_message == "the broker cannot append to t-0: its disk reported an error, which is in its log"
         assert [record.getMessage() for record in caplog.records] == [self.line(folder, "append to")]
 
     def test_reads(
