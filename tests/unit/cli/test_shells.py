@@ -1,4 +1,4 @@
-"""Tab completion in live shells: the script of ``pyconsumer completion`` is loaded as the page says, and keys are typed."""
+"""Tab completion in live shells, which load the script of ``pyconsumer completion`` as the page says."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def test_the_tab_key_completes_commands_options_and_values(shell: str, tmp_path:
         terminal.read_until(b"ready\r?\n")
         for typed, answer in (
             ("pyconsumer topics al\t-h\r", b"Usage: pyconsumer topics alter"),
-            ("pyconsumer topics create --repl\t0\r", b"Missing argument|Invalid value for '-r' / '--replication-factor'"),
+            (
+                "pyconsumer topics create --repl\t0\r",
+                b"Missing argument",
+            ),
             ("pyconsumer completion fi\t\r", b"complete --no-files --command pyconsumer"),
         ):
             terminal.shown = b""
