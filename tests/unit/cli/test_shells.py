@@ -37,7 +37,7 @@ def test_the_tab_key_completes_commands_options_and_values(shell: str, tmp_path:
             ("pyconsumer topics al\t-h\r", b"Usage: pyconsumer topics alter"),
             (
                 "pyconsumer topics create --repl\t0\r",
-                b"Missing argument",
+                b"0 is not in the range",
             ),
             ("pyconsumer completion fi\t\r", b"complete --no-files --command pyconsumer"),
         ):
