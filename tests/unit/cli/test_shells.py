@@ -35,10 +35,7 @@ def test_the_tab_key_completes_commands_options_and_values(shell: str, tmp_path:
         terminal.read_until(b"ready\r?\n")
         for typed, answer in (
             ("pyconsumer topics al\t-h\r", b"Usage: pyconsumer topics alter"),
-            (
-                "pyconsumer topics create --repl\t0\r",
-                b"0 is not in the range",
-            ),
+            ("pyconsumer topics create --repl\t0\r", b"0 is not in the range"),
             ("pyconsumer completion fi\t\r", b"complete --no-files --command pyconsumer"),
         ):
             terminal.shown = b""
