@@ -231,7 +231,7 @@ def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
     def start(kind: str, **options: Any) -> Cluster:
         if kind != "embedded":
             options["config"] = _SOON_GIVEN_UP | options.get("config", {})
-        made = start_cluster(kind, certificates, brief=True, **options)
+        made = start_cluster(kind, certificates, **options)
         started.append(made)
         return made
 
@@ -244,7 +244,7 @@ def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
 def victim(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
     """A cluster of one broker for the tests of one module that kill it or stop it; they let it live again."""
     config = {} if cluster_kind == "embedded" else _SOON_GIVEN_UP
-    made = start_cluster(cluster_kind, certificates, brief=True, config=config)
+    made = start_cluster(cluster_kind, certificates, config=config)
     yield made
     made.stop()
 

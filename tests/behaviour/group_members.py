@@ -112,6 +112,12 @@ class Listener(ConsumerRebalanceListener):
     def of(self, what: str) -> list[list[TopicPartition]]:
         return [partitions for kind, partitions in self.calls if kind == what]
 
+    def wait_for(self, what: str, partitions: list[TopicPartition], since: int = 0) -> int:
+        """Wait for a call among ``calls[since:]``; return the position after it."""
+        wanted = (what, partitions)
+        eventually(lambda: wanted in self.calls[since:], f"on_partitions_{what}({partitions})")
+        return self.calls.index(wanted, since) + 1
+
 
 def coordinator_of(consumer: KafkaConsumer) -> ConsumerCoordinator:
     """The coordinator's side of a consumer that has a group."""

@@ -145,9 +145,7 @@ def started(kind: str, certificates: Certificates, folder: Path, version: int) -
     """Three brokers with the topics; sessions of the consumer protocol are as short as the classic members'."""
     config = {"group.consumer.session.timeout.ms": 6000, "group.consumer.heartbeat.interval.ms": 1000}
     features = {"transaction.version": version} if kind == "embedded" else None  # Kafka's newest is the second
-    cluster = start_cluster(
-        kind, certificates, brokers=3, config=config, features=features, data_dir=folder, brief=True
-    )
+    cluster = start_cluster(kind, certificates, brokers=3, config=config, features=features, data_dir=folder)
     try:
         with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
             admin.create_topics(

@@ -118,7 +118,7 @@ class Setup:
         """A running cluster: one node of Apache Kafka, or of ours."""
         if broker not in self._servers:
             self.say(f"starting {broker}")
-            server = ApacheKafka() if broker == APACHE else EmbeddedCluster()
+            server = ApacheKafka(quick=False) if broker == APACHE else EmbeddedCluster()
             try:
                 server.start()
             except BaseException:

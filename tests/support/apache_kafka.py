@@ -45,7 +45,8 @@ class ApacheKafka:
         folder: where data, settings and log go; a temporary one by default, removed by :meth:`stop`.
         certificates: for the TLS listeners; without them there are only the plain ones.
         node_id: of this node.
-        small: a JVM that starts fast and needs little, for one node of several.
+        small: a JVM that needs little memory, for one node of several.
+        quick: a JVM that starts fast; ``False`` for one that becomes as fast as it can, for benchmarks.
     """
 
     def __init__(
@@ -58,9 +59,11 @@ class ApacheKafka:
         credentials: Credentials | None = None,
         node_id: int = 1,
         small: bool = False,
+        quick: bool = True,
     ) -> None:
         self.node_id = node_id
         self._small = small
+        self._quick = quick
         self.quorum: _Quorum | None = None  # of several nodes
         self.tools: KafkaTools = tools(version) if version else tools()
         self.version = self.tools.version
@@ -131,7 +134,7 @@ class ApacheKafka:
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         heap = ("-Xms64m", "-Xmx384m") if self._small else ("-Xms256m", "-Xmx1g")
         command = [
-            *self.tools.java(*heap, quick=self._small, log_level="INFO", log_to="SYSTEM_OUT"),
+            *self.tools.java(*heap, quick=self._quick, log_level="INFO", log_to="SYSTEM_OUT"),
             "kafka.Kafka",
             str(self.folder / "server.properties"),
         ]

@@ -16,6 +16,7 @@ from tests.support.certificates import Certificates
 from tests.support.java import OLD_VERSION, VERSION
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
+from tests.support.shared_classes import share_kafkas_classes
 
 __all__ = ["COMMON_CONFIG", "KINDS", "Cluster", "start_cluster"]
 
@@ -186,7 +187,6 @@ def start_cluster(
     features: Mapping[str, int] | None = None,
     data_dir: str | Path | None = None,
     server_pem: Path | None = None,
-    brief: bool = False,
 ) -> Cluster:
     """Start a cluster of a kind, with all four listeners; the caller stops it.
 
@@ -197,12 +197,13 @@ def start_cluster(
         features: versions of features, on the embedded broker.
         data_dir: where data goes; a temporary folder by default.
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
-        brief: it will not live for long, so a fast start counts more than speed later.
     """
     common = COMMON_CONFIG | CONSUMER_GROUPS
     settings = common | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
     user = Credentials()
     server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
+    if kind == "apache":
+        share_kafkas_classes()
     if kind == "embedded":
         server = EmbeddedCluster(
             brokers=brokers,
@@ -230,7 +231,6 @@ def start_cluster(
             folder=None if data_dir is None else Path(data_dir),
             certificates=certificates,
             credentials=user,
-            small=brief,
         )
     try:
         server.start()

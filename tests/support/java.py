@@ -23,11 +23,25 @@ import pytest
 
 from tests.support.process import Finished, GuardedProcess, run
 
-__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "documents", "need_jars", "properties", "tools"]
+__all__ = [
+    "OLD_VERSION",
+    "QUICK_START",
+    "VERSION",
+    "KafkaTools",
+    "cache_folder",
+    "documents",
+    "need_jars",
+    "properties",
+    "shared_classes_options",
+    "tools",
+]
 
 VERSION = "4.3.1"
 OLD_VERSION = "3.9.1"
 _NEEDED_JAVA = 17
+
+#: Java's options for a program that runs for seconds: less compiling, one thread for garbage.
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
 
 #: Per version, the artifacts to copy with all that they need: the broker, its tools, a logging back end.
 _ARTIFACTS = {
@@ -105,12 +119,16 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @functools.cache
+def _what_java_says(java: str) -> str:
+    return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+
+
 def _missing_java() -> str | None:
     """Return what is wrong with the machine's Java, or None."""
     java = shutil.which("java")
     if java is None:
         return "no java on the PATH"
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    said = _what_java_says(java)
     found = re.search(r'version "(\d+)', said)
     if found is None:
         return f"{java} -version does not name a version: {said.strip()[:80]!r}"
@@ -175,6 +193,14 @@ def _fetch(version: str) -> Path:
     return libs
 
 
+def shared_classes_options(file: Path) -> list[str]:
+    """Java's options to take classes from a file of :mod:`tests.support.shared_classes`.
+
+    Java does without a file that does not fit, and would say so where a program's output is expected.
+    """
+    return [f"-XX:SharedArchiveFile={file}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+
+
 class KafkaTools:
     """The Java programs of one Apache Kafka version.
 
@@ -187,21 +213,33 @@ class KafkaTools:
         self._classes = _OLD_CLASSES if version == OLD_VERSION else _CLASSES
         self._home = self.libs.parent
 
-    @property
+    @functools.cached_property
     def class_path(self) -> str:
-        return f"{self.libs}/*"
+        return os.pathsep.join(sorted(map(str, self.libs.glob("*.jar"))))
+
+    @functools.cached_property
+    def shared_classes(self) -> Path:
+        """Where :mod:`tests.support.shared_classes` keeps the classes, for this Java and these jars."""
+        java = shutil.which("java") or "java"
+        key = "\n".join([os.path.realpath(java), _what_java_says(java), self.class_path])
+        return self._home / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
     def java(self, *args: str, quick: bool = True, log_level: str = "WARN", log_to: str = "SYSTEM_ERR") -> list[str]:
         """A java command with Kafka's jars and logging; ``quick`` trades peak speed for a fast start."""
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"] if quick else []
-        options.append("-Djava.awt.headless=true")
         return [
             shutil.which("java") or "java",
-            *options,
+            *(self._quick_start() if quick else []),
+            "-Djava.awt.headless=true",
             *self._logging(log_level, log_to),
-            *self._shared_classes(),
+            "-cp",
+            self.class_path,
             *args,
         ]
+
+    def _quick_start(self) -> list[str]:
+        if not self.shared_classes.exists():
+            return list(QUICK_START)
+        return [*QUICK_START, *shared_classes_options(self.shared_classes)]
 
     def _logging(self, level: str, target: str) -> list[str]:
         log4j1 = self.version == OLD_VERSION
@@ -214,9 +252,6 @@ class KafkaTools:
             fresh.write_text(text)
             fresh.rename(path)
         return [f"-Dlog4j.configuration=file:{path}" if log4j1 else f"-Dlog4j2.configurationFile={path}"]
-
-    def _shared_classes(self) -> list[str]:
-        return ["-cp", self.class_path]
 
     def command(self, name: str, *args: str, quick: bool = True) -> list[str]:
         """The command line of a program named as in Kafka's documentation, such as ``TopicCommand``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import shutil
 import tempfile
@@ -14,7 +16,7 @@ import pytest
 from tests.support.java import cache_folder, locked
 from tests.support.process import run
 
-__all__ = ["connector_jars", "need_spark", "start_spark"]
+__all__ = ["connector_jars", "missing_spark", "need_spark", "start_spark", "use_unpacked_spark"]
 
 #: Spark's connector with what it needs. None was published for 4.3.0; these work on it.
 _CONNECTOR = (
@@ -25,8 +27,8 @@ _CONNECTOR = (
 )
 
 
-def _missing() -> str | None:
-    """Why Spark cannot run here, or None."""
+def missing_spark() -> str | None:
+    """Return why Spark cannot run here, or None."""
     try:
         from pyconsumer.spark import java_home
     except ImportError as error:
@@ -38,7 +40,7 @@ def _missing() -> str | None:
 
 def need_spark(*, connect: bool = False) -> None:
     """Skip the running test (fail it where ``CI`` is set) unless Spark, or Spark Connect, can run here."""
-    reason = _missing()
+    reason = missing_spark()
     if reason is None and connect and find_spec("grpc") is None:
         reason = "needs what Spark Connect needs: pip install 'pyspark[connect]'"
     if reason is None:
@@ -66,6 +68,33 @@ def connector_jars() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
+@functools.cache
+def use_unpacked_spark() -> None:
+    """Let every Spark that this process and its children start have PySpark's Python modules from files.
+
+    Each process that Spark starts for Python imports PySpark from an archive in SPARK_HOME, and so compiles it anew:
+    0.6 s of a processor each time, in hundreds of processes. In this home, which else is the installed one, the archive
+    is missing, and they import the same modules from the installed package.
+    """
+    if "SPARK_HOME" in os.environ:
+        return
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent
+    name = hashlib.sha256(f"{installed} {pyspark.__version__}".encode()).hexdigest()[:16]
+    home = cache_folder() / f"spark-home-{name}"
+    with locked(home.parent / ".lock"):
+        if not home.is_dir():
+            with tempfile.TemporaryDirectory(dir=home.parent) as temporary:
+                fresh = Path(temporary, "home")
+                (fresh / "python").mkdir(parents=True)
+                for path in (*installed.iterdir(), *(installed / "python").iterdir()):
+                    if path not in (installed / "python", installed / "python" / "lib"):
+                        (fresh / path.relative_to(installed)).symlink_to(path)
+                fresh.rename(home)
+    os.environ["SPARK_HOME"] = str(home)
+
+
 def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]", **more: object) -> Any:
     """A small local session with our source; it ends with Python.
 
@@ -81,8 +110,6 @@ def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]
         "spark.ui.showConsoleProgress": False,
         "spark.log.level": "ERROR",
         "spark.driver.memory": "1g",
-        # Quick to start; nothing runs for long enough to gain by more.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": 2,

@@ -1,0 +1,45 @@
+"""Programs in Java start from the files that ``shared_classes`` makes, and Spark's Python without an archive."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.java import KafkaTools
+from tests.support.process import run
+from tests.support.shared_classes import share_kafkas_classes
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_kafkas_classes_come_from_the_file(kafka_tools: KafkaTools) -> None:
+    share_kafkas_classes()
+    command = kafka_tools.command("TopicCommand", "--help")
+    command.insert(command.index("-cp"), "-Xlog:class+load:stdout")
+    told = run(command).stdout
+    assert "org.apache.kafka.tools.TopicCommand source: shared objects file" in told
+
+
+_PROGRAM = """
+import pyspark
+from pyconsumer.spark import session
+
+spark = session()
+[found] = spark.sparkContext.parallelize([0], 1).map(lambda _: __import__("pyspark").__file__).collect()
+print(found == pyspark.__file__)
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_starts_fast(tmp_path: Path) -> None:
+    """Tests marked ``spark`` start their programs so: Java classes from a file, PySpark in workers from no archive."""
+    told = tmp_path / "classes"
+    options = {"SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={told}"}
+    printed = run([sys.executable, "-c", _PROGRAM], env=options).check().stdout
+    assert "org.apache.spark.SparkContext source: shared objects file" in told.read_text()
+    assert "True" in printed.split()
