@@ -74,6 +74,7 @@ __all__ = [
     "Setting",
     "Settings",
     "Text",
+    "nearest",
     "parse_address",
 ]
 
@@ -586,10 +587,19 @@ class Settings(Generic[ConfigT]):
         hint = self.hints.get(name.lower().replace(".", "_"))
         if hint is not None:
             return f"{text}: {hint}"
-        import difflib
+        near = nearest(name.lower(), self._by_any_name)
+        return text if near is None else f"{text}; did you mean {near!r}?"
 
-        near = difflib.get_close_matches(name.lower(), self._by_any_name, n=1, cutoff=0.6)
-        return f"{text}; did you mean {near[0]!r}?" if near else text
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most like ``name``, None if none is: for the error about a misspelled name.
+
+    Args:
+        cutoff: how alike the two must be, from 0 to 1.
+    """
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)), None)
 
 
 # ------------------------------------------------------------ settings of every client

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["process_exactly_once"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
@@ -89,7 +89,7 @@ def process_exactly_once(
             failures += 1
             if failures > retries:
                 raise
-            log.warning("the transaction of a batch was aborted and is repeated: %s", error)
+            _log.warning("the transaction of a batch was aborted and is repeated: %s", error)
             time.sleep(min(_FIRST_PAUSE_S * 2 ** (failures - 1), _LONGEST_PAUSE_S))
         else:
             processed, failures = processed + records.count(), 0
@@ -141,7 +141,7 @@ def _commit(producer: KafkaProducer[Any, Any]) -> None:
         try:
             producer.commit_transaction()
         except KafkaTimeoutError as error:
-            log.warning("the outcome of a commit is not known yet: %s", error)
+            _log.warning("the outcome of a commit is not known yet: %s", error)
             producer.commit_transaction()
     except TransactionAbortableError:
         _abort(producer)
@@ -153,7 +153,7 @@ def _abort(producer: KafkaProducer[Any, Any]) -> None:
     try:
         producer.abort_transaction()
     except KafkaError as error:
-        log.info("the transaction could not be aborted by the producer: %s", error)
+        _log.info("the transaction could not be aborted by the producer: %s", error)
 
 
 def _go_back(consumer: KafkaConsumer[K, V], records: ConsumerRecords[K, V]) -> None:
@@ -163,4 +163,4 @@ def _go_back(consumer: KafkaConsumer[K, V], records: ConsumerRecords[K, V]) -> N
             try:
                 consumer.seek(tp, found[0].offset)
             except KafkaError as error:  # it was lost in this moment: whoever has it begins at what is committed
-                log.info("%s is not read again here: %s", tp, error)
+                _log.info("%s is not read again here: %s", tp, error)

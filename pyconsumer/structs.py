@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 __all__ = [
     "Address",
@@ -15,7 +15,11 @@ __all__ = [
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
+    "make_tuple",
 ]
+
+#: ``make_tuple(TopicPartition, ("t", 0))`` is ``TopicPartition("t", 0)`` without a call in Python, for the hot paths.
+make_tuple: Final[Any] = tuple.__new__
 
 
 class Address(NamedTuple):

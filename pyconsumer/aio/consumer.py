@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncConsumerRebalanceListener", "AsyncKafkaConsumer"]
 
-log = logging.getLogger("pyconsumer.consumer")
+_log = logging.getLogger("pyconsumer.consumer")
 
 T = TypeVar("T")
 
@@ -613,7 +613,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
             with self._client.disable_wakeups():
                 await self._driver.run(self._delegate.close(deadline, leave_group=leave_group), deadline)
         except KafkaTimeoutError as error:
-            log.warning("closing did not finish in time: %s", error)
+            _log.warning("closing did not finish in time: %s", error)
         finally:
             self._release()
 

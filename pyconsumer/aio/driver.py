@@ -33,7 +33,7 @@ from pyconsumer.network.futures import RequestFuture, Steps
 
 __all__ = ["LONGEST_TURN_S", "LoopDriver", "give_way", "own_loop"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -170,7 +170,7 @@ class LoopDriver:
             # The next call watches again; until then the loop must not come back here at once.
             self._stop_watching()
             if not self._waiters:
-                log.exception("%s: serving its connections failed", self._name)
+                _log.exception("%s: serving its connections failed", self._name)
             for waiter in list(self._waiters):
                 waiter.resume(error)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 import os
 import time
 import warnings
@@ -27,7 +28,7 @@ from pyconsumer.producer.changes import BREATHER, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.loop_calls import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
-from pyconsumer.producer.producer import KafkaProducer, log
+from pyconsumer.producer.producer import KafkaProducer
 from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["AsyncKafkaProducer"]
+
+_log = logging.getLogger("pyconsumer.producer.producer")
 
 T = TypeVar("T")
 
@@ -258,7 +261,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             try:
                 await self.abort_transaction()
             except KafkaError as error:
-                log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
+                _log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         self._bind()
@@ -320,7 +323,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         try:
             await self.close(timeout_ms=self._producer._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
-            log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
+            _log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPa
 
 __all__ = ["DEFAULT_DELAY_MS", "WITNESSES", "CooperativeStickyDelayedAssignor"]
 
-log = logging.getLogger("pyconsumer.assignors")
+_log = logging.getLogger("pyconsumer.assignors")
 
 DEFAULT_DELAY_MS: Final = 300_000
 WITNESSES: Final = 3
@@ -154,7 +154,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
         members = past.with_claims()
         if past.waiting:
             for share in past.waiting:
-                log.info(
+                _log.info(
                     "%.1f s more to wait for %s, which had %s",
                     share.left_ms / 1000,
                     share.owner,

@@ -18,7 +18,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["PRESENT", "Memory", "Share", "decode", "encode"]
 
-log = logging.getLogger("pyconsumer.assignors")
+_log = logging.getLogger("pyconsumer.assignors")
 
 PRESENT: Final = -1
 """Instead of what is left of a delay: the member was there."""
@@ -118,7 +118,7 @@ def decode(data: bytes | None) -> Memory:
     try:
         found, _ = _Memory.decode_with_version(data)
     except ProtocolError as error:
-        log.warning("user data of the delayed assignor cannot be read: %s", error)
+        _log.warning("user data of the delayed assignor cannot be read: %s", error)
         return Memory()
     shares = tuple(
         Share(

@@ -258,7 +258,7 @@ class Broker:
     def _apply_state(self, partition: Partition, state: PartitionState) -> None:
         was_leader, is_new_epoch = partition.is_leader, state.leader_epoch != partition.leader_epoch
         if len(state.replicas) > 1:
-            partition.tell_followers(self._wake_followers)
+            partition.notify_followers(self._wake_followers)
         partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr, self.clock.now())
         if not is_new_epoch:
             return

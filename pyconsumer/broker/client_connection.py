@@ -309,7 +309,7 @@ class ClientConnection:
         if broker.faults:
             topics = topics_of(request, broker.controller.names)
             rule = broker.faults.take(header.api_key, broker.node_id, context.client_id, topics)
-            if rule is not None and self._suffer_before(rule, request, header):
+            if rule is not None and self._inject_before(rule, request, header):
                 return
         coroutine = handler.handle(broker, request, context)
         self._coroutine = coroutine
@@ -375,7 +375,7 @@ class ClientConnection:
         self._coroutine = None
         if self._closed:
             return
-        if rule is not None and self._suffer_after(rule, response, header):
+        if rule is not None and self._inject_after(rule, response, header):
             return
         self._answer(response, header.api_version, header.correlation_id)
 
@@ -399,8 +399,8 @@ class ClientConnection:
 
     # --- faults
 
-    def _suffer_before(self, rule: FaultRule, request: Message, header: RequestHeader) -> bool:
-        """Commit a fault that keeps the request from being carried out; False if it is carried out."""
+    def _inject_before(self, rule: FaultRule, request: Message, header: RequestHeader) -> bool:
+        """Inject a fault in place of the request's handling; return False if the request is to be handled."""
         if rule.kind == "error":
             answer = error_answer(request, header.api_version, rule.error_code)
             self._answer(answer, header.api_version, header.correlation_id)
@@ -412,8 +412,8 @@ class ClientConnection:
             return False
         return True
 
-    def _suffer_after(self, rule: FaultRule, response: Message | None, header: RequestHeader) -> bool:
-        """Commit a fault to the answer; False if it leaves as it is."""
+    def _inject_after(self, rule: FaultRule, response: Message | None, header: RequestHeader) -> bool:
+        """Inject a fault into the response; return False if the response is to be sent as it is."""
         if rule.kind == "delay":
             when = self._broker.clock.now() + rule.delay_ms / 1000
             self._broker.timer.schedule(when, lambda: self._answer(response, header.api_version, header.correlation_id))

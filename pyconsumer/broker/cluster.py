@@ -323,7 +323,7 @@ class ClusterFaults:
         error_code: int = -1,
         delay_ms: int = 0,
     ) -> int:
-        """Let requests suffer a fault; return the rule's id. Arguments as :meth:`.faults.Faults.add`."""
+        """Inject a fault into requests; return the rule's id. Arguments as :meth:`.faults.Faults.add`."""
         arguments = {"node": node, "topic": topic, "client_id": client_id, "count": count}
         return int(
             self._cluster.command(
@@ -371,7 +371,7 @@ class ClusterFaults:
         self._cluster.command("clear_faults")
 
     def hits(self, rule_id: int) -> int:
-        """Return how many requests have suffered a rule."""
+        """Return into how many requests a rule has injected its fault."""
         return int(self._cluster.command("fault_hits", rule_id=rule_id))
 
 

@@ -19,8 +19,8 @@ from pyconsumer.broker.settings import (
     ConfigType,
     Value,
     between,
+    did_you_mean,
     format_value,
-    nearest,
     one_of,
     parse_value,
     some_of,
@@ -510,7 +510,7 @@ class BrokerConfig:
         for name, value in given.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is None:
-                raise ConfigurationError(f"Unknown broker setting {name!r}{nearest(name, BROKER_SETTINGS)}")
+                raise ConfigurationError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
             values[name] = parse_value(setting, value)
         return values
 
@@ -647,7 +647,7 @@ def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
     for name, value in given.items():
         setting = _ALL_TOPIC_SETTINGS.get(name)
         if setting is None:
-            raise ConfigurationError(f"Unknown topic config name: {name}{nearest(name, TOPIC_SETTINGS)}")
+            raise ConfigurationError(f"Unknown topic config name: {name}{did_you_mean(name, TOPIC_SETTINGS)}")
         values[name] = parse_value(setting, value)
     low, high = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", _MAX_LONG)
     if low > high:

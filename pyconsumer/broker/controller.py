@@ -300,7 +300,7 @@ class Controller:
         }
         self._save(lambda: put(before), {"partitions": parts})
         for name in changed:
-            self._tell(name)
+            self._notify(name)
 
     def alter_isrs(self, node: int, changes: Sequence[IsrChange]) -> None:
         """A leader has seen replicas catch up or fall behind.
@@ -503,7 +503,7 @@ class Controller:
         """Create topics that were planned, with one write."""
         self._commit_topics(planned)
         for topic in planned:
-            self._tell(topic.name)
+            self._notify(topic.name)
 
     def create_topics_in_steps(
         self, planned: Sequence[TopicState], call_soon: Callable[[Callable[[], None]], None]
@@ -600,7 +600,7 @@ class Controller:
 
         self._save(undo, {"deleted": {uuid_to_str(topic_id): sorted(having) for topic_id, having in nodes.items()}})
         for topic in topics:
-            self._tell(topic.name)
+            self._notify(topic.name)
 
     def plan_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -650,7 +650,7 @@ class Controller:
             topic.configure(before)
 
         self._save(undo, {"config": {name: topic.config}})
-        self._tell(name)
+        self._notify(name)
 
     def set_broker_config(self, node: str, config: Mapping[str, str]) -> None:
         """Replace settings that were set while running: those of one node, or ("") of all."""
@@ -675,7 +675,7 @@ class Controller:
 
         self._save(undo, {"group_configs": self.group_configs})
 
-    def _tell(self, name: str) -> None:
+    def _notify(self, name: str) -> None:
         for _ in self._steps(name):
             pass
 

@@ -1,4 +1,4 @@
-"""Faults that a test asks a broker to commit, by API, node, topic and count.
+"""Faults that a test injects into requests, by API, node, topic and count.
 
 A rule is looked up once for each request, after its header and body were read. What each kind does:
 
@@ -39,7 +39,7 @@ def api_key_of(api: str | int) -> int:
 
 @dataclass(slots=True)
 class FaultRule:
-    """One fault. ``count`` requests suffer it, None: all until it is removed. ``hits`` says how many did."""
+    """One fault: injected into ``count`` requests, None: into all until it is removed. ``hits`` counts them."""
 
     rule_id: int
     kind: str
@@ -56,8 +56,8 @@ class FaultRule:
     def active(self) -> bool:
         return self.count is None or self.hits < self.count
 
-    def suffer(self) -> None:
-        """Count a request that suffers it."""
+    def count_hit(self) -> None:
+        """Count a request into which it is injected."""
         self.hits += 1
 
     def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
@@ -71,7 +71,7 @@ class FaultRule:
 
 
 class Faults:
-    """The rules of a cluster, in the order in which they were added; the first that matches is committed."""
+    """The rules of a cluster, in the order in which they were added; the first that matches is injected."""
 
     def __init__(self) -> None:
         self._rules: dict[int, FaultRule] = {}
@@ -120,14 +120,14 @@ class Faults:
         self._rules.clear()
 
     def hits(self, rule_id: int) -> int:
-        """Return how many requests have suffered a rule."""
+        """Return into how many requests a rule has injected its fault."""
         return self._rules[rule_id].hits
 
     def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:
-        """The rule that a request suffers, which is counted; None if there is none."""
+        """Return the rule for a request, and count the request; None if there is none."""
         for rule in self._rules.values():
             if rule.matches(api_key, node, client_id, topics):
-                rule.suffer()
+                rule.count_hit()
                 return rule
         return None
 

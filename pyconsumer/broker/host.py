@@ -106,7 +106,7 @@ class ClusterHost:
         self._clock = RunningClock()
         self._timer = Timer(self._on_earlier)
         self._wake: asyncio.TimerHandle | None = None
-        self._upkeep = ScheduledTasks(self.brokers, self._config, self._clock, self._timer, loop)
+        self._tasks = ScheduledTasks(self.brokers, self._config, self._clock, self._timer, loop)
         #: Ports of brokers that were killed and have not come back.
         self._held_ports: dict[int, HeldPorts] = dict(enumerate(held))
         self._known_ports: dict[int, dict[str, int]] = {}
@@ -134,8 +134,8 @@ class ClusterHost:
             self.abandon()
             raise
         self._running = True
-        self._upkeep.start()
-        self._upkeep.every(
+        self._tasks.start()
+        self._tasks.every(
             self._config.integer("leader.imbalance.check.interval.seconds") * 1000, self._rebalance_leaders
         )
 
@@ -220,7 +220,7 @@ class ClusterHost:
         server = self.servers.pop(broker.node_id)
         self._known_ports[broker.node_id] = {name: port for name, (_, port) in server.addresses.items()}
         self._held_ports[broker.node_id] = server.close_and_hold_ports()
-        self._upkeep.forget(broker.node_id)
+        self._tasks.forget(broker.node_id)
         broker.abandon()
 
     def restart_broker(self, node_id: int) -> None:
@@ -287,7 +287,7 @@ class ClusterHost:
             for sock in held.values():
                 sock.close()
         self._held_ports.clear()
-        self._upkeep.stop()
+        self._tasks.stop()
 
     def _release(self) -> None:
         self.brokers.clear()

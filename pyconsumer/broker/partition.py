@@ -132,7 +132,7 @@ class Partition:
         #: In order: appends end in the order in which they were made.
         self._watchers: dict[Watcher, None] = {}
 
-    def tell_followers(self, on_progress: Callable[[Partition], None]) -> None:
+    def notify_followers(self, on_progress: Callable[[Partition], None]) -> None:
         """Call a function, as the leader, whenever there is something new for followers."""
         self.on_progress = on_progress
 
@@ -167,13 +167,13 @@ class Partition:
         if not self.is_leader:
             self.followers, self._in_sync = {}, []
             if new_epoch:
-                self._tell(-1)
+                self._notify(-1)
             return
         if new_epoch:
             self.epoch_start = self.log.log_end_offset
             self.log.epochs.assign(leader_epoch, self.epoch_start)
             self.followers = {node: FollowerProgress(now) for node in replicas if node != self.node_id}
-            self._tell(-1)  # what was appended in an earlier epoch is not acknowledged by this one
+            self._notify(-1)  # what was appended in an earlier epoch is not acknowledged by this one
         self._in_sync = [progress for node, progress in self.followers.items() if node in isr]
         self._advance()
         if self.on_progress is not None:
@@ -265,7 +265,7 @@ class Partition:
         if len(self.replicas) == 1:
             self.high_watermark = result.last_offset + 1
             self.log.producers.on_high_watermark(self.high_watermark)
-            self._tell(result.size_bytes)
+            self._notify(result.size_bytes)
         else:
             self._waiting.append((result.last_offset + 1, result.size_bytes))
             self._advance()
@@ -308,7 +308,7 @@ class Partition:
         while waiting and waiting[0][0] <= offset:
             added = waiting.popleft()[1]
             size = size + added if size >= 0 else -1
-        self._tell(size)
+        self._notify(size)
         return True
 
     def read_for_follower(
@@ -347,7 +347,7 @@ class Partition:
         moved_start = log_start_offset != progress.log_start_offset
         progress.update(offset, log_start_offset, end, now)
         if moved_start:
-            self._tell(0)
+            self._notify(0)
         if node_id in self.isr:
             if self._advance() and self.on_progress is not None:
                 self.on_progress(self)
@@ -441,7 +441,7 @@ class Partition:
     def close(self) -> None:
         """Let whoever waits look again: the partition is gone."""
         self.leader = NO_LEADER
-        self._tell(-1)
+        self._notify(-1)
 
     def watch(self, watcher: Watcher) -> None:
         """Call ``watcher`` whenever the high watermark moves, after those that watch already."""
@@ -450,7 +450,7 @@ class Partition:
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.pop(watcher, None)
 
-    def _tell(self, size_bytes: int) -> None:
+    def _notify(self, size_bytes: int) -> None:
         if self._watchers:
             for watcher in tuple(self._watchers):
                 watcher(size_bytes)

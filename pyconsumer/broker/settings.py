@@ -1,12 +1,15 @@
-"""Descriptions of broker and topic settings: their types, how they are read from text and checked. The tables are in"""
+"""Descriptions of broker and topic settings: their types, how they are read from text and checked.
+
+The settings themselves are tables in :mod:`.config`.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from pyconsumer.config import nearest
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
@@ -14,8 +17,8 @@ __all__ = [
     "ConfigSource",
     "ConfigType",
     "between",
+    "did_you_mean",
     "format_value",
-    "nearest",
     "one_of",
     "parse_value",
     "some_of",
@@ -159,7 +162,7 @@ def format_value(value: Value) -> str | None:
     return str(value)
 
 
-def nearest(name: str, known: Mapping[str, object]) -> str:
-    """A hint for a name that is not known: " (did you mean ...?)", or nothing."""
-    found = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {found[0]}?)" if found else ""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint for a name that is not known: " (did you mean ...?)", or nothing."""
+    near = nearest(name, known)
+    return "" if near is None else f" (did you mean {near}?)"

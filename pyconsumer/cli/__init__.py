@@ -55,10 +55,10 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            import difflib
+            from pyconsumer.config import nearest
 
-            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = nearest(args[0], _COMMANDS)
+            hint = "" if near is None else f" Did you mean {near!r}?"
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -144,20 +144,20 @@ class Files:
                 reason = str(error)
                 if isinstance(error, CorruptRecordError):
                     reason = str(error.args[0]) if error.args else reason
-                self._tell(f"{path}: byte {info.position}: {reason}")
+                self._report(f"{path}: byte {info.position}: {reason}")
         position = batches[-1].end_position if batches else 0
         rest = len(data) - position
         if not rest or not any(data[position:]):  # zeros: space that was reserved
             return
         if damage is not None:
-            self._tell(f"{path}: {damage.args[0]}; {rest} bytes from there on are not shown")
+            self._report(f"{path}: {damage.args[0]}; {rest} bytes from there on are not shown")
         elif newest:
             # What a running broker is writing just now, or what a crash has left, which its next start cuts off.
             click.echo(f"{path}: the last {rest} bytes, from byte {position} on, are not a whole batch", err=True)
         else:
-            self._tell(f"{path}: byte {position}: the last {rest} bytes are not a whole batch")
+            self._report(f"{path}: byte {position}: the last {rest} bytes are not a whole batch")
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self.damaged = True
         sys.stdout.flush()
         click.echo(f"Error: {text}", err=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from pyconsumer.cli.group_record_lines import as_json_data, as_words
 from pyconsumer.errors import CorruptRecordError, ProtocolError
-from pyconsumer.protocol.consumer_group_records import VALUES, Kind, decode_value
+from pyconsumer.protocol.consumer_group_records import VALUES, RecordType, decode_value
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -30,7 +30,7 @@ from pyconsumer.protocol.records import decode_control_type
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["FORMATS", "Found", "as_document", "as_text"]
+__all__ = ["FORMATS", "DumpedRecord", "as_document", "as_text"]
 
 #: ``text`` is ours; the others are those of Kafka's own formatters of these versions.
 FORMATS = ("text", "2.0", "2.1")
@@ -41,7 +41,7 @@ _PATTERN = "ConsumerGroupRegularExpression"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DumpedRecord:
     """A record, read as far as it can be.
 
     Attributes:
@@ -71,7 +71,7 @@ class Found:
         key: bytes | None,
         value: bytes | None,
         is_control: bool = False,
-    ) -> Found:
+    ) -> DumpedRecord:
         """Read a record; what is wrong with it becomes its ``problem``."""
         what: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
         content: Message | None = None
@@ -88,7 +88,7 @@ class Found:
                 elif isinstance(what, GroupMetadataKey):
                     content = None if value is None else decode_group_value(value)
                 elif value is not None and (kind := int.from_bytes(key[:2], "big", signed=True)) in VALUES:
-                    content = decode_value(Kind(kind), value)
+                    content = decode_value(RecordType(kind), value)
         except (ProtocolError, CorruptRecordError) as error:
             problem = str(error)
         return cls(partition, offset, timestamp, key, value, what, content, problem, marker)
@@ -113,7 +113,7 @@ class Found:
         return isinstance(self.key, (GroupMetadataKey, NewerKey))
 
 
-def as_text(found: Found, form: str) -> str | None:
+def as_text(found: DumpedRecord, form: str) -> str | None:
     """A record as a line; None if this format has none for it (those of Kafka skip what is not theirs)."""
     if form == "text":
         return f"{found.partition}@{found.offset} {_text(found)}"
@@ -124,7 +124,7 @@ def as_text(found: Found, form: str) -> str | None:
     return _text_2_1(found)
 
 
-def _text(found: Found) -> str:
+def _text(found: DumpedRecord) -> str:
     if found.problem:
         return f"unreadable: {found.problem}"
     if found.marker:
@@ -178,7 +178,7 @@ def _group_text(value: GroupMetadataValue) -> str:
     return f"{head}, {count}" + (": " + "; ".join(members) if members else "")
 
 
-def _text_2_1(found: Found) -> str | None:
+def _text_2_1(found: DumpedRecord) -> str | None:
     """The line of Kafka 2.1 to 3.8; of groups there is none."""
     if not isinstance(found.key, OffsetCommitKey):
         return None
@@ -194,7 +194,7 @@ def _text_2_1(found: Found) -> str | None:
     )
 
 
-def as_document(found: Found) -> dict[str, object]:
+def as_document(found: DumpedRecord) -> dict[str, object]:
     """A record for ``--json``.
 
     ``key`` and ``value`` have the shape that Kafka's formatters have had since 3.9: type or version, and ``data``. What
@@ -216,7 +216,7 @@ def as_document(found: Found) -> dict[str, object]:
     return document | {name: text for name, text in extra.items() if text}
 
 
-def _key_data(found: Found) -> object:
+def _key_data(found: DumpedRecord) -> object:
     if isinstance(found.key, OffsetCommitKey):
         return {"group": found.key.group, "topic": found.key.topic, "partition": found.key.partition}
     if isinstance(found.key, GroupMetadataKey):
@@ -227,7 +227,7 @@ def _key_data(found: Found) -> object:
     return _base64(found.raw_key)
 
 
-def _value(found: Found) -> dict[str, object] | None:
+def _value(found: DumpedRecord) -> dict[str, object] | None:
     if found.raw_value is None:
         return None
     version = int.from_bytes(found.raw_value[:2], "big", signed=True) if len(found.raw_value) > 1 else -1

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from pyconsumer.cli.internal_topics import data_dir_option, files_of, of_cluster
-from pyconsumer.cli.offset_lines import FORMATS, Found, as_document, as_text
+from pyconsumer.cli.offset_lines import FORMATS, DumpedRecord, as_document, as_text
 from pyconsumer.cli.options import as_json, client_options, connected, json_option
 
 __all__ = ["command"]
@@ -75,7 +75,7 @@ def dump(
             absent=f"there is no topic {TOPIC} yet: no group has used this cluster",
         )
     unreadable = 0
-    for found in itertools.starmap(Found.read, records):
+    for found in itertools.starmap(DumpedRecord.read, records):
         if group is not None and found.group != group:
             continue
         if (only == "offsets" and not found.is_offset) or (only == "groups" and not found.is_group):

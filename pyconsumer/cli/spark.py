@@ -73,7 +73,7 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from pyconsumer.spark.errors import told_by_spark
+    from pyconsumer.spark.errors import reason_from_spark
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _temporary_log() if log is None else log.open("ab") as file, _java(master) as java:
@@ -86,7 +86,7 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
                 java.remember_workers()
                 spark.stop()
         except (Py4JError, PySparkException) as error:
-            raise click.ClickException(f"Spark failed: {told_by_spark(error)}") from error
+            raise click.ClickException(f"Spark failed: {reason_from_spark(error)}") from error
 
 
 def _java(master: str) -> contextlib.AbstractContextManager[JavaOfBlock]:

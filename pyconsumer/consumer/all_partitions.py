@@ -23,7 +23,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["AllPartitions"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class AllPartitions:
@@ -107,7 +107,7 @@ class AllPartitions:
     def _notify(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
         if not partitions:
             return
-        log.info("%s: %s", name.removeprefix("on_partitions_"), ", ".join(map(str, partitions)))
+        _log.info("%s: %s", name.removeprefix("on_partitions_"), ", ".join(map(str, partitions)))
         listener = self._subscriptions.listener
         if listener is not None:
             with self._client.disable_wakeups():

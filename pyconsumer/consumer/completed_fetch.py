@@ -14,19 +14,26 @@ Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
    returned. An error of a record comes again until the position has moved past it.
 7. A record set is a view into the memory of the whole response. :meth:`CompletedFetch.detach` copies this partition's
    part, so that the response can be freed.
+
+:func:`no_whole_batch` is the error for a part that holds bytes, but not one whole batch.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pyconsumer.consumer.fetch_session import SessionPartition
 from pyconsumer.consumer.partition_state import TopicPartitionState
+from pyconsumer.errors import CorruptRecordError, KafkaError, RecordTooLargeError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, CRC_START
+from pyconsumer.protocol.records.crc import crc32c
+from pyconsumer.structs import TopicPartition
 
-__all__ = ["CompletedFetch", "Convert", "Frame", "is_stale"]
+__all__ = ["CompletedFetch", "Convert", "Frame", "is_stale", "no_whole_batch"]
 
 Convert = Callable[[list[ConsumerRecord[Any, Any]]], tuple[list[ConsumerRecord[Any, Any]], int, Exception | None]]
 """Deserializes raw records: returns the good ones, the number of raw ones used up, and the error that stopped it."""
@@ -56,6 +63,17 @@ class Frame:
         self.memory = memory
         self.parts: set[CompletedFetch] = set()
 
+    def release(self, part: CompletedFetch) -> int:
+        """Take out a fetch that is read no more; return the bytes that are free now: all of them after the last one."""
+        parts = self.parts
+        parts.discard(part)
+        return 0 if parts else len(self.memory)
+
+
+# Base offset, length, leader epoch, magic, crc, attributes, last offset delta.
+_HEADER: Final = struct.Struct(">qiibIhi")
+_OFFSET: Final = struct.Struct(">q")
+_MAGICS: Final = (0, 1, 2)
 
 _NO_RECORDS: Final[list[ConsumerRecord[Any, Any]]] = []
 """The records of a fetch that has decoded none ahead; nothing is ever added to this list."""
@@ -207,9 +225,10 @@ class CompletedFetch:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
-    def leave(self) -> None:
-        """Be no part of a response any more."""
+    def leave(self, frame: Frame) -> int:
+        """Be no part of a response any more; return what :meth:`Frame.release` does."""
         self.frame = None
+        return frame.release(self)
 
     def charge(self) -> int:
         """Count the memory that it alone holds; return the change in bytes since the last call."""
@@ -241,14 +260,66 @@ class CompletedFetch:
         buffer, check_crcs, aborted = self._source
         self.cursor = Cursor(self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted)
 
-    def drop(self) -> Frame | None:
-        """Release all memory; return the response that the record set was a part of, or None."""
+    def drop(self) -> int:
+        """Release all memory; return the bytes of the response's memory that are free now (:meth:`Frame.release`)."""
         self.dropped = True
-        self.charged = 0
-        frame, self.frame = self.frame, None
         self._source = _NOTHING
         if self.ready is not self.raw:  # both are the empty list of all fetches
             self.raw = _NO_RECORDS
             self.ready.clear()  # iteration may hold this list
         self.cursor.close()
-        return frame
+        frame = self.frame
+        if frame is None:
+            return 0
+        self.frame = None
+        return frame.release(self)
+
+
+def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:
+    """Return the error for a response that ends within its first batch.
+
+    The length in a batch's header is not covered by its checksum. It is damaged if the broker sent less than it was
+    allowed to, if the rest of the header makes no sense, or if the bytes up to where the next batch begins have the
+    right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
+
+    Args:
+        tp: the partition.
+        fetch_offset: the offset that was requested.
+        records: the bytes of the response.
+        limit: the most bytes that were requested.
+    """
+    size = len(records)
+    if size < BATCH_OVERHEAD:
+        return _damaged(tp, fetch_offset, -1, f"{size} bytes are no header")
+    base_offset, length, _, magic, crc, _, delta = _HEADER.unpack_from(records, 0)
+    next_offset = base_offset + delta + 1 if magic == 2 and delta >= 0 else -1
+    if magic not in _MAGICS or base_offset < 0 or (magic == 2 and not base_offset <= fetch_offset < next_offset):
+        return _damaged(tp, fetch_offset, -1, f"magic {magic}, base offset {base_offset}, length {length}")
+    reason = f"its header says {length} bytes, and the broker sent {size}"
+    if size < limit or (magic == 2 and _ends_before(records, next_offset, crc)):
+        return _damaged(tp, fetch_offset, next_offset, reason)
+    return RecordTooLargeError(
+        f"{tp} at offset {fetch_offset}: the broker sent {size} bytes without a whole batch; raise"
+        " max_partition_fetch_bytes"
+    )
+
+
+def _ends_before(records: Buffer, next_offset: int, crc: int) -> bool:
+    """Return whether a batch that begins with ``next_offset`` follows where the checksum of the first one is right."""
+    data = bytes(records)
+    start = _OFFSET.pack(next_offset)
+    position = data.find(start, BATCH_OVERHEAD)
+    while position >= 0:
+        if crc32c(data[CRC_START:position]) == crc:
+            return True
+        position = data.find(start, position + 1)
+    return False
+
+
+def _damaged(tp: TopicPartition, offset: int, next_offset: int, reason: str) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"the length of the record batch here is damaged: {reason}. Seek past the batch, or have the log repaired",
+        topic_partition=tp,
+        offset=offset,
+        next_offset=next_offset,
+    )

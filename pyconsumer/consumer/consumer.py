@@ -384,7 +384,7 @@ class KafkaConsumer(Consumer[K, V]):
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue from the end of the log (with ``read_committed``: from its last stable offset).
 
-        Arguments and lookup as in :meth:`seek_to_beginning`.
+        See :meth:`seek_to_beginning`.
         """
         with self._guard:
             self._delegate.seek_to([as_partition(tp) for tp in partitions], end=True)

@@ -33,8 +33,7 @@ from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
-from pyconsumer.consumer.offset_fetcher import current_leader
-from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.partition_state import FetchPosition, current_leader
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
 from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert, Frame
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert
 from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.records import ConsumerRecords, empty_records
@@ -344,8 +344,7 @@ class FetchBuffer:
         if frame is None:
             return
         is_most = len(frame.parts) == 1 and 2 * fetch.record_set_bytes >= len(frame.memory)
-        fetch.leave()
-        self._leave(frame, fetch)
+        self._budget.hold(-fetch.leave(frame))
         if not is_most:
             fetch.detach()
         self._budget.hold(fetch.charge())
@@ -361,8 +360,8 @@ class FetchBuffer:
         """Forget a fetch that is not in the queue any more; ``changes``: its partition may be fetched again now."""
         tp = fetch.topic_partition
         fetches = self._of.pop(tp)
-        if len(fetches) > 1:
-            fetches.remove(fetch)
+        fetches.remove(fetch)
+        if fetches:
             self._of[tp] = fetches
         if fetch.charged:
             self._budget.hold(-fetch.charged)
@@ -370,15 +369,6 @@ class FetchBuffer:
                 self._budget.pause(-fetch.charged)
         if changes:
             self._subscriptions.note_changed(tp)
-        frame = fetch.drop()
-        if frame is not None:
-            parts = frame.parts
-            parts.discard(fetch)
-            if not parts:
-                self._budget.hold(-len(frame.memory))
-
-    def _leave(self, frame: Frame, fetch: CompletedFetch) -> None:
-        """Take a part out of a response, which is released after its last part."""
-        frame.parts.discard(fetch)
-        if not frame.parts:
-            self._budget.hold(-len(frame.memory))
+        freed = fetch.drop()
+        if freed:
+            self._budget.hold(-freed)

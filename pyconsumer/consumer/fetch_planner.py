@@ -31,13 +31,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyconsumer.consumer.fetch_session import FetchSessionHandler, SessionPartition, SessionRequest
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.structs import TopicPartition
+from pyconsumer.structs import TopicPartition, make_tuple
 
 __all__ = ["ByteBudget", "FetchPlanner", "PlannedFetch"]
 
@@ -45,8 +45,6 @@ _LARGEST_RESPONSE = 8 << 20
 """Limit (bytes) of a request, however many partitions it names; higher if eight full partitions are more."""
 
 _FULL_PARTITIONS = 8
-
-_request_of: Any = tuple.__new__  # what a SessionPartition(...) does, without a call in Python
 
 
 class ByteBudget:
@@ -291,7 +289,7 @@ class FetchPlanner:
                 without_room.append(node_id)
                 continue
             values = (node_id, self._session_request(node), limit, min(limit, need))
-            fetch: PlannedFetch = _request_of(PlannedFetch, values)
+            fetch: PlannedFetch = make_tuple(PlannedFetch, values)
             node.start(fetch)
             self.budget.reserve(fetch.reserved)
             planned.append(fetch)
@@ -315,7 +313,7 @@ class FetchPlanner:
         changed: dict[TopicPartition, SessionPartition] = {}
         removed: list[TopicPartition] = []
         assigned, wanted, max_bytes = self._subscriptions.by_partition, node.wanted, self._max_partition_bytes
-        topic, topic_id, request_of = "", b"", _request_of
+        topic, topic_id, make = "", b"", make_tuple
         for tp in node.changed:
             if tp not in wanted or (state := assigned.get(tp)) is None:
                 removed.append(tp)
@@ -324,7 +322,7 @@ class FetchPlanner:
                 topic = tp[0]
                 topic_id = self._topic_id(topic)
             values = (topic_id, state.fetch_offset, max_bytes, state.position_leader[1], state.fetch_epoch)
-            changed[tp] = request_of(SessionPartition, values)
+            changed[tp] = make(SessionPartition, values)
         node.changed.clear()
         return node.session.plan(changed, removed)
 

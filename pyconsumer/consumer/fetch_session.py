@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.errors import Errors, error_name
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
 from pyconsumer.protocol.requests.fetch import FIRST_VERSION_WITH_TOPIC_IDS
-from pyconsumer.structs import TopicPartition
+from pyconsumer.structs import TopicPartition, make_tuple
 
 __all__ = ["FetchSessionHandler", "SessionAnswer", "SessionPartition", "SessionRequest"]
 
@@ -49,7 +49,6 @@ _SENT: Final = slice(4)
 
 
 _PARTITION: Final = itemgetter(0)
-_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
 
 
 class SessionRequest(NamedTuple):
@@ -135,7 +134,7 @@ class FetchSessionHandler:
         if self.next_epoch <= 0:
             self._names = {p.topic_id: tp.topic for tp, p in self.partitions.items()}
             return SessionRequest(self.session_id, self.next_epoch, dict(self.partitions), [], use_topic_ids)
-        made: SessionRequest = _make(
+        made: SessionRequest = make_tuple(
             SessionRequest, (self.session_id, self.next_epoch, to_send, to_forget, use_topic_ids)
         )
         return made
@@ -192,7 +191,7 @@ class FetchSessionHandler:
             self.session_id, self.next_epoch = response.session_id, 1
         else:
             self.next_epoch = 1 if self.next_epoch >= _MAX_EPOCH else self.next_epoch + 1
-        accepted: SessionAnswer = _make(SessionAnswer, (found, None, False))
+        accepted: SessionAnswer = make_tuple(SessionAnswer, (found, None, False))
         return accepted
 
     def on_failure(self) -> None:

@@ -17,16 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer import errors
-from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame, is_stale
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame, is_stale, no_whole_batch
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
 from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
-from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
-from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
+from pyconsumer.consumer.offset_fetcher import OffsetFetcher
+from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState, current_leader
 from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
@@ -44,13 +43,13 @@ from pyconsumer.structs import BrokerMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
 
-__all__ = ["ErrorAction", "Fetcher", "action_for"]
+__all__ = ["FetchErrorAction", "Fetcher", "fetch_error_action"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
 
-class ErrorAction(Enum):
-    """Reaction of the fetcher to an error code of a partition."""
+class FetchErrorAction(Enum):
+    """An action that an error code of a partition calls for."""
 
     REFRESH = "request metadata, forget the preferred replica, try again after the backoff"
     RETRY = "try again after the backoff"
@@ -58,27 +57,27 @@ class ErrorAction(Enum):
     RAISE = "raise at the partition's turn"
 
 
-_ERROR_ACTIONS: Final[dict[int, ErrorAction]] = {
-    Errors.UNKNOWN_SERVER_ERROR: ErrorAction.RETRY,
-    Errors.OFFSET_OUT_OF_RANGE: ErrorAction.RESET,
-    Errors.CORRUPT_MESSAGE: ErrorAction.RAISE,
-    Errors.UNKNOWN_TOPIC_OR_PARTITION: ErrorAction.REFRESH,
-    Errors.LEADER_NOT_AVAILABLE: ErrorAction.REFRESH,
-    Errors.NOT_LEADER_OR_FOLLOWER: ErrorAction.REFRESH,
-    Errors.REPLICA_NOT_AVAILABLE: ErrorAction.REFRESH,
-    Errors.TOPIC_AUTHORIZATION_FAILED: ErrorAction.RAISE,
-    Errors.KAFKA_STORAGE_ERROR: ErrorAction.REFRESH,
-    Errors.FENCED_LEADER_EPOCH: ErrorAction.REFRESH,
-    Errors.UNKNOWN_LEADER_EPOCH: ErrorAction.RETRY,  # the broker's metadata is older than ours
-    Errors.OFFSET_NOT_AVAILABLE: ErrorAction.REFRESH,
-    Errors.UNKNOWN_TOPIC_ID: ErrorAction.REFRESH,
-    Errors.INCONSISTENT_TOPIC_ID: ErrorAction.REFRESH,
+_ERROR_ACTIONS: Final[dict[int, FetchErrorAction]] = {
+    Errors.UNKNOWN_SERVER_ERROR: FetchErrorAction.RETRY,
+    Errors.OFFSET_OUT_OF_RANGE: FetchErrorAction.RESET,
+    Errors.CORRUPT_MESSAGE: FetchErrorAction.RAISE,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: FetchErrorAction.REFRESH,
+    Errors.LEADER_NOT_AVAILABLE: FetchErrorAction.REFRESH,
+    Errors.NOT_LEADER_OR_FOLLOWER: FetchErrorAction.REFRESH,
+    Errors.REPLICA_NOT_AVAILABLE: FetchErrorAction.REFRESH,
+    Errors.TOPIC_AUTHORIZATION_FAILED: FetchErrorAction.RAISE,
+    Errors.KAFKA_STORAGE_ERROR: FetchErrorAction.REFRESH,
+    Errors.FENCED_LEADER_EPOCH: FetchErrorAction.REFRESH,
+    Errors.UNKNOWN_LEADER_EPOCH: FetchErrorAction.RETRY,  # the broker's metadata is older than ours
+    Errors.OFFSET_NOT_AVAILABLE: FetchErrorAction.REFRESH,
+    Errors.UNKNOWN_TOPIC_ID: FetchErrorAction.REFRESH,
+    Errors.INCONSISTENT_TOPIC_ID: FetchErrorAction.REFRESH,
 }
 
 
-def action_for(code: int, *, retriable: bool) -> ErrorAction:
+def fetch_error_action(code: int, *, retriable: bool) -> FetchErrorAction:
     """Return what to do about an error code of a partition; ``retriable`` decides about codes of newer brokers."""
-    return _ERROR_ACTIONS.get(code) or (ErrorAction.REFRESH if retriable else ErrorAction.RAISE)
+    return _ERROR_ACTIONS.get(code) or (FetchErrorAction.REFRESH if retriable else FetchErrorAction.RAISE)
 
 
 _WARN: Final = frozenset(
@@ -270,6 +269,7 @@ class Fetcher:
         assigned, check_crcs, read_committed = self._subscriptions.by_partition, self._check_crcs, self._read_committed
         frame: Frame | None = None
         aborted: list[tuple[int, int]] | None = None
+        add_to_buffer = self.buffer.add
         for tp, data, asked in partitions:
             state = assigned.get(tp)
             records = data.records
@@ -297,11 +297,11 @@ class Fetcher:
                 if not cursor.batch_count and cursor.has_incomplete_batch:
                     self._on_incomplete_batch(state, records)
                     progress = True
-                elif self.buffer.add(fetch) or state.preferred_replica >= 0:
+                elif add_to_buffer(fetch) or state.preferred_replica >= 0:
                     self._subscriptions.note_changed(tp)
                 else:
                     fetched.append(tp)
-                if cursor.end_offset > offset:
+                if not progress and cursor.end_offset > offset:
                     progress = True
             if records:
                 size += len(records)
@@ -357,21 +357,21 @@ class Fetcher:
         """Handle a partition's error; return False if the partition may be fetched again at once."""
         tp = state.topic_partition
         error = errors.for_code(code, f"fetch of {tp} at offset {offset} from node {node_id}")
-        action = action_for(code, retriable=error.retriable)
+        action = fetch_error_action(code, retriable=error.retriable)
         _log.log(logging.WARNING if code in _WARN else logging.DEBUG, "%s", error)
         self._subscriptions.move_to_end(tp)
         self._subscriptions.note_changed(tp)
-        if action is ErrorAction.RESET:
+        if action is FetchErrorAction.RESET:
             if state.preferred_replica == node_id and self._leader(tp).leader != node_id:
                 state.forget_preferred_replica()  # a follower may lag; the leader decides
                 return False
             self._queue_out_of_range(state, offset)
             return False
-        if action is ErrorAction.RAISE:
+        if action is FetchErrorAction.RAISE:
             self._queue_error(state, error)
         else:
             state.back_off(self._clock.now() + self._retry_backoff)
-            if action is ErrorAction.REFRESH:
+            if action is FetchErrorAction.REFRESH:
                 state.forget_preferred_replica()
                 self._metadata.request_update()
         return True

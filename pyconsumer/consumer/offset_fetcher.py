@@ -26,11 +26,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyconsumer import errors
 from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, ResetPolicy
 from pyconsumer.consumer.context import ConsumerContext
-from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, current_leader
 from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, UnsupportedVersionError
 from pyconsumer.network.calls import await_update, group_by_leader
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -44,7 +43,7 @@ from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
 
-__all__ = ["ListedOffsets", "OffsetFetcher", "current_leader", "read_listed_offsets"]
+__all__ = ["ListedOffsets", "OffsetFetcher", "read_listed_offsets"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -70,12 +69,6 @@ class ListedOffsets(NamedTuple):
     found: dict[TopicPartition, OffsetAndTimestamp | None]
     retry: set[TopicPartition]
     unauthorized: set[str]
-
-
-def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
-    """Return a partition's leader according to metadata, :data:`NO_LEADER` if none is known."""
-    found = metadata.leader(tp)
-    return NO_LEADER if found is None else LeaderAndEpoch(found.leader, found.leader_epoch)
 
 
 def read_listed_offsets(response: ListOffsetsResponse) -> ListedOffsets:

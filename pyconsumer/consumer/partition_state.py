@@ -31,11 +31,14 @@ The life of a partition::
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.network.metadata import Metadata
 
 __all__ = [
     "MAX_BUFFERED_FETCHES",
@@ -46,6 +49,7 @@ __all__ = [
     "LeaderAndEpoch",
     "StateRule",
     "TopicPartitionState",
+    "current_leader",
     "next_state",
 ]
 
@@ -90,6 +94,13 @@ class LeaderAndEpoch(NamedTuple):
 
 
 NO_LEADER: Final = LeaderAndEpoch()
+
+
+def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
+    """Return a partition's leader according to metadata, :data:`NO_LEADER` if none is known."""
+    found = metadata.leader(tp)
+    return NO_LEADER if found is None else LeaderAndEpoch(found.leader, found.leader_epoch)
+
 
 MAX_BUFFERED_FETCHES: Final = 2
 """The most buffered fetches of one partition; a partition that has them is left out of requests."""

@@ -37,11 +37,11 @@ class Backoff:
     def ms(
         cls, initial_ms: float, maximum_ms: float, *, random: Callable[[], float] = _random.random, jitter: float = 0.2
     ) -> Backoff:
-        """The same from milliseconds; a maximum below the initial pause makes the pause fixed."""
+        """Return a backoff of times in milliseconds; a maximum below the initial pause makes the pause fixed."""
         return cls(min(initial_ms, maximum_ms) / 1000, maximum_ms / 1000, jitter=jitter, random=random)
 
     def delay(self, failures: int) -> float:
-        """Seconds to wait after ``failures`` failures before the last one: 0 for the first pause."""
+        """Return the seconds to wait after a failure that ``failures`` others in a row came before."""
         # The exponent is bounded because floats are: 2.0 ** 1024 overflows.
         grown = self.initial * self.factor ** min(max(failures, 0), 64)
         spread = 1.0 + self.jitter * (2.0 * self.random() - 1.0)

@@ -4,8 +4,8 @@ Rules
 1. A client waits as long as it takes for a cluster, which may start after it. That nobody answers is one line in the
    log as soon as each address has failed once (or after 5 s), and again after 10 s, 20 s, 40 s and so on, at most 5
    minutes apart. The line names the causes; the answer that ends the wait is a line, too.
-2. With ``bootstrap_timeout_ms`` the wait for the first answer ever is an error when that time is over, and again
-   whenever it is over once more. A cluster that is lost later is no such error: what is known of it may be right.
+2. With ``bootstrap_timeout_ms`` it is an error if no broker has answered within that time, and again each time that it
+   passes once more. That ends with the first answer: what is known of a cluster that is lost later may still be right.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyconsumer.errors import NoBrokersAvailableError
 
 __all__ = ["BootstrapWatch"]
 
-log = logging.getLogger("pyconsumer.network")
+_log = logging.getLogger("pyconsumer.network")
 
 _FIRST_REPORT_S = 5.0
 _FIRST_PAUSE_S = 10.0
@@ -46,7 +46,7 @@ class BootstrapWatch:
     def waiting(
         self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str]
     ) -> NoBrokersAvailableError | None:
-        """No broker has answered so far.
+        """Return the error to raise if no broker has answered in time; log that none has, when a line is due.
 
         Args:
             now: monotonic seconds.
@@ -55,7 +55,7 @@ class BootstrapWatch:
             causes: describes the failures, for the message.
 
         Returns:
-            An error to raise if the time is over (rule 2).
+            The error if the time is over (rule 2), else None.
         """
         if self._since is None:
             self._since = now
@@ -64,7 +64,7 @@ class BootstrapWatch:
             self._report_at = now + _FIRST_REPORT_S
         if now >= self._report_at or (all_failed and not self._pause):
             waited = f"for {now - self._since:.0f} s" if self._pause else "yet"
-            log.warning(
+            _log.warning(
                 "[%s] no broker at %s has answered %s, trying again: %s",
                 *(self._client_id, self._servers, waited, causes()),
             )
@@ -87,8 +87,8 @@ class BootstrapWatch:
         return min(self._report_at, limit)
 
     def answered(self, now: float) -> None:
-        """A broker has answered."""
+        """Take note that a broker has answered."""
         if self._since is not None and self._pause:
-            log.warning("[%s] a broker has answered after %.1f s", self._client_id, now - self._since)
+            _log.warning("[%s] a broker has answered after %.1f s", self._client_id, now - self._since)
         self._since = self._begun = None
         self._report_at = math.inf

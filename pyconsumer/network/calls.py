@@ -31,7 +31,7 @@ from pyconsumer.protocol.requests.list_offsets import first_version, list_offset
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, TopicPartition
 
-__all__ = ["Calls", "Sender", "Target", "await_update", "group_by_leader", "wait_until"]
+__all__ = ["Calls", "RequestSender", "Target", "await_update", "group_by_leader", "wait_until"]
 
 _LEAST_FOR_AN_ATTEMPT = 0.01  # seconds
 
@@ -41,8 +41,8 @@ Target = Callable[[float], "Steps[int | None]"]
 """Chooses the node of a request: ``target(deadline)``; None stands for any."""
 
 
-class Sender(Protocol):
-    """The part of a network client that sends; ``NetworkClient`` and ``ConsumerNetworkClient`` are such."""
+class RequestSender(Protocol):
+    """The part of a network client that sends: of ``NetworkClient`` and ``ConsumerNetworkClient``."""
 
     def send(
         self,
@@ -104,7 +104,7 @@ def await_update(metadata: Metadata, clock: Clock, *, deadline: float = math.inf
 
 
 class Calls:
-    """Sender of requests that are repeated.
+    """Sends requests, again and again until they succeed.
 
     Args:
         client, metadata, clock: the owner's.
@@ -115,7 +115,7 @@ class Calls:
 
     def __init__(
         self,
-        client: Sender,
+        client: RequestSender,
         metadata: Metadata,
         clock: Clock,
         *,
@@ -245,7 +245,7 @@ class Calls:
                 found = read(response.message)
                 for tp in group:
                     if tp not in found:
-                        raise ProtocolError(f"node {node} left {tp} out of its answer")
+                        raise ProtocolError(f"node {node} left {tp} out of its response")
                     code, result = found[tp]
                     if not code:
                         done[tp] = result

@@ -148,7 +148,7 @@ class Channel:
         return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
 
     @property
-    def reaching(self) -> bool:
+    def tcp_pending(self) -> bool:
         """Return whether there is no TCP connection yet: the lookup or the connect is in progress."""
         return self.connection is None or self.connection.state is State.CONNECTING
 
@@ -159,7 +159,7 @@ class Channel:
 
     def interrupted(self) -> KafkaConnectionError:
         """Return the error for a channel that Ctrl-C interrupted in the middle of an operation, in an unknown state."""
-        text = f"connection to {self.address} given up: an interrupt fell into its work"
+        text = f"connection to {self.address} closed: it was interrupted in the middle of an operation"
         return KafkaConnectionError(text, stage=self.stage, address=self.address)
 
     def take_progress(self) -> bool:
@@ -194,7 +194,7 @@ class Channel:
                 stage="DNS",
                 address=self.address,
             )
-        if not self.reaching:
+        if not self.tcp_pending:
             raise connection.lost(f"no answer within {self.handshake_timeout:g} s")
         self._address_failed(f"no answer within {self.setup_timeout:g} s")
         self.setup_timeout = setup_timeout
@@ -301,7 +301,7 @@ class Channel:
         if connection is None or self._socket is None:
             return []
         if self._busy:
-            raise connection.lost("an interrupt fell into a transfer")
+            raise connection.lost("a transfer was interrupted")
         if connection.state is State.CONNECTING:
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -376,7 +376,7 @@ class Channel:
         if connection is None or not connection.outgoing or connection.state is State.CONNECTING:
             return []
         if self._busy:
-            raise connection.lost("an interrupt fell into a transfer")
+            raise connection.lost("a transfer was interrupted")
         self._busy = True
         done: list[Any] = []
         while pieces := connection.output():

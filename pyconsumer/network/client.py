@@ -70,7 +70,7 @@ T = TypeVar("T")
 _MAX_INT32 = 0x7FFFFFFF
 _OVERSIZED_BATCH_BYTES = 64 << 20
 
-log = logging.getLogger("pyconsumer.network")
+_log = logging.getLogger("pyconsumer.network")
 
 
 class NetworkClient:
@@ -207,8 +207,8 @@ class NetworkClient:
         if self._closed:
             item.future.fail(RequestCancelledError("the client is closed"))
             return item.future
-        peer = self._pool.peers.get(node) if connection == "main" and isinstance(node, int) else None
-        self._pool.enqueue(peer or self._nodes.node(node, connection), item)
+        found = self._pool.nodes.get(node) if connection == "main" and isinstance(node, int) else None
+        self._pool.enqueue(found or self._nodes.node(node, connection), item)
         return item.future
 
     def send_any(
@@ -323,7 +323,7 @@ class NetworkClient:
         return int(fileno())
 
     def leave(self) -> None:
-        """Let the system receive large answers ahead while the thread does something else than to wait for them.
+        """Let the system receive large responses ahead while the thread does something else than wait for them.
 
         That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
         loop waits; see :meth:`on_leave`.
@@ -390,7 +390,7 @@ class NetworkClient:
         node = self._pool.find(node_id, connection)
         if node is None:
             return
-        address = node.link.address if node.link is not None else ""
+        address = node.channel.address if node.channel is not None else ""
         self._pool.drop_channel(node)
         text = f"connection to {address or f'node {node_id}'} closed: {cause}"
         self._pool.fail_all(node, KafkaConnectionError(text, address=address))
@@ -398,7 +398,7 @@ class NetworkClient:
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return the number of requests in flight, on one connection or (None) on all."""
         if node_id is None:
-            return sum(len(node.outstanding) for node in self._pool.peers.values())
+            return sum(len(node.outstanding) for node in self._pool.nodes.values())
         node = self._pool.find(node_id, connection)
         return len(node.outstanding) if node is not None else 0
 
@@ -414,14 +414,14 @@ class NetworkClient:
         node = self._pool.find(node_id, connection)
         if node is None:
             return "disconnected"
-        if node.link is not None:
-            return "connecting" if node.link.setting_up else "ready"
+        if node.channel is not None:
+            return "connecting" if node.channel.setting_up else "ready"
         return "disconnected" if node.health.may_connect(self.clock.now()) else "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
         """Return when the node may be tried again, in monotonic seconds; -inf if no pause is set."""
-        node = self._pool.peers.get(node_id) if connection == "main" else self._pool.find(node_id, connection)
-        return node.health.backoff_until if node is not None and node.link is None else -math.inf
+        node = self._pool.nodes.get(node_id) if connection == "main" else self._pool.find(node_id, connection)
+        return node.health.backoff_until if node is not None and node.channel is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
         """Return the last error of a connection; None if the node has answered after it."""
@@ -433,11 +433,11 @@ class NetworkClient:
     def finalized_feature(self, name: str) -> tuple[int, int]:
         """Return the epoch of the cluster's finalized features, and the version of one of them, 0 if it has none.
 
-        That is what the connected broker says that knows the newest; the epoch is -1 while none is connected.
+        They are those of the connected broker that knows the newest; the epoch is -1 while none is connected.
         """
         newest, level = -1, 0
-        for node in self._pool.peers.values():
-            connection = node.link.connection if node.link is not None else None
+        for node in self._pool.nodes.values():
+            connection = node.channel.connection if node.channel is not None else None
             if connection is not None and connection.features_epoch > newest:
                 newest, level = connection.features_epoch, connection.features.get(name, 0)
         return newest, level

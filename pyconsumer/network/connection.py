@@ -43,6 +43,7 @@ from pyconsumer.network.frames import FrameReader, looks_like_tls
 from pyconsumer.protocol.api import ApiKey, BrokerVersions, decode_response, encode_request
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import make_tuple
 
 if TYPE_CHECKING:
     from pyconsumer.network.sasl import SaslMechanism
@@ -76,7 +77,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 }
 """The legal changes of state."""
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _STAGE: Final = {state: state.value.split(" ")[0] for state in State}
 _EARLY_FRAME_BYTES = 1 << 20
@@ -87,9 +88,6 @@ _MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and 
 _INTERNAL: Final = object()
 _ILLEGAL_SASL_STATE = 34
 _UNSUPPORTED_VERSION = 35
-
-
-_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
 
 
 class InFlight(NamedTuple):
@@ -165,7 +163,7 @@ class Connection:
     # -- input from the driver ----------------------------------------------------------------------------------------
 
     def connected(self, now: float) -> None:
-        """The socket is connected."""
+        """Take note that the socket is connected."""
         if self._tls is None:
             self._ask_versions(now, ApiVersionsRequest.MAX_VERSION)
             return
@@ -182,7 +180,7 @@ class Connection:
 
         Raises:
             KafkaConnectionError, AuthenticationError: the connection cannot be established; the message names stage and
-            cause. ProtocolError: the stream makes no sense.
+            cause. ProtocolError: the broker sent something that is not Kafka's protocol.
         """
         if self._tls is None:
             return self._frames(count, now)
@@ -205,7 +203,7 @@ class Connection:
                 except AuthenticationError as error:
                     if self.versions is None:
                         raise
-                    # Both sides were content with each other long ago: this is a broken stream, and may be tried again.
+                    # Both sides accepted each other long ago: this is a broken stream, and may be tried again.
                     raise self.lost(str(error)) from error
                 finally:
                     view.release()
@@ -217,7 +215,7 @@ class Connection:
         return replies
 
     def lost(self, cause: str) -> KafkaConnectionError:
-        """The error to give to everything that waits, when the connection ended for ``cause``. It is closed now."""
+        """Close the connection, which ended for ``cause``; return the error for everything that waits."""
         hint = ""
         if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._answered:
             if self.state is State.TLS_HANDSHAKE:
@@ -237,7 +235,7 @@ class Connection:
         return error
 
     def close(self) -> None:
-        """We close it. With TLS there is a goodbye in :meth:`output`."""
+        """Close the connection. With TLS, :meth:`output` then has the close_notify alert."""
         if self._tls is not None and self.state not in (State.CONNECTING, State.TLS_HANDSHAKE, State.CLOSED):
             self._tls.close()
             self._take_encrypted()
@@ -278,7 +276,7 @@ class Connection:
             self._take_encrypted()
         if expect_response:
             entry = (correlation_id, message.API_KEY, version, token, now)
-            self.in_flight.append(_make(InFlight, entry))
+            self.in_flight.append(make_tuple(InFlight, entry))
         else:
             self._unanswered.append((self._queued_bytes, token))
 
@@ -298,7 +296,7 @@ class Connection:
 
     @property
     def inside_answer(self) -> bool:
-        """Return whether a part of an answer has come, and not its end."""
+        """Return whether a response has been received in part."""
         return self._reader.inside_frame
 
     @property
@@ -307,7 +305,7 @@ class Connection:
         return bool(self.outgoing)
 
     def wrote(self, count: int) -> list[Any]:
-        """``count`` bytes were written. Returns the tokens of requests without response that are on their way now."""
+        """Take note of ``count`` bytes written; return the tokens of requests without response that are sent now."""
         self._written_bytes += count
         out = self.outgoing
         while count:
@@ -323,14 +321,6 @@ class Connection:
         while self._unanswered and self._unanswered[0][0] <= self._written_bytes:
             done.append(self._unanswered.popleft()[1])
         return done
-
-    def abandoned(self) -> list[Any]:
-        """Tokens of all requests that will get no answer now; taken out, in the order in which they were sent."""
-        tokens = [entry.token for entry in self.in_flight if entry.token is not _INTERNAL]
-        tokens += [token for _, token in self._unanswered]
-        self.in_flight.clear()
-        self._unanswered.clear()
-        return tokens
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -386,18 +376,18 @@ class Connection:
             self.in_flight.appendleft(request)
             raise
         self._answered = True
-        reply: Reply = _make(Reply, (request, message))
+        reply: Reply = make_tuple(Reply, (request, message))
         return reply
 
     def _decode(self, request: InFlight, frame: bytearray) -> Message:
-        """The answer. Bytes after its end are ignored, as by Java's client, and logged once for each API."""
+        """Decode a response. Bytes after its end are ignored, as by Java's client, and logged once for each API."""
         return decode_response(request.api_key, request.api_version, frame, on_trailing=self._on_trailing)[1]
 
     def _on_trailing(self, api_key: int, version: int, count: int) -> None:
         if api_key not in self._trailing_noted:
             self._trailing_noted.add(api_key)
             text = "%s: %d bytes after the end of an answer to %s version %d are ignored"
-            log.debug(text, self.address, count, ApiKey(api_key).name, version)
+            _log.debug(text, self.address, count, ApiKey(api_key).name, version)
 
     def _not_kafka(self) -> KafkaConnectionError:
         head = self._reader.head

@@ -34,13 +34,11 @@ from pyconsumer.network.node import Node
 from pyconsumer.network.selector import Selector
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.schema import Message
-from pyconsumer.structs import BrokerMetadata
+from pyconsumer.structs import BrokerMetadata, make_tuple
 
 __all__ = ["ConnectionPool"]
 
-log = logging.getLogger("pyconsumer.network")
-
-_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
+_log = logging.getLogger("pyconsumer.network")
 
 _MAX_INT32 = 0x7FFFFFFF
 # At most this many channels use SO_RCVLOWAT read-ahead: each costs two system calls per wait.
@@ -80,7 +78,7 @@ class ConnectionPool:
         max_in_flight: int | None,
         canonical_bootstrap: bool,
     ) -> None:
-        self.peers: dict[int, Node] = {}
+        self.nodes: dict[int, Node] = {}
         self.stats = ChannelStats()
         self.last_error: KafkaError | None = None
         """The last error of a connection to any node; None once a node has answered after it."""
@@ -119,29 +117,29 @@ class ConnectionPool:
     def node(self, node_id: int, connection: str = "main") -> Node:
         """Return the state of a connection to a node, created on first use."""
         key = self.key(node_id, connection)
-        node = self.peers.get(key)
+        node = self.nodes.get(key)
         if node is None:
-            node = self.peers[key] = Node(key, node_id)
+            node = self.nodes[key] = Node(key, node_id)
         return node
 
     def find(self, node_id: int, connection: str = "main") -> Node | None:
         """Return the state of a connection to a node; None if it was never used."""
-        return self.peers.get(self.key(node_id, connection))
+        return self.nodes.get(self.key(node_id, connection))
 
     def remove(self, node: Node, error: KafkaError | None = None) -> None:
         """Close the channel, fail the node's requests if there is an error, and forget the node."""
         self.drop_channel(node)
         if error is not None:
             self.fail_all(node, error)
-        self.peers.pop(node.connection_key, None)
+        self.nodes.pop(node.connection_key, None)
         self._dirty.pop(node, None)
 
     def rename(self, node: Node, node_id: int) -> None:
         """Give the node of a main connection another id: the one that metadata has for a bootstrap address."""
         before = node.connection_key
         node.rename(node_id)
-        self.peers[node_id] = node
-        self.peers.pop(before, None)
+        self.nodes[node_id] = node
+        self.nodes.pop(before, None)
 
     def mark(self, node: Node) -> None:
         """Have the next turn check a node."""
@@ -171,12 +169,12 @@ class ConnectionPool:
         self._turn_unfinished = True
         for lookup in self._names.take() if self._names.finished else ():
             node: Node = lookup.owner
-            if node.link is not None and node.link.lookup is lookup and node.link.is_looked_up:
-                self._start(node, node.link, now)
+            if node.channel is not None and node.channel.lookup is lookup and node.channel.is_looked_up:
+                self._start(node, node.channel, now)
         if now >= self._timer_at:
             self._dirty.clear()
             self._timer_at = math.inf
-            for node in list(self.peers.values()):
+            for node in list(self.nodes.values()):
                 self._serve(node, now)
         while self._dirty:
             self._serve(self._dirty.popitem()[0], now)
@@ -190,28 +188,28 @@ class ConnectionPool:
         transfer, so it is closed. Channels whose lookup has finished are started, and every node is checked.
         """
         node = self._touched
-        if node is not None and node.link is not None:
-            self.fail_channel(node, node.link.interrupted(), now)
+        if node is not None and node.channel is not None:
+            self.fail_channel(node, node.channel.interrupted(), now)
         elif node is not None and node.outstanding:
-            text = f"connection to node {node.node_id} closed: an interrupt fell into its end"
+            text = f"connection to node {node.node_id} closed: it was interrupted while it was being closed"
             self.fail_all(node, KafkaConnectionError(text))
         self._touched = None
-        for node in list(self.peers.values()):
-            if node.link is not None and node.link.is_looked_up:
-                self._start(node, node.link, now)
+        for node in list(self.nodes.values()):
+            if node.channel is not None and node.channel.is_looked_up:
+                self._start(node, node.channel, now)
         self._timer_at = -math.inf
 
     def _serve(self, node: Node, now: float) -> None:
         """Check one node: fail its overdue requests, connect if it has requests to send, and send them."""
         self._touched = node
-        channel = node.link
+        channel = node.channel
         if channel is not None and self._served:
             self._check_channel(node, channel, now)
-            channel = node.link
+            channel = node.channel
         queues = self._unsent.queues
         if channel is None and node in queues and node.health.may_connect(now):
             self.connect(node, now)
-            self._touched, channel = node, node.link
+            self._touched, channel = node, node.channel
         connection = None if channel is None else channel.connection
         if channel is not None and connection is not None and connection.state is State.READY:
             self._transmit(node, channel, connection, now)
@@ -242,14 +240,14 @@ class ConnectionPool:
             # It is reauthenticating, and the broker answers earlier requests first; each of them has its own deadline.
             channel.extend_handshake(now)
         elif now >= channel.deadline:
-            if channel.reaching:
+            if channel.tcp_pending:
                 node.health.too_slow()
             self._guard(node, now, lambda: channel.too_slow(now, node.health.setup_timeout(self._setup)))
         elif channel.connection is not None and channel.connection.state is State.READY:
             if now >= channel.connection.reauthenticate_at:
                 self._guard(node, now, lambda: channel.reauthenticate(now))
             elif (node.retired or now >= node.last_used + self._max_idle) and self.is_idle(node):
-                log.debug("closing the connection to %s, which is not used", channel.address)
+                _log.debug("closing the connection to %s, which is not used", channel.address)
                 self.drop_channel(node)
 
     def _transmit(self, node: Node, channel: Channel, connection: Connection, now: float) -> None:
@@ -311,7 +309,7 @@ class ConnectionPool:
         self._touched = node
         node.health.attempt(now)
         address = printable_address(broker.host, broker.port)
-        log.debug("connecting to node %s at %s", node.node_id, address)
+        _log.debug("connecting to node %s at %s", node.node_id, address)
         canonical = self._canonical_bootstrap and node.node_id < 0
         lookup = self._names.start(broker.host, broker.port, node, canonical=canonical)
         channel = Channel(
@@ -340,7 +338,7 @@ class ConnectionPool:
     @staticmethod
     def drop_channel(node: Node) -> None:
         """Close the channel, if there is one, without failing any request."""
-        channel = node.link
+        channel = node.channel
         if channel is None:
             return
         try:
@@ -353,7 +351,7 @@ class ConnectionPool:
 
     def fail_channel(self, node: Node, error: KafkaError, now: float) -> None:
         """Close a channel after an error, fail the node's requests, and start the pause before the next attempt."""
-        channel = node.link
+        channel = node.channel
         address = channel.address if channel is not None else ""
         cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
         was_up = channel is not None and channel.in_use
@@ -364,7 +362,7 @@ class ConnectionPool:
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
         if node.node_id < 0 and not isinstance(error, AuthenticationError):
             level = min(level, logging.INFO)  # any other address is as good; BootstrapWatch reports if there is none
-        log.log(level, "node %s: %s", node.node_id, cause)
+        _log.log(level, "node %s: %s", node.node_id, cause)
         node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
         self.last_error = cause
         node.refused(error if isinstance(error, AuthenticationError) else None)
@@ -383,7 +381,7 @@ class ConnectionPool:
     def take_in(self, ahead: bool) -> None:
         """Call :meth:`Channel.take_in` on all :attr:`bulk` channels; it must be False before anybody waits."""
         for channel in list(self.bulk):
-            if channel.owner.link is channel:
+            if channel.owner.channel is channel:
                 channel.take_in(ahead)
             else:
                 del self.bulk[channel]
@@ -391,7 +389,7 @@ class ConnectionPool:
     def on_event(self, channel: Channel, events: int, now: float) -> None:
         """Serve a channel whose socket the selector has reported."""
         node: Node = channel.owner
-        if node.link is not channel:
+        if node.channel is not channel:
             channel.close()  # Ctrl-C prevented the close
             return
         self._touched = node
@@ -417,7 +415,7 @@ class ConnectionPool:
     def _received(self, node: Node, replies: list[Reply], now: float) -> None:
         if not replies:
             return
-        channel = node.link
+        channel = node.channel
         if channel is not None and channel.deadline != math.inf and not channel.ready and not channel.setting_up:
             channel.extend_handshake(now)  # the next answer may be SASL's
         if node.health.last_error is not None:
@@ -428,7 +426,7 @@ class ConnectionPool:
         for entry, message in replies:
             node.answered(now, getattr(message, "throttle_time_ms", 0))
             values = (message, entry.api_version, node.node_id, now, now - entry.sent_at)
-            self._completed.add(node, entry.token, _make(ClientResponse, values))
+            self._completed.add(node, entry.token, make_tuple(ClientResponse, values))
 
     def _written(self, node: Node, requests: list[Any], now: float) -> None:
         for request in requests:
@@ -444,20 +442,20 @@ class ConnectionPool:
 
     def close(self, error: KafkaError) -> None:
         """Close all channels at once and fail all requests."""
-        for node in self.peers.values():
+        for node in self.nodes.values():
             self.drop_channel(node)
             self.fail_all(node, error)
 
     def abandon(self) -> None:
         """Close the sockets and nothing else, in a forked child or for a client that was dropped without ``close``."""
-        for node in self.peers.values():
-            if node.link is not None:
-                node.link.abandon()
+        for node in self.nodes.values():
+            if node.channel is not None:
+                node.channel.abandon()
 
 
 def _unsent_too_long(node: Node, request: Request) -> KafkaError:
     name = ApiKey(request.api_key).name
-    channel, last = node.link, node.health.last_error
+    channel, last = node.channel, node.health.last_error
     text = f"{name} could not be sent to node {node.node_id} within {round(request.timeout, 2):g} s"
     if channel is not None:
         text += f"; stage {channel.stage} with {channel.address}"

@@ -36,7 +36,7 @@ Resolver = Callable[[str, int, bool], list[Endpoint]]
 
 
 def resolve(host: str, port: int, canonical: bool = False) -> list[Endpoint]:
-    """Ask the system. May block.
+    """Ask the system for the addresses of a name. May block.
 
     Args:
         canonical: each address gets the name that a reverse lookup finds (KIP-235).
@@ -81,7 +81,7 @@ class Lookup:
     """A name that is being looked up. ``endpoints`` or ``error`` is set when ``done`` is.
 
     ``at_once``: it was done when it was started. One that a thread finished in the meantime is not:
-    :meth:`NameService.take` will give it out, and it must not be used twice.
+    :meth:`NameService.take` will return it, and it must not be used twice.
     """
 
     __slots__ = ("at_once", "done", "endpoints", "error", "host", "owner", "port")
@@ -93,7 +93,7 @@ class Lookup:
         self.error: KafkaConnectionError | None = None
 
     def finish(self, resolver: Resolver, canonical: bool) -> None:
-        """Look it up now, in this thread."""
+        """Look the name up now, in this thread."""
         cause: object = "the name has no address"
         try:
             self.endpoints = resolver(self.host, self.port, canonical)
@@ -104,7 +104,7 @@ class Lookup:
         self.done = True
 
     def succeed_at_once(self, endpoint: Endpoint) -> None:
-        """End the lookup of what needs none: an IP address."""
+        """End the lookup at once, for an IP address."""
         self.endpoints, self.done, self.at_once = [endpoint], True, True
 
     def fail(self, why: str, *, at_once: bool = False) -> None:
@@ -132,8 +132,8 @@ class NameService:
     def start(self, host: str, port: int, owner: Any, *, canonical: bool = False) -> Lookup:
         """Start to look up a name.
 
-        An IP address, and an address at which nothing can listen, is done on return and is not given out by
-        :meth:`take`.
+        An IP address, and an address at which nothing can listen, is done on return; :meth:`take` does not
+        return it.
         """
         lookup = Lookup(host, port, owner)
         problem = address_problem(host, port)
@@ -155,7 +155,7 @@ class NameService:
         return lookup
 
     def take(self) -> list[Lookup]:
-        """The lookups that have finished since the last call."""
+        """Return the lookups that have finished since the last call."""
         found = []
         while self.finished:
             found.append(self.finished.popleft())

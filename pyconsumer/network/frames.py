@@ -1,12 +1,12 @@
 """Cuts a stream of bytes into frames: an int32 with a size, then that many bytes.
 
-Whoever has bytes puts them where :meth:`FrameReader.buffer` says and reports their number by
-:meth:`FrameReader.advance`. Between frames that is a small buffer, so that a size and a short frame, or several, come
-with one read; for the rest of a larger frame it is the frame itself, so that a fetched megabyte is read straight to
-where it will be decoded.
+The caller reads bytes into :meth:`FrameReader.buffer` and reports their number by :meth:`FrameReader.advance`. Between
+frames that is a small buffer, so that one read brings a size and a short frame, or several; for the rest of a larger
+frame it is the frame itself, so that a fetched megabyte is read straight to where it will be decoded.
 
-The memory of a large frame is used again for the next one if nobody has a view of it by then: new memory would be
-filled with zeros first, which takes as long as to read a fifth of it. So whoever keeps a frame, keeps a view of it.
+The memory of a large frame is reused for the next one if nobody has a view of it by then: new memory would be filled
+with zeros first, which takes as long as reading a fifth of it. So the caller keeps a view of a frame for as long as it
+needs the frame.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyconsumer.errors import ProtocolError
 __all__ = ["FrameReader", "looks_like_tls"]
 
 _SMALL = 4096
-# A size is believed only so far before its bytes arrive: a lie costs this much memory.
+# Memory allocated for a size before its bytes arrive: a false size costs no more than this.
 _TRUSTED = 16 << 20
 # Sizes of frames whose memory is kept: smaller ones cost nothing, larger ones would be too much for a client at rest.
 _KEPT = range(1 << 16, 9 << 20)
@@ -101,7 +101,7 @@ class FrameReader:
         return [frame]
 
     def close(self) -> None:
-        """Let go of the memory of frames: no more bytes come."""
+        """Release the memory of frames: no more bytes come."""
         self._frame = self._frame_view = self._last = None
 
     def _cut(self) -> list[bytearray]:
@@ -130,7 +130,7 @@ class FrameReader:
         return ProtocolError(f"a frame of {size} bytes was announced; the limit is {self.max_bytes}")
 
     def _memory(self, size: int) -> bytearray:
-        """Memory for a frame."""
+        """Return memory for a frame."""
         if size not in _KEPT:
             return bytearray(size)
         last = self._last

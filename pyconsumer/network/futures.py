@@ -81,7 +81,7 @@ class RequestFuture(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value.
+        """Return the value.
 
         Raises:
             IllegalStateError: there is none, because it is not done or has failed.

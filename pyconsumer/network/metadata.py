@@ -5,11 +5,11 @@ Rules
    negative node ids.
 2. A response replaces the brokers. One that was asked for all topics of interest replaces the topics; one for new
    topics only adds to them.
-3. Leader epochs only grow (KIP-320): what is said of a partition with an older epoch than one seen before is ignored.
-   A topic with another id has been created again, its epochs start again.
-4. A refresh is due when somebody asked for it, or when what is known is ``max_age`` old; it waits for the backoff since
-   the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
-   asked: a leader that is gone is not asked for ten times a second.
+3. Leader epochs only grow (KIP-320): what a response says of a partition under an older epoch than one seen before is
+   ignored. A topic with another id has been created again, and its epochs start again.
+4. A refresh is due when it was requested, or when what is known is ``max_age`` old; it waits for the backoff since the
+   last attempt. Failures in a row make the backoff grow, and so do requested responses that change nothing: a leader
+   that is gone is not asked for ten times a second.
 5. An answer settles only what was asked for before its request left: who asks in the meantime causes another one.
    A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
@@ -57,7 +57,7 @@ class TopicMetadata:
 
 
 class MetadataQuery(NamedTuple):
-    """A request to send, and what it will settle; hand it back to :meth:`Metadata.update` or ``failed``."""
+    """A request to send, and what its response will answer; pass it to :meth:`Metadata.update` or ``failed``."""
 
     request: MetadataRequest
     partial: bool
@@ -141,7 +141,7 @@ class Metadata:
         exclude_internal_topics: bool = True,
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> Metadata:
-        """As the settings of a client want it."""
+        """Return metadata for the settings of a client."""
         after_ms = config.metadata_recovery_rebootstrap_trigger_ms
         return cls(
             bootstrap=config.bootstrap_servers,
@@ -156,7 +156,7 @@ class Metadata:
     # -- interest ----------------------------------------------------------------------------------------------------
 
     def set_topics(self, topics: Collection[str]) -> bool:
-        """Be interested in exactly these topics. Returns whether one of them is new, which asks for an update."""
+        """Make these the topics of interest; return whether one of them is new, which requests an update."""
         added = set(topics) - self._wanted
         self._wanted = set(topics)
         self._all_topics, was_all = False, self._all_topics
@@ -177,11 +177,11 @@ class Metadata:
         return True
 
     def wanted_topics(self) -> frozenset[str]:
-        """The topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
+        """Return the topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
         return frozenset(self._wanted)
 
     def set_topic_ids(self, topic_ids: Collection[bytes]) -> None:
-        """Be interested in topics of which only the ids are known, in exactly these; an update is requested.
+        """Make these the topics of interest of which only the ids are known; an update is requested.
 
         Such a topic, once its name is known, is of interest like those of :meth:`set_topics`.
         """
@@ -190,19 +190,19 @@ class Metadata:
             self.request_update()
 
     def set_all_topics(self, wanted: bool = True) -> None:
-        """Be interested in all topics, for a pattern; an update is asked for if that is new."""
+        """Make all topics of interest, for a pattern; an update is requested if that is new."""
         if wanted and not self._all_topics:
             self.request_update()
         self._all_topics = wanted
 
     def add_transient_topics(self, topics: Iterable[str]) -> None:
-        """Be interested in some topics for one call only; end it by :meth:`clear_transient_topics`."""
+        """Add topics of interest for one call only; :meth:`clear_transient_topics` removes them."""
         added = set(topics) - self._wanted - self._transient
         self._transient |= added
         self._want_new({topic for topic in added if topic not in self._topics})
 
     def clear_transient_topics(self) -> None:
-        """The interest of :meth:`add_transient_topics` is over; nothing is asked for."""
+        """Remove the topics of :meth:`add_transient_topics`; nothing is requested."""
         self._transient.clear()
 
     def _want_new(self, topics: set[str]) -> None:
@@ -232,7 +232,7 @@ class Metadata:
     # -- when to ask, and what ---------------------------------------------------------------------------------------
 
     def request_update(self, *, reset_backoff: bool = False) -> int:
-        """Ask for a refresh as soon as the backoff allows; returns ``update_count`` as it is now."""
+        """Request a refresh as soon as the backoff allows; return ``update_count`` as it is now."""
         self._full_asked += 1
         if reset_backoff:
             self._unchanged = 0
@@ -246,7 +246,7 @@ class Metadata:
         return self._full_asked > self._full_settled or self._partial_asked > self._partial_settled
 
     def next_update_at(self, now: float) -> float:
-        """When to send the next request; not after ``now`` if it is due."""
+        """Return when to send the next request; a time not after ``now`` if it is due."""
         if self._full_asked > self._full_settled or self._partial_asked > self._partial_settled:
             due = now
         else:
@@ -254,7 +254,7 @@ class Metadata:
         return due if due > self._not_before else self._not_before
 
     def query(self, now: float) -> MetadataQuery:
-        """The request to send now. One at a time."""
+        """Return the request to send now. One at a time."""
         self._last_attempt = now
         if self._attempting_since is None:
             self._attempting_since = now
@@ -276,7 +276,7 @@ class Metadata:
         return MetadataQuery(request, partial, self._full_asked, self._partial_asked)
 
     def failed(self, now: float, error: KafkaError | None = None, *, fatal: bool = False) -> None:
-        """A request brought no answer. With ``fatal``, the error is kept for the owner to raise."""
+        """Record that a request got no response. With ``fatal``, the error is kept for the owner to raise."""
         self._not_before = now + self._backoff.delay(self._failures)
         self._failures += 1
         if fatal and error is not None:
@@ -319,7 +319,7 @@ class Metadata:
     def update(
         self, response: MetadataResponse, api_version: int, now: float, query: MetadataQuery | None = None
     ) -> bool:
-        """Take a response.
+        """Apply a response.
 
         Args:
             response: as decoded.
@@ -328,7 +328,7 @@ class Metadata:
             query: what was asked; None stands for a full request made just now.
 
         Returns:
-            False if the broker asks us to start over (KIP-1102): call :meth:`rebootstrap`. Nothing was taken then.
+            False if the broker asks us to start over (KIP-1102): call :meth:`rebootstrap`. Nothing was applied then.
         """
         if response.error_code == _REBOOTSTRAP_REQUIRED:
             return False
@@ -368,7 +368,7 @@ class Metadata:
     def _take_topics(
         self, topics: Iterable[MetadataResponseTopic], api_version: int, asked: Iterable[str | None], *, replace: bool
     ) -> bool:
-        """Take the topics of a response; return whether some of those asked for should be asked for again soon."""
+        """Apply the topics of a response; return whether some of those asked for should be asked for again soon."""
         seen: set[str] = set()
         stale = False
         for topic in topics:
@@ -450,7 +450,7 @@ class Metadata:
     def update_leaders(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], brokers: Iterable[BrokerMetadata] = ()
     ) -> set[TopicPartition]:
-        """Take leaders named in another response (KIP-951).
+        """Apply leaders named in another response (KIP-951).
 
         Args:
             leaders: ``(node id, leader epoch)`` by partition; what is not newer than what is known is ignored.
@@ -476,11 +476,11 @@ class Metadata:
         return changed
 
     def see_epoch(self, tp: TopicPartition, epoch: int) -> bool:
-        """A leader epoch was seen elsewhere (a record, a committed offset).
+        """Take note of a leader epoch seen elsewhere, in a record or a committed offset.
 
         Returns:
             Whether it is newer than what is known; then the leader known so far is not used any more, and an update
-            is asked for.
+            is requested.
         """
         if epoch < 0 or epoch <= self._epochs.get(tp, -1):
             return False
@@ -494,7 +494,7 @@ class Metadata:
     # -- what is known -----------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerMetadata]:
-        """The brokers; bootstrap addresses, with negative ids, while nothing better is known."""
+        """Return the brokers; bootstrap addresses, with negative ids, until the first response."""
         return list(self._brokers.values())
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
@@ -502,16 +502,16 @@ class Metadata:
         return self._brokers.get(node_id)
 
     def topics(self) -> list[str]:
-        """Names of the topics known, sorted; without internal ones if those are excluded."""
+        """Return the names of the topics known, sorted; without internal ones if those are excluded."""
         hide = self._exclude_internal_topics
         return sorted(topic.name for topic in self._topics.values() if not (hide and topic.is_internal))
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """All that is known of a topic."""
+        """Return all that is known of a topic."""
         return self._topics.get(name)
 
     def partitions_for(self, topic: str) -> list[PartitionMetadata] | None:
-        """The partitions of a topic by number; None if it is not known."""
+        """Return the partitions of a topic by number; None if it is not known."""
         found = self._topics.get(topic)
         return None if found is None else [found.partitions[number] for number in sorted(found.partitions)]
 
@@ -526,7 +526,7 @@ class Metadata:
         return topic.partitions.get(tp[1]) if topic else None
 
     def leader(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """The partition, if it has a leader that we may ask; None otherwise (then ask for an update)."""
+        """Return the partition if its leader is known; None otherwise (then request an update)."""
         topic = self._topics.get(tp[0])
         found = topic.partitions.get(tp[1]) if topic else None
         if found is None or found.leader not in self._brokers:
@@ -536,16 +536,16 @@ class Metadata:
         return found
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """The newest leader epoch seen of a partition, -1 if none."""
+        """Return the newest leader epoch seen of a partition, -1 if none."""
         return self._epochs.get(tp, -1)
 
     def topic_id(self, topic: str) -> bytes:
-        """Id of a topic, 16 bytes; zeros if it is not known."""
+        """Return the id of a topic, 16 bytes; zeros if it is not known."""
         found = self._topics.get(topic)
         return found.topic_id if found else ZERO_UUID
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Name of the topic that has an id; None if it is not known."""
+        """Return the name of the topic that has an id; None if it is not known."""
         return self._names.get(topic_id)
 
     def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
@@ -572,7 +572,7 @@ class Metadata:
         return errors.for_code(errors.Errors.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp[0]!r} has {has}, not {tp[1]}")
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""
+        """Return why the last response had no data for a topic; None if it had, or was not asked for it."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
 
@@ -587,7 +587,7 @@ class Metadata:
         return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
-        """The error to raise to a user for topics that may not be read or cannot exist; each answer is reported once.
+        """Return the error to raise for topics that may not be read or cannot exist; each response is reported once.
 
         A reported error can still be looked up: :meth:`topic_error`.
         """

@@ -133,10 +133,10 @@ class Node:
 
     __slots__ = (
         "auth_error",
+        "channel",
         "connection_key",
         "health",
         "last_used",
-        "link",
         "node_id",
         "outstanding",
         "retired",
@@ -147,7 +147,7 @@ class Node:
         self.connection_key = connection_key
         self.node_id = node_id
         self.outstanding: dict[Request, None] = {}
-        self.link: Channel | None = None
+        self.channel: Channel | None = None
         self.health = ConnectionBackoff()
         self.throttled_until = -math.inf
         self.last_used = -math.inf
@@ -165,11 +165,11 @@ class Node:
     def attach(self, channel: Channel, now: float) -> None:
         """Begin to use a channel, which is being connected."""
         self.last_used = now
-        self.link = channel
+        self.channel = channel
 
     def detach(self) -> None:
         """Have no channel."""
-        self.link = None
+        self.channel = None
 
     def set_up(self, now: float) -> None:
         """Record that the channel is ready for requests."""
@@ -199,7 +199,7 @@ class Node:
     @property
     def ready(self) -> bool:
         """Return whether a request can be sent now, as far as the connection goes."""
-        return self.link is not None and self.link.ready
+        return self.channel is not None and self.channel.ready
 
     def has_room(self, now: float, max_in_flight: int | None) -> bool:
         """Return whether the node takes one more request now."""
@@ -207,15 +207,15 @@ class Node:
 
     def status(self, now: float, max_in_flight: int | None) -> NodeStatus:
         """Return how the node can be used now."""
-        if self.link is not None:
-            if not self.link.ready:
+        if self.channel is not None:
+            if not self.channel.ready:
                 return NodeStatus.CONNECTING
             return NodeStatus.READY if self.has_room(now, max_in_flight) else NodeStatus.UNAVAILABLE
         return NodeStatus.MAY_CONNECT if self.health.may_connect(now) else NodeStatus.UNAVAILABLE
 
     def out_of_reach(self, now: float) -> bool:
         """Return whether the last attempt failed and the pause after it is not over."""
-        return self.link is None and self.health.setup_failed and not self.health.may_connect(now)
+        return self.channel is None and self.health.setup_failed and not self.health.may_connect(now)
 
     def next_deadline(self, now: float, max_idle: float, unsent: Request | None) -> float:
         """Return when work on this node is due, if nothing happens before.
@@ -223,7 +223,7 @@ class Node:
         Args:
             unsent: the request that is to be sent next.
         """
-        channel = self.link
+        channel = self.channel
         due = math.inf if unsent is None else unsent.expires_at
         for request in self.outstanding:
             if request.expires_at < due:

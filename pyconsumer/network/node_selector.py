@@ -37,7 +37,7 @@ from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["NodeSelector"]
 
-log = logging.getLogger("pyconsumer.network")
+_log = logging.getLogger("pyconsumer.network")
 
 # Compare RFC 8305.
 _NEXT_CANDIDATE_S = 0.25
@@ -141,7 +141,7 @@ class NodeSelector:
     def _main_nodes(self) -> list[Node]:
         """Return the main connections of the brokers in metadata, in its order; of all nodes without metadata."""
         if self._metadata is None:
-            return [node for node in self.pool.peers.values() if node.is_main]
+            return [node for node in self.pool.nodes.values() if node.is_main]
         return [self.pool.node(broker.node_id) for broker in self._metadata.brokers()]
 
     def _best(self, now: float) -> tuple[Node | None, NodeStatus]:
@@ -162,22 +162,22 @@ class NodeSelector:
     def _connect_some(self, now: float) -> float:
         """Connect to a node, as none is ready, if rule 2 allows it now; return when to try the next one."""
         nodes = self._main_nodes()
-        connecting = [node for node in nodes if node.link is not None and node.link.setting_up]
-        allowed = [node for node in nodes if node.link is None and node.health.may_connect(now)]
+        connecting = [node for node in nodes if node.channel is not None and node.channel.setting_up]
+        allowed = [node for node in nodes if node.channel is None and node.health.may_connect(now)]
         newest = max((node.health.last_attempt for node in connecting), default=-math.inf)
         if allowed and len(connecting) < _MAX_CANDIDATES and now >= newest + _NEXT_CANDIDATE_S:
             start = int(self._random() * len(allowed))
             chosen = min(allowed[start:] + allowed[:start], key=lambda node: node.health.last_attempt)
             self.pool.connect(chosen, now)
             allowed.remove(chosen)
-            newest = now if chosen.link is not None else now - _NEXT_CANDIDATE_S
+            newest = now if chosen.channel is not None else now - _NEXT_CANDIDATE_S
             connecting.append(chosen)
         due = min((node.throttled_until for node in nodes if node.throttled_until > now), default=math.inf)
         if len(connecting) >= _MAX_CANDIDATES:
             return due
         if allowed:
             return min(due, newest + _NEXT_CANDIDATE_S)
-        return min([due, *(node.health.backoff_until for node in nodes if node.link is None)])
+        return min([due, *(node.health.backoff_until for node in nodes if node.channel is None)])
 
     def _place_any(self, now: float, served: bool) -> float:
         """Move the requests for any node to the queues of ready nodes; return when to try again."""
@@ -194,9 +194,9 @@ class NodeSelector:
                 first = unsent.first(None)
                 if first is not None and self._reported is not first:
                     self._reported = first
-                    log.debug("no broker is ready yet for %s", ApiKey(first.api_key).name)
+                    _log.debug("no broker is ready yet for %s", ApiKey(first.api_key).name)
                 return due if first is None else min(due, first.expires_at)
-            log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, node.node_id)
+            _log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, node.node_id)
             self.pool.enqueue(node, request)
             unsent.remove_first(None)
         return math.inf
@@ -211,13 +211,13 @@ class NodeSelector:
     def failures(self) -> str:
         """Return the last error, or the stage and address, of each node that is not ready, for messages."""
         found = []
-        for node in self.pool.peers.values():
+        for node in self.pool.nodes.values():
             if node.ready:
                 continue
             if node.health.last_error is not None:
                 found.append(str(node.health.last_error))
-            elif node.link is not None:
-                found.append(f"{node.link.stage} with {node.link.address} is under way")
+            elif node.channel is not None:
+                found.append(f"{node.channel.stage} with {node.channel.address} is under way")
         if not found and self.pool.last_error is not None:  # of a node that a rebootstrap has removed
             found.append(str(self.pool.last_error))
         return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
@@ -241,9 +241,9 @@ class NodeSelector:
 
     def _rebootstrap(self, why: str) -> None:
         assert self._metadata is not None
-        log.warning("starting over with bootstrap_servers: %s (%s)", why, self.failures())
+        _log.warning("starting over with bootstrap_servers: %s (%s)", why, self.failures())
         error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
-        for node in [node for node in self.pool.peers.values() if node.is_main]:
+        for node in [node for node in self.pool.nodes.values() if node.is_main]:
             self.pool.remove(node, error)
         self._metadata.rebootstrap(self._now())
 
@@ -267,11 +267,11 @@ class NodeSelector:
         assert self._metadata is not None
         pool = self.pool
         for broker in self._metadata.brokers():
-            same = node.link is not None and node.link.address == str(broker.address)
+            same = node.channel is not None and node.channel.address == str(broker.address)
             if same and pool.find(broker.node_id) is None:
                 pool.rename(node, broker.node_id)
                 break
-        for other in list(pool.peers.values()):
+        for other in list(pool.nodes.values()):
             if other.node_id < 0:
                 other.retire()
                 if pool.is_idle(other):

@@ -14,7 +14,6 @@ Files and variables keep passwords out of the command line, which every user of 
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import re
@@ -22,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pyconsumer.config import CLIENT_SETTINGS, Settings
+from pyconsumer.config import CLIENT_SETTINGS, Settings, nearest
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.jaas import parse_jaas
 
@@ -50,6 +49,8 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 #: A key ends at the first ``=``, ``:`` or blank without a backslash; one ``=`` or ``:`` may follow blanks.
 _PAIR: Final = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+#: How alike a name and a setting of any client must be for a hint: a client may well have neither.
+_NEAR: Final = 0.85
 _STORES: Final = {"ssl.truststore": "ssl.cafile", "ssl.keystore": "ssl.certfile"}
 
 
@@ -148,8 +149,8 @@ def environment_entries(
         name = variable.removeprefix(PREFIX).lower().replace("_", ".")
         if name in known:
             found[name] = Entry(text, variable)
-        elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.85):
-            meant = PREFIX + near[0].replace(".", "_").upper()
+        elif near := nearest(name, known, cutoff=_NEAR):
+            meant = PREFIX + near.replace(".", "_").upper()
             warn(f"the variable {variable} names no setting and is ignored; did you mean {meant}?")
     return _translated(found)
 
@@ -191,9 +192,9 @@ def resolve(settings: Settings[Any], *sources: Mapping[str, Entry]) -> dict[str,
 def _unknown(settings: Settings[Any], name: str) -> str:
     """Return the message for a name that this client, or no client, has."""
     dotted = name.replace("_", ".")
-    near = difflib.get_close_matches(dotted, OTHERS, n=1, cutoff=0.85)
-    if near and dotted not in OTHERS:
-        return f"no client has a setting {name!r}; did you mean {near[0]!r}?"
+    near = nearest(dotted, OTHERS, cutoff=_NEAR)
+    if near is not None and dotted not in OTHERS:
+        return f"no client has a setting {name!r}; did you mean {near!r}?"
     return settings.unknown(name)
 
 

@@ -27,10 +27,10 @@ class SaslMechanism(Protocol):
     """As the broker calls it."""
 
     def first(self) -> bytes:
-        """The first message to the broker."""
+        """Return the first message to the broker."""
 
     def answer(self, challenge: bytes) -> bytes | None:
-        """The answer to a message of the broker; None when nothing is left to say.
+        """Return the response to a message of the broker; None if there is nothing left to send.
 
         Raises:
             AuthenticationError: the broker did not prove what it must, or refused.
@@ -53,7 +53,7 @@ class Plain:
 
 
 class Scram:
-    """Password never sent; the broker proves that it knows it too.
+    """A password that is never sent; the broker proves that it knows it too.
 
     Args:
         name: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
@@ -87,7 +87,7 @@ class Scram:
             raise AuthenticationError(f"{self.name}: the broker refused: {fields['e']}", stage="SASL")
         expected = base64.b64encode(self._server_signature).decode()
         if not hmac.compare_digest(fields.get("v", "").encode(), expected.encode()):
-            raise AuthenticationError(f"{self.name}: the broker does not know the password either", stage="SASL")
+            raise AuthenticationError(f"{self.name}: the broker did not prove that it knows the password", stage="SASL")
         self._verified = True
         return None
 
@@ -96,7 +96,7 @@ class Scram:
         try:
             nonce, salt, iterations = fields["r"], _unbase64(fields["s"]), int(fields["i"])
         except (KeyError, ValueError):
-            raise AuthenticationError(f"{self.name}: the broker's message makes no sense", stage="SASL") from None
+            raise AuthenticationError(f"{self.name}: the broker's message is malformed", stage="SASL") from None
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise AuthenticationError(f"{self.name}: the broker's nonce does not continue ours", stage="SASL")
         low, high = self._ITERATIONS
@@ -120,7 +120,7 @@ class Scram:
 
 
 class OAuthBearer:
-    """A token that someone else vouches for.
+    """A token that somebody else has issued.
 
     Args:
         provider: an object with ``token() -> str``, or a function; asked for a fresh token at each authentication.
@@ -141,12 +141,12 @@ class OAuthBearer:
         return f"n,,\x01auth=Bearer {token}{pairs}\x01\x01".encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
-        # A challenge means refusal, with the reason as JSON; the client must say one byte, then the error comes.
+        # A challenge means refusal, with the reason as JSON; the client must send one byte, then the error comes.
         return b"\x01" if challenge else None
 
 
 def mechanism_factory(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
-    """A function that makes a mechanism for each authentication, as the settings say; None without SASL."""
+    """Return a function that makes a mechanism for each authentication, as the settings say; None without SASL."""
     if not config.uses_sasl:
         return None
     name = config.sasl_mechanism

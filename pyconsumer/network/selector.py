@@ -35,17 +35,17 @@ class Selector(Protocol):
 
 
 def new_selector() -> Selector:
-    """The best selector of this system, chosen now, so that a monkey-patched runtime gets one that works there."""
+    """Return the best selector of this system, chosen now, so that a monkey-patched runtime gets one that works."""
     selector: Selector = _selectors2().DefaultSelector()
     return selector
 
 
 def _selectors2() -> Any:
-    # One thread at a time: a second one could be handed the half-made module of an import that fails.
+    # One thread at a time: a second one could get the half-made module of an import that fails.
     with _IMPORTING:
         if "selectors2" in sys.modules:
             return sys.modules["selectors2"]
-        # selectors2 2.0.2 asks for collections.Mapping, which Python 3.10 moved: lend it while it is imported.
+        # selectors2 2.0.2 needs collections.Mapping, which Python 3.10 moved: it has it while it is imported.
         missing = not hasattr(collections, "Mapping")
         if missing:
             vars(collections)["Mapping"] = collections.abc.Mapping
@@ -90,7 +90,7 @@ class Waker:
                 self._writer.send(b"\0")
 
     def clear(self) -> None:
-        """Get ready for the next wake; called by the thread that waits, when its wait has returned."""
+        """Get ready for the next wake; the thread that waits calls this when its wait has returned."""
         with contextlib.suppress(OSError):
             self._reader.recv(64)
         self._set = False

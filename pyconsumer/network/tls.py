@@ -22,10 +22,10 @@ _REVOKED = (23,)
 
 
 def make_context(config: ClientConfig) -> ssl.SSLContext | None:
-    """The context that the settings describe; None where connections are not encrypted.
+    """Return the context that the settings describe; None where connections are not encrypted.
 
     Raises:
-        ConfigurationError: a file is not what it should be; the message names the setting.
+        ConfigurationError: a certificate or key cannot be used; the message names the setting.
     """
     if not config.uses_tls:
         return None
@@ -72,7 +72,7 @@ class TlsSession:
         self._object = context.wrap_bio(self._in, self._out, server_hostname=host)
 
     def handshake(self) -> bool:
-        """Continue as far as the bytes fed reach; True once it is complete.
+        """Continue the handshake as far as the bytes fed allow; return whether it is complete.
 
         Raises:
             AuthenticationError: the broker's certificate, or ours, is refused, or the other side does not speak TLS.
@@ -86,11 +86,11 @@ class TlsSession:
         return True
 
     def feed(self, data: memoryview | bytes) -> None:
-        """Bytes from the network."""
+        """Take bytes from the network."""
         self._in.write(data)
 
     def read_into(self, buffer: memoryview) -> int:
-        """Decrypt into ``buffer``; 0 when more bytes from the network are needed.
+        """Decrypt into ``buffer``; return the number of bytes, 0 if more are needed from the network.
 
         Raises:
             EOFError: the other side has closed.
@@ -109,16 +109,16 @@ class TlsSession:
         return count
 
     def write(self, data: Buffer) -> None:
-        """Encrypt."""
+        """Encrypt bytes."""
         if len(data):
             self._object.write(data)
 
     def outgoing(self) -> bytes:
-        """Bytes for the network, taken out."""
+        """Return the bytes for the network, and forget them."""
         return self._out.read() if self._out.pending else b""
 
     def close(self) -> None:
-        """Put the goodbye into the bytes for the network; nothing is waited for."""
+        """Put the close_notify alert into the bytes for the network, without waiting."""
         try:
             self._object.unwrap()
         except (ssl.SSLError, ValueError, OSError):

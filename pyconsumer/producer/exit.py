@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["finish_at_exit"]
 
-log = logging.getLogger("pyconsumer.producer")
+_log = logging.getLogger("pyconsumer.producer")
 
 #: Seconds that the interpreter waits for all producers together; less if a record may not take as long.
 LONGEST_WAIT_S: Final = 5.0
@@ -55,7 +55,7 @@ def _finish() -> None:
 def _report(sender: Sender, waited: float) -> None:
     counts = sender.unacknowledged()
     if counts:
-        log.warning(
+        _log.warning(
             "producer %s: the program ends, and after %.1f s these records are not acknowledged: %s. They are lost"
             " unless the broker has them already; call flush() or close() before the end",
             sender.label,

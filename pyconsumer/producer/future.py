@@ -26,7 +26,7 @@ __all__ = [
     "run_callback",
 ]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class BatchResult:
@@ -314,4 +314,4 @@ def run_callback(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
 
 def callback_failed() -> None:
     """Log the exception of a user's function, which is being handled."""
-    log.exception("a callback of a sent record raised")
+    _log.exception("a callback of a sent record raised")

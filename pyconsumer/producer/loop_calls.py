@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 __all__ = ["called", "settled"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class Result(Protocol):
@@ -59,7 +59,7 @@ def _call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -
     try:
         mailbox.add(loop, call)
     except RuntimeError:
-        log.debug("an event loop that waited for the producer is closed")
+        _log.debug("an event loop that waited for the producer is closed")
 
 
 _Waiting = dict[Result, list[asyncio.Future[None]]]

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaProducer"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -680,7 +680,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             try:
                 self.abort_transaction()
             except KafkaError as error:
-                log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
+                _log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
 
     @property
     def _may_abort(self) -> bool:
@@ -828,7 +828,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         try:
             self.close(timeout_ms=self._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
-            log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
+            _log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
     # ------------------------------------------------------------ inside
 
@@ -971,7 +971,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             try:
                 changed = on_send(*record)
             except Exception:
-                log.exception("on_send of interceptor %r raised; the record is sent as it was", interceptor)
+                _log.exception("on_send of interceptor %r raised; the record is sent as it was", interceptor)
                 continue
             if changed is not None:
                 record = tuple(changed)
@@ -987,7 +987,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             try:
                 on_acknowledgement(metadata, outcome if failed else None)
             except Exception:
-                log.exception("on_acknowledgement of interceptor %r raised", interceptor)
+                _log.exception("on_acknowledgement of interceptor %r raised", interceptor)
 
 
 def _weakly(method: Callable[P, R], otherwise: Callable[[], R]) -> Callable[P, R]:

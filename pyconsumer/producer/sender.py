@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sender"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 # After these answers, and after none, the batch may be in the log all the same.
@@ -171,7 +171,7 @@ class Sender:
             while not self._finished():
                 self._guarded_turn()
         except BaseException as error:
-            log.exception("the producer's sender thread ends by a failure")
+            _log.exception("the producer's sender thread ends by a failure")
             reason = KafkaError(f"the producer's sender thread has failed: {error!r}")
             reason.__cause__ = error
             raise
@@ -187,7 +187,7 @@ class Sender:
                     self.dropped[batch.topic_partition.topic] += batch.record_count
                 self._settle(batch, -1, -1, reason)
             if self.dropped and not self._warned:
-                log.warning("%s: closed; %s", self.label, self.describe_dropped())
+                _log.warning("%s: closed; %s", self.label, self.describe_dropped())
             self._client.close()
 
     def describe_dropped(self) -> str:
@@ -233,7 +233,7 @@ class Sender:
             transactions = self._transactions
             if transactions is not None and transactions.has_open_transaction:
                 if not transactions.is_completing:
-                    log.info("%s: the open transaction is aborted, since the producer is closed", self.label)
+                    _log.info("%s: the open transaction is aborted, since the producer is closed", self.label)
                     transactions.abandon()
                 return False
             return self._accumulator.is_empty
@@ -249,7 +249,7 @@ class Sender:
         except Exception as error:
             if self._client.closed:
                 raise
-            log.exception("the producer's sender thread continues after a failure")
+            _log.exception("the producer's sender thread continues after a failure")
             self._last_failure = KafkaError(f"the producer's sender thread failed: {error!r}")
             self._turn_failures += 1
             with self._lock:
@@ -417,7 +417,7 @@ class Sender:
 
     def _fail_broken(self, batch: ProducerBatch, cause: Exception) -> None:
         """Fail a batch that could not be built; its partition continues with the next one."""
-        log.error("%s: a batch of the producer cannot be built", batch.topic_partition, exc_info=cause)
+        _log.error("%s: a batch of the producer cannot be built", batch.topic_partition, exc_info=cause)
         failure = KafkaError(
             f"the batch of {_count(batch.record_count, 'record')} for {batch.topic_partition} cannot be built and was "
             f"not sent: {cause!r}"
@@ -434,7 +434,7 @@ class Sender:
         try:
             self._on_response(node, batches, names, future)
         except Exception as error:
-            log.exception("the answer of node %d to Produce cannot be handled", node)
+            _log.exception("the answer of node %d to Produce cannot be handled", node)
             failure = ProtocolError(f"the answer of node {node} to Produce cannot be handled: {error!r}")
             failure.__cause__ = error
             for batch in batches:
@@ -486,7 +486,7 @@ class Sender:
             self._finish(batch, base_offset, -1, None)
             return
         if isinstance(error, MessageTooLargeError) and batch.record_count > 1 and not batch.result.done:
-            log.warning(
+            _log.warning(
                 "%s: a batch of %d records and %d bytes is too large for the broker; it is split",
                 batch.topic_partition,
                 batch.record_count,
@@ -507,7 +507,7 @@ class Sender:
                     self._need_new_id = True
                 with self._lock:
                     self._accumulator.renumber(batch)
-            log.info("%s: attempt %d failed and is repeated: %s", batch.topic_partition, batch.attempts, error)
+            _log.info("%s: attempt %d failed and is repeated: %s", batch.topic_partition, batch.attempts, error)
             pause = self._backoff.delay(batch.attempts - 1)
             if isinstance(error, ConcurrentTransactionsError):
                 pause = min(pause, _TRANSACTION_ENDS_S)
@@ -635,12 +635,12 @@ class Sender:
                 try:
                     take_answer(transactions, request, answer.message, answer.api_version, now)
                 except Exception as cause:
-                    log.exception("the answer of node %d to %s cannot be handled", answer.node_id, request.kind.value)
+                    _log.exception("the answer of node %d to %s cannot be handled", answer.node_id, request.kind.value)
                     failure = ProtocolError(f"the answer to {request.kind.value} cannot be handled: {cause!r}")
                     failure.__cause__ = cause
                     transactions.on_refused(request, failure)
             elif error.retriable:
-                log.info("%s: %s is repeated: %s", self.label, request.kind.value, error)
+                _log.info("%s: %s is repeated: %s", self.label, request.kind.value, error)
                 self._last_failure = error
                 transactions.on_lost(request, error, now)
             else:
@@ -676,7 +676,7 @@ class Sender:
                 self._need_new_id = False
                 self._producer_failures = 0
                 self._producer_error = None
-                log.debug("producer id %d, epoch %d", *self._producer)
+                _log.debug("producer id %d, epoch %d", *self._producer)
                 return
             else:
                 error = for_code(message.error_code)
@@ -685,7 +685,7 @@ class Sender:
             self._fail_waiting(error)
         self._producer_failures += 1
         self._producer_retry_at = self._clock.now() + self._backoff.delay(self._producer_failures - 1)
-        log.info("no producer id yet: %s", error)
+        _log.info("no producer id yet: %s", error)
 
 
 def _count(number: int, noun: str) -> str:

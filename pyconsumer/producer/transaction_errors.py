@@ -19,7 +19,7 @@ from pyconsumer.errors import (
     for_code,
 )
 
-__all__ = ["Reaction", "RequestKind", "ends_producer", "reaction_to"]
+__all__ = ["RequestKind", "TransactionErrorAction", "ends_producer", "transaction_error_action"]
 
 
 class RequestKind(Enum):
@@ -33,36 +33,38 @@ class RequestKind(Enum):
     END = "EndTxn"
 
 
-class Reaction(Enum):
-    """The consequence of an error."""
+class TransactionErrorAction(Enum):
+    """An action that an error code calls for; as text, in the log behind the error."""
 
-    REPEAT = "the request is sent again after a pause"
-    REPEAT_SOON = "the same after 20 ms: the transaction before is about to end"
-    LOOK_UP = "the coordinator is looked up, and the request sent again"
+    REPEAT = "sending it again after a pause"
+    REPEAT_SOON = "sending it again after 20 ms: the transaction before it is about to end"
+    REDISCOVER = "looking for the coordinator, then sending it again"
     ABORT = "the transaction has to be aborted"
-    RAISE_EPOCH = "the same, and the epoch is raised, if the broker can do that"
+    RAISE_EPOCH = "the transaction has to be aborted, and the epoch raised if the broker can do that"
     FAIL = "the producer cannot be used any more"
 
 
-_FENCED: Final = (Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED)
-_Table = dict[int, Reaction]
-_MOVED: Final[_Table] = dict.fromkeys((Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE), Reaction.LOOK_UP)
-_ABORTABLE: Final[_Table] = {Errors.TRANSACTION_ABORTABLE: Reaction.ABORT}
-_NO_GROUP: Final[_Table] = {Errors.GROUP_AUTHORIZATION_FAILED: Reaction.ABORT}
-_NO_STATE: Final[_Table] = {Errors.UNKNOWN_PRODUCER_ID: Reaction.RAISE_EPOCH}
+_A = TransactionErrorAction
 
-_REACTIONS: Final[dict[RequestKind, _Table]] = {
+_FENCED: Final = (Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED)
+_Table = dict[int, TransactionErrorAction]
+_MOVED: Final[_Table] = dict.fromkeys((Errors.NOT_COORDINATOR, Errors.COORDINATOR_NOT_AVAILABLE), _A.REDISCOVER)
+_ABORTABLE: Final[_Table] = {Errors.TRANSACTION_ABORTABLE: _A.ABORT}
+_NO_GROUP: Final[_Table] = {Errors.GROUP_AUTHORIZATION_FAILED: _A.ABORT}
+_NO_STATE: Final[_Table] = {Errors.UNKNOWN_PRODUCER_ID: _A.RAISE_EPOCH}
+
+_ERROR_ACTIONS: Final[dict[RequestKind, _Table]] = {
     RequestKind.FIND_COORDINATOR: {**_ABORTABLE, **_NO_GROUP},
     RequestKind.INIT_PRODUCER_ID: {
         **_MOVED,
         **_ABORTABLE,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Reaction.ABORT,
-        Errors.CLUSTER_AUTHORIZATION_FAILED: Reaction.ABORT,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _A.ABORT,
+        Errors.CLUSTER_AUTHORIZATION_FAILED: _A.ABORT,
     },
     RequestKind.ADD_PARTITIONS: {
         **_MOVED,
         **_NO_STATE,
-        Errors.CONCURRENT_TRANSACTIONS: Reaction.REPEAT_SOON,
+        Errors.CONCURRENT_TRANSACTIONS: _A.REPEAT_SOON,
         **dict.fromkeys(
             (
                 *_FENCED,
@@ -70,7 +72,7 @@ _REACTIONS: Final[dict[RequestKind, _Table]] = {
                 Errors.INVALID_TXN_STATE,
                 Errors.INVALID_PRODUCER_ID_MAPPING,
             ),
-            Reaction.FAIL,
+            _A.FAIL,
         ),
     },
     RequestKind.ADD_OFFSETS: {**_MOVED, **_NO_STATE, **_ABORTABLE, **_NO_GROUP},
@@ -78,15 +80,15 @@ _REACTIONS: Final[dict[RequestKind, _Table]] = {
         **_MOVED,
         **_ABORTABLE,
         **_NO_GROUP,
-        Errors.REQUEST_TIMED_OUT: Reaction.LOOK_UP,
-        Errors.FENCED_INSTANCE_ID: Reaction.ABORT,
-        Errors.UNKNOWN_MEMBER_ID: Reaction.ABORT,
-        Errors.ILLEGAL_GENERATION: Reaction.ABORT,
+        Errors.REQUEST_TIMED_OUT: _A.REDISCOVER,
+        Errors.FENCED_INSTANCE_ID: _A.ABORT,
+        Errors.UNKNOWN_MEMBER_ID: _A.ABORT,
+        Errors.ILLEGAL_GENERATION: _A.ABORT,
     },
     RequestKind.END: {**_MOVED, **_NO_STATE, **_ABORTABLE},
 }
 #: For codes that the table does not name and that are not retriable.
-_OTHERWISE: Final = {RequestKind.ADD_PARTITIONS: Reaction.ABORT}
+_OTHERWISE: Final = {RequestKind.ADD_PARTITIONS: _A.ABORT}
 
 #: A batch that failed so leaves no way to abort; after any other error the transaction can be aborted.
 _FATAL: Final = (
@@ -98,7 +100,7 @@ _FATAL: Final = (
 )
 
 
-def reaction_to(kind: RequestKind, error_code: int, *, aborting: bool = False) -> Reaction:
+def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bool = False) -> TransactionErrorAction:
     """Return what an error code in the answer to a request leads to.
 
     Args:
@@ -106,13 +108,13 @@ def reaction_to(kind: RequestKind, error_code: int, *, aborting: bool = False) -
             UNKNOWN_PRODUCER_ID, which brokers do not send here, Java's producer stays in that state.)
     """
     if aborting and kind is RequestKind.END and error_code in (*_ABORTABLE, *_NO_STATE):
-        return Reaction.FAIL
-    known = _REACTIONS[kind].get(error_code)
+        return _A.FAIL
+    known = _ERROR_ACTIONS[kind].get(error_code)
     if known is not None:
         return known
     if for_code(error_code).retriable:
-        return Reaction.REPEAT
-    return _OTHERWISE.get(kind, Reaction.FAIL)
+        return _A.REPEAT
+    return _OTHERWISE.get(kind, _A.FAIL)
 
 
 def ends_producer(error: KafkaError) -> bool:

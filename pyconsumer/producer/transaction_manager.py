@@ -4,7 +4,7 @@ State: where the producer stands (:data:`PREDECESSORS`), its id and epoch, the p
 requests that wait. The caller holds the producer's lock round every call. Applications call what begins and ends
 transactions, the sender's thread takes requests and brings answers. Rules:
 
-1. One request is under way at a time. Those that wait leave in this order: look-ups of coordinators, InitProducerId,
+1. One request is under way at a time. Those that wait leave in this order: FindCoordinator, InitProducerId,
    what is added to the transaction, EndTxn, and last the InitProducerId that raises the epoch after an abort.
 2. EndTxn waits until every batch has been acknowledged or has failed.
 3. Up to version 1 a partition is added by AddPartitionsToTxn before its first batch leaves, and a group's offsets by
@@ -43,12 +43,17 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.producer.pending_request import ADDS, PendingRequest, TransactionResult
-from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
+from pyconsumer.producer.transaction_errors import (
+    RequestKind,
+    TransactionErrorAction,
+    ends_producer,
+    transaction_error_action,
+)
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["PREDECESSORS", "DetachedTransaction", "TransactionManager", "TransactionState"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _NO_PRODUCER: Final = (-1, -1)
 _TV2: Final = 2
@@ -368,7 +373,7 @@ class TransactionManager:
                 first.result.succeed()
                 continue
             if first.kind is not RequestKind.FIND_COORDINATOR and self.coordinator(first) is None:
-                self._look_up(first)
+                self._find_coordinator(first)
                 continue
             if first.retry_at > now:
                 return None
@@ -429,7 +434,7 @@ class TransactionManager:
         self._in_flight = None
         request.result.note(error)
         self._started = self._started or request.kind is RequestKind.COMMIT_OFFSETS
-        self._repeat(request, now, look_up=request.kind is not RequestKind.FIND_COORDINATOR)
+        self._repeat(request, now, rediscover=request.kind is not RequestKind.FIND_COORDINATOR)
 
     def on_refused(self, request: PendingRequest, error: KafkaError) -> None:
         """A request cannot be made at all: the broker is too old, or refuses us."""
@@ -455,7 +460,7 @@ class TransactionManager:
         self.producer = producer
         self._needs_bump = False
         self.last_error = None
-        log.info("transactional id %s: producer id %d, epoch %d", self.transactional_id, *producer)
+        _log.info("transactional id %s: producer id %d, epoch %d", self.transactional_id, *producer)
         if self.is_completing:
             self._reset()
         elif self.state is _S.INITIALIZING:
@@ -526,20 +531,22 @@ class TransactionManager:
             error: with a message that says more than the code alone.
         """
         self._in_flight = None
-        reaction = self._reaction(request, error_code)
+        action = self._action_for(request, error_code)
         error = error or for_code(error_code)
-        log.log(
-            logging.DEBUG if reaction.name.startswith(("REPEAT", "LOOK")) else logging.INFO,
+        _log.log(
+            logging.DEBUG if action in _RETRIED else logging.INFO,
             "transactional id %s: %s failed: %s; %s",
             self.transactional_id,
             request.kind.value,
             error,
-            reaction.value,
+            action.value,
         )
-        if reaction in (Reaction.REPEAT, Reaction.REPEAT_SOON, Reaction.LOOK_UP):
+        if action in _RETRIED:
             request.result.note(error)
-            soon = reaction is Reaction.REPEAT_SOON and not self._partitions
-            self._repeat(request, now, look_up=reaction is Reaction.LOOK_UP, pause=_SOON_S if soon else None)
+            soon = action is TransactionErrorAction.REPEAT_SOON and not self._partitions
+            self._repeat(
+                request, now, rediscover=action is TransactionErrorAction.REDISCOVER, pause=_SOON_S if soon else None
+            )
             return
         if request.kind is RequestKind.ADD_PARTITIONS:
             self._adding -= request.details
@@ -558,10 +565,10 @@ class TransactionManager:
                 "the consumer is not a member of the group any more, or of an older generation: its partitions may "
                 f"belong to another member ({error})"
             )
-        if reaction is Reaction.FAIL:
+        if action is TransactionErrorAction.FAIL:
             self._fatal(error)
         else:
-            if reaction is Reaction.RAISE_EPOCH:
+            if action is TransactionErrorAction.RAISE_EPOCH:
                 if not self.is_v2 and not self.supports_bump:
                     self._fatal(error)
                 self._needs_bump = self._needs_bump or not self.is_v2
@@ -608,18 +615,18 @@ class TransactionManager:
 
     # --- inside
 
-    def _reaction(self, request: PendingRequest, error_code: int) -> Reaction:
-        return reaction_to(request.kind, error_code, aborting=self.state is _S.ABORTING_TRANSACTION)
+    def _action_for(self, request: PendingRequest, error_code: int) -> TransactionErrorAction:
+        return transaction_error_action(request.kind, error_code, aborting=self.state is _S.ABORTING_TRANSACTION)
 
     def _severity(self, request: PendingRequest, error_code: int) -> int:
-        return _SEVERITY[self._reaction(request, error_code)]
+        return _SEVERITY[self._action_for(request, error_code)]
 
     def _move(self, state: TransactionState) -> None:
         if self.state not in PREDECESSORS[state]:
             raise IllegalStateError(
                 f"transactional id {self.transactional_id!r}: {self.state.name} cannot become {state.name}"
             )
-        log.debug("transactional id %s: %s -> %s", self.transactional_id, self.state.name, state.name)
+        _log.debug("transactional id %s: %s -> %s", self.transactional_id, self.state.name, state.name)
         self.state = state
         self.is_open = state is _S.IN_TRANSACTION
 
@@ -662,20 +669,20 @@ class TransactionManager:
         self._waiting.remove(request)
         request.result.fail(_aborted(request.result.call))
 
-    def _look_up(self, request: PendingRequest) -> None:
-        """Put a look-up of a request's coordinator before it, unless there is one."""
+    def _find_coordinator(self, request: PendingRequest) -> None:
+        """Put FindCoordinator for a request's coordinator before it, unless it is there already."""
         key = request.key if request.of_group else self.transactional_id
         if not any(one.kind is RequestKind.FIND_COORDINATOR and one.key == key for one in self._waiting):
             result = TransactionResult("FindCoordinator")
             find = PendingRequest(RequestKind.FIND_COORDINATOR, result, request.of_group, key=key)
             self._enqueue(find)
 
-    def _repeat(self, request: PendingRequest, now: float, *, look_up: bool, pause: float | None = None) -> None:
+    def _repeat(self, request: PendingRequest, now: float, *, rediscover: bool, pause: float | None = None) -> None:
         if self.state is _S.ABORTING_TRANSACTION and request.order == ADDS:  # it would only hold up the end
             request.result.fail(_aborted(request.result.call))
             return
         request.repeat_at(now + (self._delay(request.attempts) if pause is None else pause))
-        if look_up:
+        if rediscover:
             self._coordinators[request.of_group] = None
         self._enqueue(request)
 
@@ -684,11 +691,16 @@ def _aborted(call: str) -> TransactionAbortedError:
     return TransactionAbortedError(f"{call}() was not carried out: the transaction was aborted first")
 
 
+_RETRIED: Final = (
+    TransactionErrorAction.REPEAT,
+    TransactionErrorAction.REPEAT_SOON,
+    TransactionErrorAction.REDISCOVER,
+)
 _SEVERITY: Final = {
-    Reaction.REPEAT: 0,
-    Reaction.REPEAT_SOON: 0,
-    Reaction.LOOK_UP: 1,
-    Reaction.ABORT: 2,
-    Reaction.RAISE_EPOCH: 2,
-    Reaction.FAIL: 3,
+    TransactionErrorAction.REPEAT: 0,
+    TransactionErrorAction.REPEAT_SOON: 0,
+    TransactionErrorAction.REDISCOVER: 1,
+    TransactionErrorAction.ABORT: 2,
+    TransactionErrorAction.RAISE_EPOCH: 2,
+    TransactionErrorAction.FAIL: 3,
 }

@@ -1,7 +1,7 @@
 """Records of consumer groups (KIP-848) in ``__consumer_offsets``: values by Kafka's names, and their keys.
 
-A key is an int16 that says what kind of record it is (:class:`Kind`), the group id, and for most kinds another name: a
-member id, or the regular expression. A value is the int16 version of its layout (0) and the layout. A null value is a
+A key is an int16, the type of the record (:class:`RecordType`), the group id, and for most types another name: a member
+id, or the regular expression. A value is the int16 version of its layout (0) and the layout. A null value is a
 tombstone. Current brokers only read and tombstone ``ConsumerGroupPartitionMetadata``: the metadata hash in
 ``ConsumerGroupMetadata`` replaces it (KIP-1101). Offsets and classic groups: ``offsets_topic``.
 """
@@ -39,7 +39,7 @@ __all__ = [
     "ConsumerGroupRegularExpressionValue",
     "ConsumerGroupTargetAssignmentMemberValue",
     "ConsumerGroupTargetAssignmentMetadataValue",
-    "Kind",
+    "RecordType",
     "TopicPartition",
     "TopicPartitions",
     "decode_key_of",
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class Kind(IntEnum):
+class RecordType(IntEnum):
     """Kinds of records, as the first two bytes of a key name them."""
 
     GROUP_METADATA = 3
@@ -154,18 +154,18 @@ class ConsumerGroupRegularExpressionValue(Message):
 
 
 #: The value that belongs to a key.
-VALUES: dict[Kind, type[Message]] = {
-    Kind.GROUP_METADATA: ConsumerGroupMetadataValue,
-    Kind.PARTITION_METADATA: ConsumerGroupPartitionMetadataValue,
-    Kind.MEMBER_METADATA: ConsumerGroupMemberMetadataValue,
-    Kind.TARGET_ASSIGNMENT_METADATA: ConsumerGroupTargetAssignmentMetadataValue,
-    Kind.TARGET_ASSIGNMENT_MEMBER: ConsumerGroupTargetAssignmentMemberValue,
-    Kind.CURRENT_MEMBER_ASSIGNMENT: ConsumerGroupCurrentMemberAssignmentValue,
-    Kind.REGULAR_EXPRESSION: ConsumerGroupRegularExpressionValue,
+VALUES: dict[RecordType, type[Message]] = {
+    RecordType.GROUP_METADATA: ConsumerGroupMetadataValue,
+    RecordType.PARTITION_METADATA: ConsumerGroupPartitionMetadataValue,
+    RecordType.MEMBER_METADATA: ConsumerGroupMemberMetadataValue,
+    RecordType.TARGET_ASSIGNMENT_METADATA: ConsumerGroupTargetAssignmentMetadataValue,
+    RecordType.TARGET_ASSIGNMENT_MEMBER: ConsumerGroupTargetAssignmentMemberValue,
+    RecordType.CURRENT_MEMBER_ASSIGNMENT: ConsumerGroupCurrentMemberAssignmentValue,
+    RecordType.REGULAR_EXPRESSION: ConsumerGroupRegularExpressionValue,
 }
 
 
-def encode_key(kind: Kind, group_id: str, name: str | None = None) -> bytes:
+def encode_key(kind: RecordType, group_id: str, name: str | None = None) -> bytes:
     """Encode a key.
 
     Args:
@@ -180,24 +180,26 @@ def encode_key(kind: Kind, group_id: str, name: str | None = None) -> bytes:
 
 
 #: Kinds whose keys name only the group.
-_OF_THE_GROUP = frozenset({Kind.GROUP_METADATA, Kind.PARTITION_METADATA, Kind.TARGET_ASSIGNMENT_METADATA})
+_OF_THE_GROUP = frozenset(
+    {RecordType.GROUP_METADATA, RecordType.PARTITION_METADATA, RecordType.TARGET_ASSIGNMENT_METADATA}
+)
 
 
-def decode_key_of(key: Buffer) -> tuple[Kind, str, str | None]:
-    """Read a key whose kind is one of :class:`Kind`: kind, group id, and member id or regular expression.
+def decode_key_of(key: Buffer) -> tuple[RecordType, str, str | None]:
+    """Read a key whose kind is one of :class:`RecordType`: kind, group id, and member id or regular expression.
 
     Raises:
         ProtocolError: the bytes are not such a key.
         ValueError: it is of another kind.
     """
-    kind = Kind(int.from_bytes(key[:2], "big"))
+    kind = RecordType(int.from_bytes(key[:2], "big"))
     if kind in _OF_THE_GROUP:
         return kind, GroupMetadataKey.decode(memoryview(key)[2:], 0).group, None
     both = ConsumerGroupMemberMetadataKey.decode(memoryview(key)[2:], 0)
     return kind, both.group_id, both.member_id
 
 
-def decode_value(kind: Kind, value: Buffer) -> Message:
+def decode_value(kind: RecordType, value: Buffer) -> Message:
     """Read the value of a record.
 
     Raises:

@@ -37,7 +37,7 @@ from typing import Any, Final
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from pyconsumer.spark.client_config import admin_settings
-from pyconsumer.spark.errors import told_by_spark
+from pyconsumer.spark.errors import reason_from_spark
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.progress import lag
 from pyconsumer.spark.sink import SinkOptions
@@ -326,7 +326,7 @@ def _archive(
         if error is None:
             break
         if _SLOW_START not in str(error) or attempt == _ATTEMPTS:
-            raise KafkaError(f"archiving {topic} failed: {told_by_spark(error)}")
+            raise KafkaError(f"archiving {topic} failed: {reason_from_spark(error)}")
         _log.warning("this machine is busy: attempt %d of %d: %s", attempt, _ATTEMPTS, _SLOW_START)
     return Archived(len(files.batches()), records, behind)
 
@@ -431,6 +431,6 @@ def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bo
     try:
         writer.save()
     except Exception as error:
-        raise KafkaError(f"sending {path} failed: {told_by_spark(error)}") from error
+        raise KafkaError(f"sending {path} failed: {reason_from_spark(error)}") from error
     count: int = frame.count()
     return count

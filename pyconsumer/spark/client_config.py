@@ -5,7 +5,6 @@ The options travel to the tasks as they are; each process makes its own configur
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import ssl
@@ -13,7 +12,18 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pyconsumer.config import CLIENT_SETTINGS, Choice, ClientConfig, Duration, Flag, Integer, Setting, Settings, Text
+from pyconsumer.config import (
+    CLIENT_SETTINGS,
+    Choice,
+    ClientConfig,
+    Duration,
+    Flag,
+    Integer,
+    Setting,
+    Settings,
+    Text,
+    nearest,
+)
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.jaas import parse_jaas
 from pyconsumer.spark.secrets import resolve_references
@@ -277,5 +287,5 @@ def _load_chain(context: ssl.SSLContext, pem: str, password: str) -> None:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name.replace("_", "."), sorted(known), n=1, cutoff=0.6)
-    return f"unknown option 'kafka.{name}'" + (f"; did you mean 'kafka.{near[0]}'?" if near else "")
+    near = nearest(name.replace("_", "."), sorted(known))
+    return f"unknown option 'kafka.{name}'" + ("" if near is None else f"; did you mean 'kafka.{near}'?")

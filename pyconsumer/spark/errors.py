@@ -8,7 +8,7 @@ from typing import Any
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["DataLossError", "OffsetsError", "ReadError", "WriteError", "told_by_spark"]
+__all__ = ["DataLossError", "OffsetsError", "ReadError", "WriteError", "reason_from_spark"]
 
 
 class _ConditionError(KafkaError):
@@ -60,8 +60,8 @@ class WriteError(KafkaError):
     """A task could not write its rows; the message names the cause, which is chained."""
 
 
-def told_by_spark(error: object) -> str:
-    """The most useful line of an error of Spark's, which may hold several stack traces."""
+def reason_from_spark(error: object) -> str:
+    """Return the most useful line of an error of Spark's, which may hold several stack traces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"(pyconsumer|pyspark)\.[\w.]+(Error|Exception): ", line)]
     java = [line.removeprefix(": ") for line in lines if re.match(r": [\w.$]+(Error|Exception): ", line)]

@@ -99,13 +99,6 @@ class Delivery(NamedTuple):
     client: Mapping[str, str]
 
 
-class Refused(NamedTuple):
-    """A winner that could not be committed."""
-
-    transaction: DetachedTransaction
-    error: KafkaError
-
-
 def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], timeout_ms: int) -> T:
     return admin._run(lambda until: steps(admin._calls, until), timeout_ms)
 

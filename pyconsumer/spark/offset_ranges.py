@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pyconsumer.spark.errors import OffsetsError
-from pyconsumer.spark.offset_reader import Lookups
+from pyconsumer.spark.offset_reader import ClusterOffsets
 from pyconsumer.spark.offsets_json import EARLIEST, LATEST
 from pyconsumer.spark.options import Bound, SourceOptions
 from pyconsumer.structs import TopicPartition
@@ -38,7 +38,7 @@ _log = logging.getLogger("pyconsumer.spark")
 _FIXED: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
-def batch_ranges(options: SourceOptions, lookups: Lookups) -> list[OffsetRange]:
+def batch_ranges(options: SourceOptions, cluster: ClusterOffsets) -> list[OffsetRange]:
     """The whole range of each partition, not yet cut into tasks; empty ones included.
 
     Starts are looked up before ends, so that what arrives in the meantime cannot make an end come before its start.
@@ -46,17 +46,17 @@ def batch_ranges(options: SourceOptions, lookups: Lookups) -> list[OffsetRange]:
     Raises:
         ConfigurationError: the options make no sense for a batch read.
         OffsetsError: offsets or timestamps don't fit the partitions, or a start lies after its end.
-        KafkaError: of the lookups.
+        KafkaError: of the cluster.
     """
     starting, ending = options.batch_bounds()
-    partitions = lookups.partitions(options.subscription)
+    partitions = cluster.partitions(options.subscription)
     if not partitions:
         _log.warning("%s matches no topic", options.subscription)
         return []
-    starts = resolve(starting, partitions, lookups, late=options.late_timestamps)
-    ends = resolve(ending, partitions, lookups, late="latest")
+    starts = resolve(starting, partitions, cluster, late=options.late_timestamps)
+    ends = resolve(ending, partitions, cluster, late="latest")
     if ending.kind == "offsets":
-        _check_ends(ends, ending, lookups, fail=options.fail_on_data_loss)
+        _check_ends(ends, ending, cluster, fail=options.fail_on_data_loss)
     given = starting.kind == ending.kind == "offsets"
     for tp in partitions:
         if starts[tp] > ends[tp]:
@@ -69,7 +69,7 @@ def batch_ranges(options: SourceOptions, lookups: Lookups) -> list[OffsetRange]:
 
 
 def resolve(
-    bound: Bound, partitions: Sequence[TopicPartition], lookups: Lookups, *, late: str
+    bound: Bound, partitions: Sequence[TopicPartition], cluster: ClusterOffsets, *, late: str
 ) -> dict[TopicPartition, int]:
     """The offset of each partition.
 
@@ -77,24 +77,24 @@ def resolve(
         late: where to go if no record is at or after a timestamp: ``latest``, or ``error``.
     """
     if bound.kind == "group":
-        committed = lookups.committed(bound.group, partitions)
+        committed = cluster.committed(bound.group, partitions)
         rest = [tp for tp in partitions if tp not in committed]
         if rest:
             names = ", ".join(map(str, rest))
             _log.warning("group %r has committed nothing for %s: beginning with the earliest there", bound.group, names)
-        return dict(committed) | known_offsets(lookups.offsets(dict.fromkeys(rest, EARLIEST)), bound.option)
+        return dict(committed) | known_offsets(cluster.offsets(dict.fromkeys(rest, EARLIEST)), bound.option)
     if bound.kind in _FIXED:
-        return known_offsets(lookups.offsets(dict.fromkeys(partitions, _FIXED[bound.kind])), bound.option)
+        return known_offsets(cluster.offsets(dict.fromkeys(partitions, _FIXED[bound.kind])), bound.option)
     if bound.kind == "offsets":
         _check_names(bound, partitions, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED")
         open_ends = {tp: bound.numbers[tp] for tp in partitions if bound.numbers[tp] < 0}
-        return {tp: bound.numbers[tp] for tp in partitions} | known_offsets(lookups.offsets(open_ends), bound.option)
+        return {tp: bound.numbers[tp] for tp in partitions} | known_offsets(cluster.offsets(open_ends), bound.option)
     if bound.kind == "timestamps":
         _check_names(bound, partitions, "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED")
         times = {tp: bound.numbers[tp] for tp in partitions}
     else:
         times = dict.fromkeys(partitions, bound.timestamp)
-    found = lookups.offsets(times)
+    found = cluster.offsets(times)
     nothing = [tp for tp in partitions if found[tp] is None]
     if nothing and late == "error":
         raise OffsetsError(
@@ -104,7 +104,7 @@ def resolve(
             + "; startingOffsetsByTimestampStrategy=latest begins at the end there",
         )
     return {tp: offset for tp, offset in found.items() if offset is not None} | known_offsets(
-        lookups.offsets(dict.fromkeys(nothing, LATEST)), bound.option
+        cluster.offsets(dict.fromkeys(nothing, LATEST)), bound.option
     )
 
 
@@ -140,10 +140,10 @@ def _check_names(bound: Bound, partitions: Iterable[TopicPartition], condition: 
     )
 
 
-def _check_ends(ends: dict[TopicPartition, int], ending: Bound, lookups: Lookups, *, fail: bool) -> None:
+def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: ClusterOffsets, *, fail: bool) -> None:
     """Ends that the user gave must have been reached: a task would wait for the rest until it times out."""
     latest = known_offsets(
-        lookups.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option
+        cluster.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option
     )
     for tp, offset in latest.items():
         if ends[tp] <= offset:

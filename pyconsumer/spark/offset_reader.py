@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Lookups",
+    "ClusterOffsets",
     "OffsetReader",
     "density",
     "sample",
@@ -47,7 +47,7 @@ T = TypeVar("T")
 _LONGEST_SAMPLING_S: Final = 5.0
 
 
-class Lookups(Protocol):
+class ClusterOffsets(Protocol):
     """The interface to a cluster that planning needs."""
 
     def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
@@ -124,7 +124,7 @@ class OffsetReader:
         return self._retried("finding the topics", lambda until: self._partitions(subscription, None))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """See :class:`Lookups`; under ``read_committed`` the end is the last stable offset.
+        """See :class:`ClusterOffsets`; under ``read_committed`` the end is the last stable offset.
 
         Raises:
             KafkaError: a leader cannot be reached in time, or refuses.
@@ -134,7 +134,7 @@ class OffsetReader:
         return self._retried("asking for offsets", lambda until: self._offsets(timestamps, until))
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See :class:`Lookups`.
+        """See :class:`ClusterOffsets`.
 
         Raises:
             KafkaError: the group's coordinator cannot be reached in time, or refuses.
@@ -144,7 +144,7 @@ class OffsetReader:
         return {tp: committed.offset for tp, committed in found.items()}
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """See :class:`Lookups`. Samples some batches; partitions that fail or take long are left out."""
+        """See :class:`ClusterOffsets`. Samples some batches; partitions that fail or take long are left out."""
         deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
         try:
             return self._client.run(sample(self._client, self._metadata, positions), deadline)

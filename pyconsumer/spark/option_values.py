@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, overload
 
+from pyconsumer.config import nearest
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
@@ -70,8 +70,8 @@ def _unknown(name: str, spelling: Mapping[str, str], hints: Mapping[str, str]) -
     text = f"unknown option {name!r} of format pyconsumer"
     if name in hints:
         return f"{text}: {hints[name]}"
-    near = difflib.get_close_matches(name, spelling, n=1, cutoff=0.6)
-    return f"{text}; did you mean {spelling[near[0]]!r}?" if near else text
+    near = nearest(name, spelling)
+    return text if near is None else f"{text}; did you mean {spelling[near]!r}?"
 
 
 def read_text(own: Mapping[str, str], name: str) -> str | None:

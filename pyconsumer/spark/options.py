@@ -97,7 +97,7 @@ class Bound:
     group: str = ""
 
     @property
-    def moves(self) -> bool:
+    def drifts(self) -> bool:
         """Return whether its offsets may change later although no record is deleted."""
         return self.kind not in ("earliest", "offsets") or LATEST in self.numbers.values()
 

@@ -280,8 +280,8 @@ class PartitionReader:
     def _after_loss(self, position: int) -> int:
         """Return where to continue when ``position`` is out of range."""
         end = self._range.end
-        lookups = OffsetReader(self._connection)
-        earliest = lookups.offsets({self._tp: EARLIEST})[self._tp] or 0
+        cluster = OffsetReader(self._connection)
+        earliest = cluster.offsets({self._tp: EARLIEST})[self._tp] or 0
         if earliest <= position:
             text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or created again"
             going_on = end

@@ -64,10 +64,10 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         """Return one or more tasks per topic partition with data; see :mod:`pyconsumer.spark.offset_ranges`."""
         options = self.options
         with connect(options.client) as connection:
-            lookups = OffsetReader(
+            cluster = OffsetReader(
                 connection, attempts=options.fetch_offset_attempts, retry_ms=options.fetch_offset_retry_ms
             )
-            ranges = batch_ranges(options, lookups)
+            ranges = batch_ranges(options, cluster)
         cut = divide(
             ranges,
             min_partitions=options.min_partitions,
@@ -202,7 +202,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 def _connect(options: SourceOptions) -> Driver:
     connection = SparkClient(options.client, warn=True)
-    lookups = OffsetReader(
+    cluster = OffsetReader(
         connection,
         attempts=options.fetch_offset_attempts,
         retry_ms=options.fetch_offset_retry_ms,
@@ -217,4 +217,4 @@ def _connect(options: SourceOptions) -> Driver:
         if progress is not None:
             progress.close()
 
-    return Driver(StreamPlanner(options, lookups), progress, close)
+    return Driver(StreamPlanner(options, cluster), progress, close)

@@ -1,15 +1,15 @@
 """The offsets that the micro-batches of a stream read: the rules, and the limits of one batch.
 
-The facts about the cluster come from ``Lookups``.
+The facts about the cluster come from ``ClusterOffsets``.
 
 How Spark calls a source (PySpark 4.2 and later), and what follows from it
 
 1. A new query asks for the initial offset twice, then again if its first batch is run again after a crash; the source
    cannot see the checkpoint. "latest" would be another offset each time. So the first answer is kept, and where the
-   start moves (``Bound.moves``) the first batch is empty: it only writes down where the query begins.
+   start drifts (``Bound.drifts``) the first batch is empty: it only writes down where the query begins.
 2. A batch is written down as (start, end] before it runs, and is run again as it was. The only start that is not
    written down is that of the first batch; when that one comes again, its end may lie before its new start. Where
-   the start moves it is the empty batch of rule 1, and nothing is to be read; elsewhere what it was to read is gone.
+   the start drifts it is the empty batch of rule 1, and nothing is to be read; elsewhere what it was to read is gone.
 3. With ``Trigger.AvailableNow`` the target is asked for before the initial offset, so it may lie before the start.
    Nothing is read then, and the start does not go back.
 4. Positions are compared as text; so where nothing is new, the caller gets the very position that it gave.
@@ -47,7 +47,7 @@ from typing import Final
 from pyconsumer.errors import UnknownTopicOrPartitionError
 from pyconsumer.spark.errors import DataLossError
 from pyconsumer.spark.offset_ranges import OffsetRange, known_offsets, resolve
-from pyconsumer.spark.offset_reader import Lookups
+from pyconsumer.spark.offset_reader import ClusterOffsets
 from pyconsumer.spark.offsets_json import EARLIEST, LATEST
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.structs import TopicPartition
@@ -142,7 +142,7 @@ class StreamPlanner:
 
     Args:
         options: checked ones; :meth:`SourceOptions.stream_start` is called.
-        lookups: asks the cluster.
+        cluster: asks the cluster.
         now: monotonic seconds.
         sleep: waits for some seconds.
 
@@ -153,18 +153,18 @@ class StreamPlanner:
     def __init__(
         self,
         options: SourceOptions,
-        lookups: Lookups,
+        cluster: ClusterOffsets,
         *,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._options = options
-        self._lookups = lookups
+        self._cluster = cluster
         self._now = now
         self._sleep = sleep
         self._starting = options.stream_start()
         self._initial: Offsets | None = None
-        self._anchored = not self._starting.moves
+        self._anchored = not self._starting.drifts
         self._target: Offsets | None = None
         self._partitions: tuple[float, list[TopicPartition]] | None = None
         self._gate = MinimumGate(options.min_offsets, options.max_delay_ms / 1000, now)
@@ -178,7 +178,7 @@ class StreamPlanner:
         """Return where a new query begins; the same for the life of this object (rule 1)."""
         if self._initial is None:
             partitions = self._find_partitions(fresh=True, missing_ok=False)
-            self._initial = resolve(self._starting, partitions, self._lookups, late=self._options.late_timestamps)
+            self._initial = resolve(self._starting, partitions, self._cluster, late=self._options.late_timestamps)
         return self._initial
 
     def prepare_available_now(self) -> None:
@@ -193,7 +193,7 @@ class StreamPlanner:
 
         Raises:
             DataLossError: rules 6 and 7.
-            KafkaError: of the lookups.
+            KafkaError: of the cluster.
         """
         ends = self._look_up_ends()
         if start.keys() - ends.keys():  # gone, it seems: look twice
@@ -224,7 +224,7 @@ class StreamPlanner:
         for tp in sorted(end):
             if end[tp] > begins[tp]:
                 found.append(OffsetRange(tp.topic, tp.partition, begins[tp], end[tp]))
-            elif end[tp] < begins[tp] and (start != self._initial or not self._starting.moves):
+            elif end[tp] < begins[tp] and (start != self._initial or not self._starting.drifts):
                 self._lose("PARTITION_OFFSET_CHANGED", f"{tp}: its offset went from {begins[tp]} back to {end[tp]}")
         return found
 
@@ -232,13 +232,13 @@ class StreamPlanner:
         """Return whether a position that Spark gave belongs to a finished batch (rule 5)."""
         return position != self._initial
 
-    # -- lookups -----------------------------------------------------------------------------------------------------
+    # -- cluster -----------------------------------------------------------------------------------------------------
 
     def _find_partitions(self, *, fresh: bool = False, missing_ok: bool = True) -> list[TopicPartition]:
         now = self._now()
         if fresh or self._partitions is None or now - self._partitions[0] >= _PARTITIONS_AGE_S:
             missing_ok = missing_ok and not self._options.fail_on_data_loss
-            self._partitions = (now, self._lookups.partitions(self._options.subscription, missing_ok=missing_ok))
+            self._partitions = (now, self._cluster.partitions(self._options.subscription, missing_ok=missing_ok))
             if not self._partitions[1]:
                 self._warn(f"{self._options.subscription} matches no topic yet")
         return self._partitions[1]
@@ -246,7 +246,7 @@ class StreamPlanner:
     def _look_up_ends(self, *, fresh: bool = False) -> Offsets:
         partitions = self._find_partitions(fresh=fresh)
         try:
-            return known_offsets(self._lookups.offsets(dict.fromkeys(partitions, LATEST)), "latest")
+            return known_offsets(self._cluster.offsets(dict.fromkeys(partitions, LATEST)), "latest")
         except UnknownTopicOrPartitionError:  # a topic was deleted since the partitions were listed
             if fresh:
                 raise
@@ -257,7 +257,7 @@ class StreamPlanner:
         new = [tp for tp in ends if tp not in start]
         if not new:
             return start
-        earliest = known_offsets(self._lookups.offsets(dict.fromkeys(new, EARLIEST)), "new partitions")
+        earliest = known_offsets(self._cluster.offsets(dict.fromkeys(new, EARLIEST)), "new partitions")
         for tp, offset in earliest.items():
             if offset:
                 self._lose(
@@ -273,7 +273,7 @@ class StreamPlanner:
             limited = limit_offsets(begins, ends, options.max_offsets)
         if options.max_bytes is not None:
             waiting = {tp: begins[tp] for tp in ends if ends[tp] > begins[tp]}
-            self._density |= self._lookups.bytes_per_offset(waiting)
+            self._density |= self._cluster.bytes_per_offset(waiting)
             weights = {tp: self._density[tp] for tp in waiting if tp in self._density}
             by_bytes = limit_bytes(begins, ends, options.max_bytes, weights)
             limited = {tp: min(limited[tp], by_bytes[tp]) for tp in ends}
@@ -309,7 +309,7 @@ class StreamPlanner:
         for attempt in range(self._options.fetch_offset_attempts):
             if attempt:
                 self._sleep(self._options.fetch_offset_retry_ms / 1000)
-            found = known_offsets(self._lookups.offsets(dict.fromkeys(behind, LATEST)), "latest")
+            found = known_offsets(self._cluster.offsets(dict.fromkeys(behind, LATEST)), "latest")
             if all(found[tp] >= start[tp] for tp in behind):
                 break
         return found

@@ -35,14 +35,14 @@ def test_a_dropped_consumer_warns_leaves_and_frees_its_thread_and_sockets(
     poll_until(consumer, consumer.assignment)
     (thread,) = heartbeat_threads(group_id)
     client, dropped = consumer._client, weakref.ref(consumer)
-    links = [peer.link for peer in client._pool.peers.values() if peer.link is not None]
-    assert links
+    channels = [node.channel for node in client._pool.nodes.values() if node.channel is not None]
+    assert channels
     with pytest.warns(ResourceWarning, match=rf"unclosed <KafkaConsumer group_id='{group_id}'.*call close\(\)"):
         del consumer
     assert dropped() is None
     assert client.closed
     assert client._waker.fileno() == -1
-    assert [link._socket for link in links] == [None] * len(links)
+    assert [channel._socket for channel in channels] == [None] * len(channels)
     thread.join(20)
     assert not thread.is_alive()
     with member(cluster, group_id, topic) as other:

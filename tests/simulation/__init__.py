@@ -1,6 +1,6 @@
 """Groups in simulated time: whole schedules of faults, each made by one seed and replayed exactly by it.
 
-What is real: ``ConsumerCoordinator`` with everything below it (membership core, rebalancer, commits, lookup, the
+What is real: ``ConsumerCoordinator`` with everything below it (membership core, rebalancer, commits, discovery, the
 heartbeat thread's rules) and ``GroupCoordinator`` with its log in Kafka's format. What is simulated: the clock, the
 network, the threads, the brokers' lives and the applications. One thread runs it all.
 

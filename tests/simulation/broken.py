@@ -10,9 +10,10 @@ from pyconsumer.assignors import RebalanceProtocol, RoundRobinAssignor, Subscrip
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.group_state import CompleteJoin
-from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps, perform_assignment
-from pyconsumer.consumer.coordinator.reconciliation import ReconciliationSteps
+from pyconsumer.consumer.coordinator.classic_group_rebalance import RebalanceSteps, perform_assignment
+from pyconsumer.consumer.coordinator.classic_group_state import CompleteJoin
+from pyconsumer.consumer.coordinator.consumer_group_reconciliation import ReconciliationSteps
+from pyconsumer.consumer.coordinator.membership import GroupLog
 
 _ALL = ("eager", "static", "cooperative", "delayed")
 _KEEPING = ("cooperative", "delayed")
@@ -79,8 +80,10 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
 
         core._generation_lost = unhurried  # type: ignore[method-assign]
     elif rule == "no-callback":
-        tell = rebalancer._tell
-        rebalancer._tell = lambda name, partitions: iter(()) if name == "on_partitions_lost" else tell(name, partitions)  # type: ignore[method-assign]
+        call = rebalancer._call_listener
+        rebalancer._call_listener = lambda name, partitions: (
+            iter(()) if name == "on_partitions_lost" else call(name, partitions)
+        )  # type: ignore[method-assign]
 
 
 def _keep_all(rebalancer: RebalanceSteps) -> None:
@@ -107,7 +110,9 @@ def _confirm_and_keep(steps: ReconciliationSteps) -> None:
 
 
 def _deal(rebalancer: RebalanceSteps, members: Mapping[str, Subscription]) -> dict[str, bytes]:
-    return perform_assignment("g", RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members)
+    return perform_assignment(
+        GroupLog("g"), RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members
+    )
 
 
 def _store_all(self: GroupCoordinator, group_id: str, offsets: Any, **request: Any) -> Deferred[Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership
+from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.group_state import Sleep, Stop
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
@@ -150,6 +150,7 @@ class Member(ConsumerRebalanceListener):
         instance_id: of a static member.
         commits: "auto", "sync", "async".
         group_protocol: "classic" or "consumer".
+        settings: of the consumer, in place of the usual ones.
 
     Attributes:
         told: the partitions that the listener was told to own.
@@ -158,7 +159,14 @@ class Member(ConsumerRebalanceListener):
     """
 
     def __init__(
-        self, world: World, name: str, instance_id: str | None, commits: str, *, group_protocol: str = "classic"
+        self,
+        world: World,
+        name: str,
+        instance_id: str | None,
+        commits: str,
+        *,
+        group_protocol: str = "classic",
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.world = world
         self.name = name
@@ -204,8 +212,9 @@ class Member(ConsumerRebalanceListener):
                 if group_protocol == "classic"
                 else {}
             )
+            | dict(settings or {})
         )
-        metadata = Metadata.from_config(config)
+        metadata = self._metadata = Metadata.from_config(config)
         self.subscriptions = SubscriptionState(config.auto_offset_reset)
         self.coordinator = Coordinator(
             ConsumerContext(
@@ -224,7 +233,7 @@ class Member(ConsumerRebalanceListener):
             self.core.member_id = f"member-{world.new_id()}"
         self.subscriptions.subscribe([TOPIC], self)
         metadata.set_topics([TOPIC])
-        metadata.update(_metadata(world), 12, world.clock.now())
+        self._update_metadata()
         self.coordinator.on_subscription_change()
         self._life = self._application()
 
@@ -274,6 +283,14 @@ class Member(ConsumerRebalanceListener):
     def _on_wake(self) -> None:
         self._wake = None
         self._run()
+
+    def hear_metadata(self) -> None:
+        """Its metadata becomes the cluster's of now."""
+        self._update_metadata()
+        self._deliver(_nothing)
+
+    def _update_metadata(self) -> None:
+        self._metadata.update(_metadata(self.world), 12, self.world.clock.now())
 
     def _drain(self) -> None:
         while self._inbox:

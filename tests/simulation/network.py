@@ -178,15 +178,15 @@ class SimulatedClient:
         node_id = node.node_id if isinstance(node, BrokerMetadata) else node
         broker = self.world.brokers.by_id[node_id]
         version = api.MAX_VERSION
-        link = self.connections.get((node_id, connection))
-        if link is None:
-            link = self.connections[node_id, connection] = Connection(self, broker)
+        found = self.connections.get((node_id, connection))
+        if found is None:
+            found = self.connections[node_id, connection] = Connection(self, broker)
         message = request if isinstance(request, Message) else request(version)
-        exchange = Exchange(link, self.world.carried(message, version), version)
+        exchange = Exchange(found, self.world.carried(message, version), version)
         if not self.connected:
             self.world.after(0.01, lambda: self.finish(exchange, KafkaConnectionError("no network")))
         else:
-            link.send(exchange, REQUEST_TIMEOUT if timeout is None else timeout)
+            found.send(exchange, REQUEST_TIMEOUT if timeout is None else timeout)
         return exchange.future
 
     def send_any(self, api: type[Message], request: Any, **options: Any) -> RequestFuture[ClientResponse]:
@@ -215,19 +215,19 @@ class SimulatedClient:
         return False
 
     def forget(self, connection: Connection) -> None:
-        for key, link in list(self.connections.items()):
-            if link is connection:
+        for key, each in list(self.connections.items()):
+            if each is connection:
                 del self.connections[key]
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "") -> None:
-        link = self.connections.get((node_id, connection))
-        if link is not None:
-            link.close(cause or "closed")
+        found = self.connections.get((node_id, connection))
+        if found is not None:
+            found.close(cause or "closed")
 
     def cut(self, why: str) -> None:
         """Break all connections."""
-        for link in list(self.connections.values()):
-            link.close(why)
+        for each in list(self.connections.values()):
+            each.close(why)
 
     def wakeup(self) -> None:
         self._woken()

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Rules:
         for member in world.members:
             core = member.core
             if (
-                core.state is not MemberState.STABLE
+                core.state is not ClassicMemberState.STABLE
                 or core.rejoin_pending
                 or core.generation.generation_id != group.generation_id
                 or not group.has(core.generation.member_id)

@@ -223,9 +223,9 @@ class World(Schedule):
     def cut_connections(self, broker: Broker) -> None:
         for member in self.members:
             for client in member.clients:
-                for link in list(client.connections.values()):
-                    if link.broker is broker:
-                        link.close(f"{broker.name} died")
+                for connection in list(client.connections.values()):
+                    if connection.broker is broker:
+                        connection.close(f"{broker.name} died")
 
     def disconnect(self, member: Member, seconds: float) -> None:
         """Connections break, and new ones fail for a while."""
@@ -323,13 +323,13 @@ class World(Schedule):
 
     def _swallow(self, member: Member) -> None:
         """A connection that looks open but is not."""
-        for link in self.random.choice(member.clients).connections.values():
-            link.swallows = True
+        for connection in self.random.choice(member.clients).connections.values():
+            connection.swallows = True
 
     def _answer(self, member: Member) -> None:
         """The next answer is lost together with the connection."""
-        for link in self.random.choice(member.clients).connections.values():
-            link.loses_answer = True
+        for connection in self.random.choice(member.clients).connections.values():
+            connection.loses_answer = True
 
     def _callback(self, member: Member) -> None:
         member.slow_callback = self.random.uniform(0.5, 20.0)
@@ -392,10 +392,10 @@ class World(Schedule):
             for client in member.clients:
                 client.reachable_at = 0.0
                 client.connected = True
-                for link in list(client.connections.values()):
-                    link.loses_answer = False
-                    if link.swallows:
-                        link.close("it was dead")
+                for connection in list(client.connections.values()):
+                    connection.loses_answer = False
+                    if connection.swallows:
+                        connection.close("it was dead")
         self.run(self.clock.now() + 10.0, lambda: not any(member.closing for member in self.members))
         self.quiet_since = self.clock.now()
 

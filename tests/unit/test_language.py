@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,25 @@ def _prose(page: str) -> str:
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     found = _docstrings("pyconsumer", "examples", "docs/site")
     assert [place for place, text in found if _BEGINS_WRONG.match(text)] == []
+
+
+_MODULE = re.compile(r":mod:`~?([.\w]+)`")
+
+
+def _is_place(name: str, inside: str) -> bool:
+    """Return whether a module's name, as written in the docstring of a place, is one of ours or of Python."""
+    if not name.startswith((".", "pyconsumer")):
+        return name in sys.stdlib_module_names
+    up = len(name) - len(name.lstrip("."))
+    folder = ROOT.joinpath(inside.partition(":")[0]).parents[up - 1] if up else ROOT
+    found = folder.joinpath(*name.lstrip(".").split("."))
+    return found.is_dir() or found.with_suffix(".py").exists()
+
+
+def test_modules_named_in_docstrings_exist() -> None:
+    named = [(place, name) for place, text in _docstrings() for name in _MODULE.findall(text)]
+    assert len(named) > 50
+    assert [(place, name) for place, name in named if not _is_place(name, place)] == []
 
 
 def test_retired_words_are_gone() -> None:

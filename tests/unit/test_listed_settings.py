@@ -13,7 +13,8 @@ from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
-from pyconsumer.consumer.coordinator.group_state import PrepareJoin, SendLeave
+from pyconsumer.consumer.coordinator.classic_group_state import PrepareJoin
+from pyconsumer.consumer.coordinator.group_state import SendLeave
 from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from tests.unit.coordinator.script import Member
@@ -148,7 +149,7 @@ def test_the_longest_time_between_polls_is_the_rebalance_timeout_too() -> None:
     assert member.core.generation.joined
     member.now = 300.0
     assert isinstance(member.core.next_background(member.now), SendLeave)
-    rejoin = member.core.next_step(member.now)
+    rejoin = member.core.next_action(member.now)
     assert isinstance(rejoin, PrepareJoin)
     assert rejoin.lost
 

@@ -15,7 +15,7 @@ from pyconsumer.broker.group.consumer.current_assignment import next_assignment
 from pyconsumer.broker.group.consumer.member import ConsumerGroupMember, MemberState
 from pyconsumer.broker.group.consumer.metadata_hash import group_hash, topic_hash
 from pyconsumer.errors import FencedMemberEpochError
-from pyconsumer.protocol.consumer_group_records import Kind, decode_key_of, decode_value, encode_key
+from pyconsumer.protocol.consumer_group_records import RecordType, decode_key_of, decode_value, encode_key
 from pyconsumer.protocol.records import iter_records, scan
 from tests.support.java import KafkaTools
 from tests.vectors.make_consumer_groups import VECTORS, expected
@@ -111,14 +111,14 @@ def test_records_of_kafkas_log_are_written_byte_for_byte() -> None:
     for info in scan(data):
         for record in [] if info.is_control else iter_records(data[info.position : info.end_position]):
             key = bytes(record.key or b"")
-            if int.from_bytes(key[:2], "big") not in set(Kind):
+            if int.from_bytes(key[:2], "big") not in set(RecordType):
                 continue
             kind, group, name = decode_key_of(key)
             assert encode_key(kind, group, name) == key
             if record.value is not None:
                 kinds.add(kind)
                 assert decode_value(kind, record.value).encode_with_version(0) == bytes(record.value)
-    assert kinds == set(Kind) - {Kind.PARTITION_METADATA}
+    assert kinds == set(RecordType) - {RecordType.PARTITION_METADATA}
 
 
 @pytest.mark.kafka

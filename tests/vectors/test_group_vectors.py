@@ -535,7 +535,7 @@ def test_a_members_own_requests_are_kafkas_bytes() -> None:
     second.core.on_sync_response(
         join.attempt, SyncGroupResponse.decode(_golden()["SyncGroupResponse", "synced", 5], 5), 0.0
     )
-    completed = second.core.next_step(0.0)
+    completed = second.core.next_action(0.0)
     assert completed.assignment == b"\2\3"  # type: ignore[union-attr]
 
 

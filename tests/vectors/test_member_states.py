@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyconsumer.consumer.coordinator.consumer_group_state import MOVES, ConsumerMemberState
+from pyconsumer.consumer.coordinator.consumer_group_state import TRANSITIONS, ConsumerMemberState
 from tests.support.java import KafkaTools
 
 
@@ -15,7 +15,7 @@ def test_the_moves_are_those_of_javas_member_state(kafka_tools: KafkaTools) -> N
     printed = kafka_tools.run_source(Path(__file__).with_name("MemberStates.java")).stdout.splitlines()
     java = {name: set(before.split(",")) - {"", name} for name, before in (line.split("\t") for line in printed)}
     ours = {
-        after.name: {before.name for before in ConsumerMemberState if after in MOVES[before]}
+        after.name: {before.name for before in ConsumerMemberState if after in TRANSITIONS[before]}
         for after in ConsumerMemberState
     }
     assert java == ours

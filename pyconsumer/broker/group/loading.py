@@ -19,7 +19,7 @@ from pyconsumer.broker.group.offsets import CommitRecord
 from pyconsumer.broker.group.records import committed_offset, group_from_value
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, ProtocolError
-from pyconsumer.protocol.consumer_group_records import Kind, decode_key_of, decode_value
+from pyconsumer.protocol.consumer_group_records import RecordType, decode_key_of, decode_value
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataKey,
     OffsetCommitKey,
@@ -35,7 +35,7 @@ __all__ = ["PartitionLoader"]
 
 _log = logging.getLogger(__name__)
 
-_KINDS = frozenset(map(int, Kind))
+_KINDS = frozenset(map(int, RecordType))
 
 
 class _OffsetId(NamedTuple):

@@ -13,7 +13,7 @@ from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.group_configs import GROUP_SETTINGS, check_group_config
 from pyconsumer.broker.handlers.describe_configs import BROKER, GROUP, TOPIC
-from pyconsumer.broker.settings import BrokerSetting, ConfigType, nearest
+from pyconsumer.broker.settings import BrokerSetting, ConfigType, did_you_mean
 from pyconsumer.errors import (
     BrokerResponseError,
     ConfigurationError,
@@ -123,7 +123,7 @@ def _dynamic_setting(name: str) -> BrokerSetting:
     """Return a broker setting that may be changed while the broker runs; raise for any other name."""
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
-        raise InvalidConfigError(f"Unknown broker setting {name!r}{nearest(name, BROKER_SETTINGS)}")
+        raise InvalidConfigError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
     if not BrokerConfig.is_dynamic(name):
         raise InvalidRequestError(f"Cannot update these configs dynamically: {name}")
     return setting

@@ -13,7 +13,7 @@ from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import code_and_text, storage_error
 from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
-from pyconsumer.broker.transaction.verification import Producer, Verified, is_enabled, verify
+from pyconsumer.broker.transaction.verification import RequestingProducer, Verified, is_enabled, verify
 from pyconsumer.errors import (
     BrokerResponseError,
     Errors,
@@ -138,7 +138,7 @@ async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict
         return {tp: refused for sequences in producers.values() for tp in sequences}
     found: dict[TopicPartition, Verified] = {}
     for (producer_id, epoch), sequences in producers.items():
-        producer = Producer(
+        producer = RequestingProducer(
             request.transactional_id or "",
             producer_id,
             epoch,

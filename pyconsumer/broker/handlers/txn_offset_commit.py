@@ -8,7 +8,7 @@ from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.storage import from_append
-from pyconsumer.broker.transaction.verification import Producer, Verified, is_enabled, verify
+from pyconsumer.broker.transaction.verification import RequestingProducer, Verified, is_enabled, verify
 from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -70,7 +70,7 @@ async def _commit(
         place = TopicPartition(OFFSETS_TOPIC, coordinator.partition_for(request.group_id))
     except CoordinatorNotAvailableError as error:
         return dict.fromkeys(offsets, error.errno)
-    producer = Producer(
+    producer = RequestingProducer(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
@@ -94,7 +94,7 @@ async def _commit(
     )
 
 
-def _check_guard(broker: Broker, place: TopicPartition, producer: Producer, verified: Verified) -> int:
+def _check_guard(broker: Broker, place: TopicPartition, producer: RequestingProducer, verified: Verified) -> int:
     """Return an error code if the transaction has ended while its coordinator was asked."""
     try:
         producers = broker.partition(place.topic, place.partition).log.producers

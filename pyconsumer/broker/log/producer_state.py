@@ -249,11 +249,6 @@ class ProducerState:
             return oldest if first < 0 else min(first, oldest)
         return first
 
-    @property
-    def has_transactions(self) -> bool:
-        """Return whether any transaction is open or waits for the high watermark."""
-        return bool(self._open or self._unreplicated)
-
     def on_high_watermark(self, offset: int) -> bool:
         """Forget transactions whose markers are below the high watermark; return whether there were any (rule 8)."""
         if not self._unreplicated:

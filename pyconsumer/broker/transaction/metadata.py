@@ -121,11 +121,6 @@ class TransactionMetadata:
     def state(self) -> TransactionState:
         return self.record.state
 
-    @property
-    def is_fencing(self) -> bool:
-        """Return whether its producer is being fenced (rule 3)."""
-        return self.pending_state is TransactionState.PREPARE_EPOCH_FENCE
-
     # --- preparing moves
 
     def _prepare(self, record: TransactionRecord) -> TransactionRecord:
@@ -157,16 +152,16 @@ class TransactionMetadata:
                     f"the producer with transactional id {self.transactional_id!r} has epoch {expected_epoch}, and"
                     f" {known.producer_epoch} is the latest"
                 )
-        return self._begin_anew(known.producer_id, epoch, last, timeout_ms, now_ms)
+        return self._restart(known.producer_id, epoch, last, timeout_ms, now_ms)
 
     def prepare_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionRecord:
         """InitProducerId when the epochs are exhausted: another id, from epoch 0 on."""
         last = self.record.producer_epoch if keep_last_epoch else NO_EPOCH
-        return self._begin_anew(producer_id, 0, last, timeout_ms, now_ms)
+        return self._restart(producer_id, 0, last, timeout_ms, now_ms)
 
-    def _begin_anew(self, producer_id: int, epoch: int, last: int, timeout_ms: int, now_ms: int) -> TransactionRecord:
+    def _restart(self, producer_id: int, epoch: int, last: int, timeout_ms: int, now_ms: int) -> TransactionRecord:
         return self._prepare(
             self.record._replace(
                 producer_id=producer_id,

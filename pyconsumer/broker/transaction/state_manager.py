@@ -26,7 +26,7 @@ from pyconsumer.errors import Errors, ProtocolError, error_name
 from pyconsumer.protocol.records import iter_records, scan
 from pyconsumer.protocol.transaction_topic import decode_key
 
-__all__ = ["Found", "TransactionStateManager"]
+__all__ = ["FoundTransaction", "TransactionStateManager"]
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +36,8 @@ _LOAD_PAUSE_S = 0.001
 _IDLE = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
-class Found(NamedTuple):
-    """The outcome of a look-up: an error code, else the coordinator epoch and the state, None for an unknown id."""
+class FoundTransaction(NamedTuple):
+    """The outcome of `find`: an error code, else the coordinator epoch and the state, None for an unknown id."""
 
     error_code: int
     coordinator_epoch: int = -1
@@ -100,14 +100,14 @@ class TransactionStateManager:
             self._partition_count = self._storage.partition_count()
         return partition_for(transactional_id, self._partition_count)
 
-    def find(self, transactional_id: str) -> Found:
+    def find(self, transactional_id: str) -> FoundTransaction:
         """Look an id up: NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where this broker cannot say."""
         partition = self._partitions.get(self.partition_for(transactional_id))
         if partition is None or partition.failed:
-            return Found(Errors.NOT_COORDINATOR)
+            return FoundTransaction(Errors.NOT_COORDINATOR)
         if partition.pieces is not None:
-            return Found(Errors.COORDINATOR_LOAD_IN_PROGRESS)
-        return Found(Errors.NONE, partition.epoch, partition.ids.get(transactional_id))
+            return FoundTransaction(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        return FoundTransaction(Errors.NONE, partition.epoch, partition.ids.get(transactional_id))
 
     def add(self, metadata: TransactionMetadata) -> None:
         """Take in an id that :meth:`find` did not know."""

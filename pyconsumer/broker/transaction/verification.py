@@ -21,7 +21,7 @@ from pyconsumer.broker.transaction.cluster import BrokerCluster, TransactionBrok
 from pyconsumer.errors import BrokerResponseError, Errors
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Producer", "Verified", "is_enabled", "verify"]
+__all__ = ["RequestingProducer", "Verified", "is_enabled", "verify"]
 
 #: What older clients would not repeat is reported as an error after which they repeat without asking for metadata.
 _RETRIABLE: Final = frozenset(
@@ -34,7 +34,7 @@ _RETRIABLE: Final = frozenset(
 )
 
 
-class Producer(NamedTuple):
+class RequestingProducer(NamedTuple):
     """The producer that asks.
 
     Attributes:
@@ -67,7 +67,7 @@ def is_enabled(broker: TransactionBroker) -> bool:
 
 
 async def verify(
-    broker: VerifyingBroker, producer: Producer, sequences: Mapping[TopicPartition, int]
+    broker: VerifyingBroker, producer: RequestingProducer, sequences: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Verified]:
     """Ask for all partitions of a request at once.
 
@@ -107,7 +107,7 @@ async def verify(
     return found
 
 
-def _for_client(code: int, producer: Producer) -> int:
+def _for_client(code: int, producer: RequestingProducer) -> int:
     if code in _RETRIABLE or (code == Errors.CONCURRENT_TRANSACTIONS and not producer.adds):
         return Errors.NOT_ENOUGH_REPLICAS
     if code == Errors.PRODUCER_FENCED:

@@ -22,7 +22,7 @@ from pyconsumer.errors import (
 
 __all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 #: Settings that mean nothing here, with the reason that is logged once where they are given.
 _WITHOUT_EFFECT: Final = {
@@ -95,7 +95,7 @@ def translate(
             if value is not None:
                 raise ConfigurationError(f"{name} cannot be used: connections go to the brokers directly")
         elif name in _WITHOUT_EFFECT and name not in meaningful:
-            log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
+            _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
             settings[name] = value
     api_ms, request_ms = settings.get("default_api_timeout_ms"), settings.get("request_timeout_ms")

@@ -1,11 +1,17 @@
 """The consumer's side of its group: membership, rebalances, commits.
 
-Cores (no I/O, no thread, no clock): :mod:`.group_state` and :mod:`.consumer_group_state` (tables of both protocols:
-what an error code leads to), :mod:`.heartbeat` (clocks), :mod:`.coordinator_discovery`, :mod:`.membership`,
-:mod:`.classic_membership`, :mod:`.consumer_membership`. Generators: :mod:`.offset_commits`; :mod:`.rebalance` (classic)
-and :mod:`.reconciliation` (consumer protocol) with what they share, :mod:`.listener_invoker`. Drivers:
-:mod:`.coordinator_client` and :mod:`.consumer_coordinator`, which says who runs callbacks, in the user's thread;
-:mod:`.heartbeat_thread` in the heartbeat thread.
+A group is of one of two kinds, by its protocol. ``classic_group_...`` is the classic protocol (JoinGroup, SyncGroup),
+``consumer_group_...`` the consumer protocol (KIP-848, ConsumerGroupHeartbeat):
+
+* ``..._state``: the states of a member and its actions, as tables. Both share :mod:`.group_state`, with the action for
+  each error code.
+* ``..._membership``: the core, which decides. Both extend :mod:`.membership`; both use :mod:`.heartbeat` (clocks) and
+  :mod:`.coordinator_discovery`. A core has no I/O, no thread, no clock.
+* :mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation`: the steps in the user's thread. Both extend
+  :mod:`.group_protocol` and call the listener by the rules of :mod:`.listener_invoker`.
+
+:mod:`.offset_commits` serves both. Drivers: :mod:`.coordinator_client` and :mod:`.consumer_coordinator` in the user's
+thread, :mod:`.heartbeat_thread` in the heartbeat thread.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """``ConsumerCoordinator``: a consumer's side of its group. A thin driver of the membership core and of the commits.
 
-What a member does depends on its group protocol: :mod:`.classic_group` or :mod:`.consumer_group`.
+What a member does depends on its group protocol: :mod:`.classic_group_rebalance` or
+:mod:`.consumer_group_reconciliation`.
 
 It belongs to the thread that uses the consumer, which calls :meth:`ConsumerCoordinator.poll` in each of its polls.
 Callbacks of the application (rebalance listener, commit callbacks, assignors) run in there, and in ``close``,
@@ -10,7 +11,6 @@ but the core and its lock.
 
 from __future__ import annotations
 
-import logging
 import math
 import weakref
 from collections.abc import Callable, Collection, Mapping
@@ -18,16 +18,16 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from pyconsumer.consumer.coordinator.classic_group import ClassicGroup
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
-from pyconsumer.consumer.coordinator.consumer_group import ConsumerGroup
+from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.classic_group_rebalance import ClassicGroupProtocol
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
+from pyconsumer.consumer.coordinator.consumer_group_membership import FIRST_HEARTBEAT_INTERVAL, ConsumerMembership
+from pyconsumer.consumer.coordinator.consumer_group_reconciliation import ConsumerGroupProtocol
 from pyconsumer.consumer.coordinator.consumer_group_state import ConsumerMemberState
-from pyconsumer.consumer.coordinator.consumer_membership import FIRST_HEARTBEAT_INTERVAL, ConsumerMembership
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
-from pyconsumer.consumer.coordinator.group_protocol import GroupProtocol, Surroundings
-from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.group_protocol import CoordinatorHooks, GroupProtocol
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
-from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.membership import MemberSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import ConfigurationError, KafkaError
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.context import ConsumerContext
 
 __all__ = ["ConsumerCoordinator"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 
 class ConsumerCoordinator:
@@ -75,7 +73,7 @@ class ConsumerCoordinator:
         self._subscriptions = subscriptions
         self._clock = clock
         self._lock = RLock()
-        settings = GroupSettings(
+        settings = MemberSettings(
             group_id=config.group_id,
             client_id=config.client_id,
             group_instance_id=config.group_instance_id,
@@ -111,13 +109,13 @@ class ConsumerCoordinator:
             backoff=backoff,
             commits=lambda: self._committer.acknowledged,
         )
-        surroundings = Surroundings(
+        hooks = CoordinatorHooks(
             start_heartbeat=lambda: self._start_heartbeat(),
             look_at_metadata=self._look_at_metadata,
             knows_topics=lambda: self._knows_topics,
         )
-        make = ClassicGroup if isinstance(core, ClassicMembership) else ConsumerGroup
-        self._protocol: GroupProtocol = make(context, self._coordinator, self._committer, surroundings)  # type: ignore[arg-type]
+        make = ClassicGroupProtocol if isinstance(core, ClassicMembership) else ConsumerGroupProtocol
+        self._protocol: GroupProtocol = make(context, self._coordinator, self._committer, hooks)  # type: ignore[arg-type]
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
         self._notified = (core.epoch, core.stage)
@@ -248,7 +246,7 @@ class ConsumerCoordinator:
     @property
     def is_stable(self) -> bool:
         """Return whether this is a member with nothing to do but to stay one. Any thread may ask."""
-        return self._core.state in (MemberState.STABLE, ConsumerMemberState.STABLE)
+        return self._core.state in (ClassicMemberState.STABLE, ConsumerMemberState.STABLE)
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Revoke the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.
@@ -274,7 +272,7 @@ class ConsumerCoordinator:
         Raises:
             Exception: what a callback raised, after everything else is done.
         """
-        farewell_until = deadline
+        leave_until = deadline
         self._leave_group = leave_group
         ended = False
         try:
@@ -282,12 +280,12 @@ class ConsumerCoordinator:
                 try:
                     yield from self._finish_commits(deadline, commit=commit)
                 except BaseException:
-                    farewell_until = -math.inf  # nothing more is waited for
+                    leave_until = -math.inf  # nothing more is waited for
                     raise
                 finally:
                     callbacks = self._clock.now() < deadline
                     yield from self._depart(
-                        "the consumer is being closed", leave_group, farewell_until, callbacks=callbacks
+                        "the consumer is being closed", leave_group, leave_until, callbacks=callbacks
                     )
                 while self._core.leaving and self._clock.now() < deadline:
                     yield Wait(None, deadline)
@@ -315,7 +313,7 @@ class ConsumerCoordinator:
             try:
                 yield from self._committer.commit(offsets, deadline)
             except KafkaError as error:
-                log.warning("[%s] the last automatic commit failed: %s", self._core.settings.label, error)
+                self._core.log.warning("the last automatic commit failed: %s", error)
         yield from self._committer.flush(deadline)
 
     def _depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:

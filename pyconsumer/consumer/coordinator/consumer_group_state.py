@@ -1,6 +1,6 @@
-"""A member's states under the consumer protocol (KIP-848), the action for each error code, its steps, as tables.
+"""A member's states under the consumer protocol (KIP-848), its actions, as tables.
 
-No I/O, no clock.
+No I/O, no clock. What both group protocols share is in :mod:`.group_state`, the action for each error code included.
 
 States
 
@@ -30,13 +30,13 @@ from pyconsumer.errors import IllegalStateError
 __all__ = [
     "BEATING",
     "IN_GROUP",
-    "MOVES",
     "NOTHING",
+    "TRANSITIONS",
     "ConsumerMemberState",
     "LocalAssignment",
     "Reconcile",
     "Release",
-    "check_move",
+    "check_transition",
 ]
 
 
@@ -59,7 +59,7 @@ _S = ConsumerMemberState
 _MEMBERS: Final = frozenset((_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE))
 
 #: State -> the states that may follow it. (A state may also follow itself: that is no move.)
-MOVES: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
+TRANSITIONS: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
     _S.UNSUBSCRIBED: frozenset((_S.JOINING, _S.PREPARE_LEAVING, _S.FATAL)),
     _S.JOINING: frozenset((_S.RECONCILING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL)),
     _S.RECONCILING: frozenset((_S.ACKNOWLEDGING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL)),
@@ -79,13 +79,13 @@ BEATING: Final = _MEMBERS | {_S.PREPARE_LEAVING}
 IN_GROUP: Final = _MEMBERS
 
 
-def check_move(before: ConsumerMemberState, after: ConsumerMemberState) -> None:
+def check_transition(before: ConsumerMemberState, after: ConsumerMemberState) -> None:
     """Check a change of state.
 
     Raises:
         IllegalStateError: it is impossible; this is a fault in the caller.
     """
-    if before is not after and after not in MOVES[before]:
+    if before is not after and after not in TRANSITIONS[before]:
         raise IllegalStateError(f"a member that is {before.value} cannot be {after.value} next")
 
 

@@ -1,12 +1,11 @@
-"""The user thread's way to the group's coordinator: finds it, sends to it, notices its loss. A thin driver.
+"""The user thread's client of the group's coordinator: finds it, sends to it, notices its loss. A thin driver.
 
-Requests go over a connection kept for the coordinator, so that a pending JoinGroup holds up no fetch. When it is lost,
-that connection is dropped: a request may be pending on it, and the next ones would wait for its end.
+Requests use a connection of their own to the coordinator, so that a pending JoinGroup holds up no fetch. When the
+coordinator is lost, that connection is dropped: a request may be pending on it, and later ones would wait behind it.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
@@ -15,7 +14,7 @@ from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import KafkaConnectionError, KafkaError
-from pyconsumer.network.calls import Sender
+from pyconsumer.network.calls import RequestSender
 from pyconsumer.network.client_requests import ClientResponse, RequestBuilder
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -27,8 +26,6 @@ __all__ = ["COORDINATOR", "CoordinatorClient"]
 
 COORDINATOR = "coordinator"
 """Name of the connection that is kept for the coordinator."""
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 M = TypeVar("M", bound=GroupMember)
 
@@ -47,7 +44,7 @@ class CoordinatorClient(Generic[M]):
 
     def __init__(
         self,
-        client: Sender,
+        client: RequestSender,
         core: M,
         lock: RLock,
         clock: Clock,
@@ -61,49 +58,49 @@ class CoordinatorClient(Generic[M]):
         self.clock = clock
         self.changed = changed
         self._disconnect = disconnect
-        self._lookup: RequestFuture[ClientResponse] | None = None
+        self._search: RequestFuture[ClientResponse] | None = None
         self._used: tuple[int, int] | None = None  # node id and term of the connection in use
         self.last_failure: KafkaError | None = None
-        """Why the last lookup brought no coordinator; None since one has."""
-        self.on_lookup_done: Callable[[KafkaError | None], object] = lambda error: None
+        """The error of the last search for the coordinator; None if that found it."""
+        self.on_search_end: Callable[[KafkaError | None], object] = lambda error: None
 
-    def call_after_lookup(self, on_done: Callable[[KafkaError | None], object]) -> None:
-        """Call a function after each lookup, with the reason why it brought no coordinator, or None."""
-        self.on_lookup_done = on_done
+    def call_after_search(self, on_done: Callable[[KafkaError | None], object]) -> None:
+        """Call a function after each search for the coordinator, with the error that ended it; None if it was found."""
+        self.on_search_end = on_done
 
     def find(self) -> bool:
-        """Return whether the coordinator is known; if not, a lookup is sent as soon as one is due."""
+        """Return whether the coordinator is known; if not, send FindCoordinator if that is due."""
         with self.lock:
             if self.core.coordinator is not None:
                 return True
             if not self.core.discovery.start(USER, self.clock.now()):
                 return False
-        self.send_lookup()
+        self.send_find_coordinator()
         return False
 
-    def send_lookup(self) -> None:
-        """Send the lookup that the core has just asked for."""
+    def send_find_coordinator(self) -> None:
+        """Send FindCoordinator, which the core has just asked for."""
         self._drop_old()
         group_id = self.core.settings.group_id
-        log.debug("[%s] looking for the coordinator", self.core.settings.label)
-        lookup = self.client.send_any(
+        self.core.log.debug("looking for the coordinator")
+        search = self.client.send_any(
             FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         )
-        lookup.add_callback(self._on_lookup)
-        self._lookup = lookup
+        search.add_callback(self._on_answer)
+        self._search = search
 
     def recover(self) -> None:
-        """Ctrl-C interrupted something: a lookup that was never sent, or whose end was not heard, is not under way."""
-        if self._lookup is None or self._lookup.done:
+        """Repair the state after Ctrl-C: FindCoordinator that was never sent, or whose end was missed, has ended."""
+        if self._search is None or self._search.done:
             with self.lock:
-                if self.core.discovery.is_under_way(USER):
+                if self.core.discovery.is_in_flight(USER):
                     self.core.discovery.cancelled(USER)
 
     def ensure(self, deadline: float) -> Steps[bool]:
-        """Wait until the coordinator is known; whether it is by the deadline.
+        """Wait until the coordinator is known; return whether it is by the deadline.
 
         Raises:
-            KafkaError: looking for it makes no sense, for want of authorization for instance.
+            KafkaError: the coordinator cannot be found by trying again; for instance, access to the group is denied.
         """
         while True:
             with self.lock:
@@ -116,17 +113,15 @@ class CoordinatorClient(Generic[M]):
                 return False
             with self.lock:
                 due = self.core.discovery.due_at(USER)
-            pending: RequestFuture[Any] | None = self._lookup
+            pending: RequestFuture[Any] | None = self._search
             yield Wait(pending if pending is not None and not pending.done else None, min(deadline, due))
 
     @property
     def missing(self) -> str:
-        """Return what a call without a coordinator waits for, for its time-out: with the connections that have
-        failed.
-        """
+        """Return what a call without a coordinator waits for, for the message of its time-out."""
         return f"the group's coordinator (connections: {self.client.failures()})"
 
-    def _on_lookup(self, future: RequestFuture[ClientResponse]) -> None:
+    def _on_answer(self, future: RequestFuture[ClientResponse]) -> None:
         now = self.clock.now()
         failure: KafkaError | None = None
         try:
@@ -135,14 +130,14 @@ class CoordinatorClient(Generic[M]):
         except KafkaError as error:
             failure = error.with_traceback(None)  # which would keep this frame, and so the consumer, alive
             with self.lock:
-                self.core.on_lookup_failed(USER, error, now)
+                self.core.on_coordinator_not_found(USER, error, now)
         else:
-            log.debug("[%s] node %d names %s as coordinator", self.core.settings.label, response.node_id, node)
+            self.core.log.debug("node %d names %s as coordinator", response.node_id, node)
             with self.lock:
                 self.core.on_coordinator_found(USER, node, now)
         self.last_failure = failure
         self.changed()
-        self.on_lookup_done(failure)
+        self.on_search_end(failure)
 
     def send(
         self,
@@ -159,11 +154,12 @@ class CoordinatorClient(Generic[M]):
         return self.client.send(node, api, request, timeout=timeout, connection=COORDINATOR, max_version=max_version)
 
     def failed(self, node_id: int, error: KafkaError, term: int) -> None:
-        """A request to the coordinator got no answer.
+        """Record that a request to the coordinator got no response.
 
         Args:
-            term: of the lookup when it was sent. If the coordinator was lost since, its connection was dropped, which
-                says nothing of the coordinator that was found then, even if it is the same node.
+            term: the coordinator's when the request was sent. If the coordinator was lost since then, the failure comes
+                from the connection that was dropped, and says nothing about the coordinator of now, even if that is the
+                same node.
         """
         if isinstance(error, KafkaConnectionError) and term == self.core.discovery.term:
             with self.lock:

@@ -2,10 +2,10 @@
 
 Rules
 
-1. Each thread has a lookup of its own, at most one under way: the thread that uses the consumer may be busy with
-   records for minutes, and the session must not end in the meantime.
-2. The first loss of a coordinator is followed by a lookup at once; if requests to what was found keep failing, by
-   growing pauses, until one succeeds.
+1. Each thread sends FindCoordinator by itself, one request at a time: the thread that uses the consumer may be busy
+   with records for minutes, and the session must not end in the meantime.
+2. After the first loss of a coordinator the next one is asked for at once; if requests to the one that was found keep
+   failing, after pauses that grow until one succeeds.
 3. ``term`` grows with each loss: a connection opened in an older term is not to be used again, since a request may be
    pending on it.
 """
@@ -66,7 +66,7 @@ class CoordinatorDiscovery:
         self._searches = {USER: _Search(), BACKGROUND: _Search()}
 
     def start(self, who: str, now: float) -> bool:
-        """Return whether this thread has to send FindCoordinator now; it then counts as under way."""
+        """Return whether this thread has to send FindCoordinator now; it then counts as in flight."""
         search = self._searches[who]
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
@@ -74,12 +74,12 @@ class CoordinatorDiscovery:
         return True
 
     def due_at(self, who: str) -> float:
-        """When the next lookup of this thread may be sent, infinite while one is under way."""
+        """Return when this thread may send the next FindCoordinator; infinity while one is in flight."""
         search = self._searches[who]
         return math.inf if search.in_flight else search.retry_at
 
     def found(self, who: str, node: BrokerMetadata) -> bool:
-        """A lookup named a node; whether that is news."""
+        """FindCoordinator named a node; return whether it was not known as the coordinator before."""
         self._searches[who].succeed()
         if self.node == node:
             return False
@@ -87,16 +87,16 @@ class CoordinatorDiscovery:
         return True
 
     def failed(self, who: str, error: KafkaError, now: float) -> None:
-        """A lookup brought no node: pause."""
+        """FindCoordinator named no node: pause before the next one."""
         search = self._searches[who]
         search.fail(now + self._backoff.delay(search.failures))
 
-    def is_under_way(self, who: str) -> bool:
-        """Return whether this thread has sent one that has not ended."""
+    def is_in_flight(self, who: str) -> bool:
+        """Return whether a FindCoordinator of this thread is in flight."""
         return self._searches[who].in_flight
 
     def cancelled(self, who: str) -> None:
-        """A lookup was abandoned before its end."""
+        """FindCoordinator was abandoned before it ended."""
         self._searches[who].end()
 
     def lost(self, node_id: int, now: float) -> bool:

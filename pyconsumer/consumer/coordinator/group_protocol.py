@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.network.futures import Steps
 
-__all__ = ["GroupProtocol", "Surroundings"]
+__all__ = ["CoordinatorHooks", "GroupProtocol"]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The coordinator's driver, as its protocol sees it.
+class CoordinatorHooks:
+    """Functions of the coordinator that its group protocol calls.
 
     Attributes:
-        start_heartbeat: sees to it that the heartbeat thread runs.
+        start_heartbeat: starts the heartbeat thread unless it runs.
         look_at_metadata: applies what metadata says since the last time.
         knows_topics: whether the topics of the subscription are known; those of a pattern are after a metadata update.
     """
@@ -38,12 +38,12 @@ class GroupProtocol(ABC):
     @property
     @abstractmethod
     def due_at(self) -> float:
-        """When to continue with a step that waits for something that the core does not know of; -inf: now."""
+        """Return when to continue with a step that waits for something which the core does not know of; -inf: now."""
 
     @property
     @abstractmethod
     def awaits_answer(self) -> bool:
-        """Return whether a rebalance is under way that only a look at the user thread's network moves on."""
+        """Return whether a rebalance waits for a response that arrives at the user thread's network client."""
 
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
@@ -66,12 +66,12 @@ class GroupProtocol(ABC):
 
     @abstractmethod
     def on_subscription_change(self) -> None:
-        """The application subscribed to other topics, or other topics match its pattern."""
+        """Take note of the topics: the application subscribed to others, or others match its pattern."""
 
     @abstractmethod
     def on_metadata(self) -> None:
-        """There is newer metadata."""
+        """Take note of newer metadata."""
 
     @abstractmethod
     def recover(self) -> None:
-        """Ctrl-C interrupted something: see to it that nothing counts as under way that is not."""
+        """Repair the state after Ctrl-C: what counts as in flight and is not has failed."""

@@ -14,14 +14,13 @@ Rules
 3. It is a daemon, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. After a fork there is none in
    the child; the parent's continues.
 4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
-   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for any more gets :data:`LAST_WORDS_S`.
+   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for any more gets :data:`LEAVE_TIMEOUT_S`.
 5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
    asked to, or nothing.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import threading
@@ -33,7 +32,7 @@ from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
 from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
-from pyconsumer.consumer.coordinator.membership import GroupMember
+from pyconsumer.consumer.coordinator.membership import GroupLog, GroupMember
 from pyconsumer.errors import KafkaError, NodeNotReadyError, error_name
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.client_requests import ClientResponse
@@ -46,10 +45,8 @@ from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["HeartbeatThread"]
 
-log = logging.getLogger("pyconsumer.consumer.coordinator")
-
 #: Seconds that a LeaveGroup may take once the application does not wait for it any more.
-LAST_WORDS_S: Final = 1.0
+LEAVE_TIMEOUT_S: Final = 1.0
 
 
 class HeartbeatThread:
@@ -111,7 +108,7 @@ class HeartbeatThread:
     def close(self, timeout: float) -> bool:
         """Wait for its end, which the core must have ordered; return whether it ended within ``timeout`` seconds.
 
-        A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LAST_WORDS_S`.
+        A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """
         waited = False
         try:
@@ -124,7 +121,7 @@ class HeartbeatThread:
                 self.end()
         return not self.alive
 
-    def end(self, within: float = LAST_WORDS_S) -> None:
+    def end(self, within: float = LEAVE_TIMEOUT_S) -> None:
         """Let the thread end within that many seconds, whatever it waits for. Returns at once, takes no lock."""
         self._ends_at = min(self._ends_at, self._clock.now() + within)
         self.notify()
@@ -148,18 +145,18 @@ class HeartbeatThread:
             client = self._client = self._make_client()
             while True:
                 with self._lock:
-                    step = self._next(self._clock.now())
+                    action = self._next(self._clock.now())
                     moved, epoch = epoch != self._core.epoch, self._core.epoch
                     before, beating = beating, self._core.beats
                 if before is not beating:
-                    log.debug("[%s] heartbeats %s", self._core.settings.label, "begin" if beating else "pause")
+                    self._core.log.debug("heartbeats %s", "begin" if beating else "pause")
                 if moved:
                     self._changed()
-                if isinstance(step, Stop):
+                if isinstance(action, Stop):
                     break
-                self._do(client, step)
+                self._do(client, action)
         except Exception as error:
-            log.exception("[%s] the heartbeat thread failed", self._core.settings.label)
+            self._core.log.exception("the heartbeat thread failed")
             failure = error if isinstance(error, KafkaError) else KafkaError(f"the heartbeat thread failed: {error!r}")
             failure.__cause__ = error
             with self._lock:
@@ -177,18 +174,18 @@ class HeartbeatThread:
             self._core.close()
         return Stop() if now >= self._ends_at else self._core.next_background(now)
 
-    def _do(self, client: NetworkClient, step: FindCoordinator | SendHeartbeat | SendLeave | Sleep) -> None:
-        if isinstance(step, Sleep):
-            client.poll(min(step.until, self._ends_at))
-        elif isinstance(step, SendHeartbeat):
-            self._send_heartbeat(client, step)
-        elif isinstance(step, SendLeave):
-            self._send_leave(client, step)
+    def _do(self, client: NetworkClient, action: FindCoordinator | SendHeartbeat | SendLeave | Sleep) -> None:
+        if isinstance(action, Sleep):
+            client.poll(min(action.until, self._ends_at))
+        elif isinstance(action, SendHeartbeat):
+            self._send_heartbeat(client, action)
+        elif isinstance(action, SendLeave):
+            self._send_leave(client, action)
         else:
             self._find_coordinator(client)
 
-    def _send_heartbeat(self, client: NetworkClient, step: SendHeartbeat) -> None:
-        node_id, term = step.node.node_id, step.term
+    def _send_heartbeat(self, client: NetworkClient, action: SendHeartbeat) -> None:
+        node_id, term = action.node.node_id, action.term
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
             now = self._clock.now()
@@ -197,30 +194,34 @@ class HeartbeatThread:
                 if error is not None:
                     self._core.on_heartbeat_failed(node_id, error, now, term)
                 else:
-                    self._core.on_heartbeat_answered(step, future.value.message, now)
+                    self._core.on_heartbeat_answered(action, future.value.message, now)
 
         self._drop_old(client, term)
         self._used = node_id, term
         client.send(
-            step.node, type(step.request), step.request, connection=COORDINATOR, min_version=step.min_version
+            action.node, type(action.request), action.request, connection=COORDINATOR, min_version=action.min_version
         ).add_callback(answered)
 
-    def _send_leave(self, client: NetworkClient, step: SendLeave) -> None:
+    def _send_leave(self, client: NetworkClient, action: SendLeave) -> None:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
-                log.info("[%s] the request by which we leave got no answer: %s", self._core.settings.label, error)
+                self._core.log.info("the request by which we leave got no answer: %s", error)
             else:
-                log_refusal(self._core.settings.label, future.value)
+                log_refusal(self._core.log, future.value)
             with self._lock:
                 self._core.on_leave_done()
 
         def request(version: int) -> Message:
-            return leave_request(step.request, version) if isinstance(step.request, LeaveGroupRequest) else step.request
+            return (
+                leave_request(action.request, version)
+                if isinstance(action.request, LeaveGroupRequest)
+                else action.request
+            )
 
-        self._drop_old(client, step.term)
-        self._used = step.node.node_id, step.term
-        client.send(step.node, type(step.request), request, connection=COORDINATOR).add_callback(answered)
+        self._drop_old(client, action.term)
+        self._used = action.node.node_id, action.term
+        client.send(action.node, type(action.request), request, connection=COORDINATOR).add_callback(answered)
 
     def _find_coordinator(self, client: NetworkClient) -> None:
         with self._lock:
@@ -229,7 +230,9 @@ class HeartbeatThread:
         brokers = self._brokers
         if not brokers:
             with self._lock:
-                self._core.on_lookup_failed(BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now())
+                self._core.on_coordinator_not_found(
+                    BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now()
+                )
             return
         broker = brokers[self._asked % len(brokers)]
         self._asked += 1
@@ -241,7 +244,7 @@ class HeartbeatThread:
                 node = read_coordinator(group_id, future.result().api_version, future.value.message)
             except KafkaError as error:
                 with self._lock:
-                    self._core.on_lookup_failed(BACKGROUND, error, now)
+                    self._core.on_coordinator_not_found(BACKGROUND, error, now)
             else:
                 with self._lock:
                     self._core.on_coordinator_found(BACKGROUND, node, now)
@@ -265,11 +268,11 @@ def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest
     return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
 
 
-def log_refusal(label: str, response: ClientResponse) -> None:
-    """Leaving is best effort: an error is logged and changes nothing."""
+def log_refusal(log: GroupLog, response: ClientResponse) -> None:
+    """Log the error with which leaving was answered, if there is one. It changes nothing: leaving is best effort."""
     codes = [response.message.error_code]
     if isinstance(response.message, LeaveGroupResponse):
         codes += [member.error_code for member in response.message.members]
     wrong = next((code for code in codes if code), 0)
     if wrong:
-        log.info("[%s] leaving was answered with %s", label, error_name(wrong))
+        log.info("leaving was answered with %s", error_name(wrong))

@@ -3,17 +3,16 @@
 Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
 1. Only the thread that uses the consumer runs a listener, inside ``poll``, ``unsubscribe``, ``close`` and their like:
-   :meth:`ListenerInvoker._tell` is a generator, which that thread's driver runs. The heartbeat thread never gets here;
-   what it finds out waits as an action for the next poll (``UserAction`` of :mod:`.group_state`).
+   :meth:`ListenerInvoker._call_listener` is a generator, which that thread's driver runs. The heartbeat thread never
+   gets here; what it finds out waits as an action for the next poll (``next_action`` of the membership).
 2. No lock is held during a call, and wakeups are put off until it is over.
 3. Before partitions are revoked, what was returned from them is committed (:meth:`ListenerInvoker._commit_first`).
 
-:mod:`.rebalance` (classic) and :mod:`.reconciliation` (KIP-848) say which call is made at which step.
+Which call is made when, :mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation` (KIP-848) say.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
 __all__ = ["ListenerInvoker"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
 
@@ -76,7 +73,7 @@ class ListenerInvoker:
         while True:
             now = self._coordinator.clock.now()
             if now >= until:
-                log.error("[%s] rebalancing without having committed: no time is left", self._member.settings.label)
+                self._member.log.error("rebalancing without having committed: no time is left")
                 return True
             commit = self._commit
             if commit is None and now >= self._commit_not_before:
@@ -90,9 +87,7 @@ class ListenerInvoker:
                 if error is None:
                     return True
                 if not error.retriable:
-                    log.error(
-                        "[%s] automatic commit before the rebalance failed: %s", self._member.settings.label, error
-                    )
+                    self._member.log.error("automatic commit before the rebalance failed: %s", error)
                     return True
                 self._commit_not_before = now + self._member.settings.backoff.delay(self._commit_failures)
                 self._commit_failures += 1
@@ -121,10 +116,10 @@ class ListenerInvoker:
     def _owned(self) -> list[TopicPartition]:
         return sorted(self._subscriptions.assignment())
 
-    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
+    def _call_listener(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
         listener = self._subscriptions.listener
         what = name.removeprefix("on_partitions_")
-        log.info("[%s] %s: %s", self._member.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
+        self._member.log.info("%s: %s", what, ", ".join(map(str, partitions)) or "nothing")
         if listener is None:
             return
         started = self._coordinator.clock.now()

@@ -1,13 +1,13 @@
 """A member's identity and liveness: who it is, that it lives, that it leaves. A core: no I/O, no thread, no clock.
 
-The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_membership` adds JoinGroup
-and SyncGroup, :mod:`.consumer_membership` the assignments that the coordinator computes (KIP-848).
+The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_group_membership` adds
+JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that the coordinator computes (KIP-848).
 
-Two drivers share it. The thread that uses the consumer asks ``next_step`` and carries it out; the heartbeat thread asks
-:meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
+Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out; the heartbeat thread
+asks :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
 under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
-``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning of
-error codes are in :mod:`.group_state` and :mod:`.consumer_group_state`.
+``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning
+of error codes are in :mod:`.group_state` and the two modules that it names.
 
 Invariants
 
@@ -26,7 +26,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, CoordinatorDiscovery
 from pyconsumer.consumer.coordinator.group_state import (
@@ -49,15 +49,13 @@ from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["LONGEST_REASON", "GroupMember", "GroupSettings", "Leaving"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
+__all__ = ["LONGEST_REASON", "GroupLog", "GroupMember", "Leaving", "MemberSettings"]
 
 LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
+class MemberSettings:
     """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``.
 
     ``session_timeout`` and ``heartbeat_interval`` are of the classic protocol, ``rack`` and ``remote_assignor`` (None:
@@ -77,13 +75,26 @@ class GroupSettings:
 
     @property
     def label(self) -> str:
-        """Which member of which group it is, at the beginning of each line of the log."""
+        """Return which member of which group it is, for the beginning of each line of the log."""
         names = {
             "group_instance_id": self.group_instance_id,
             "client_id": self.client_id,
             "group_id": self.group_id,
         }
         return ", ".join(f"{name}={value}" for name, value in names.items() if value)
+
+
+class GroupLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of one member: each line begins with its label in brackets."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(logging.getLogger("pyconsumer.consumer.coordinator"))
+        self._label = label
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log a line; ``info`` and the others call this."""
+        if self.isEnabledFor(level):  # stacklevel 2: the line's place is that of the caller
+            self.logger.log(level, f"[%s] {msg}", self._label, *args, **{"stacklevel": 2, **kwargs})
 
 
 @dataclass(slots=True)
@@ -121,6 +132,7 @@ class GroupMember(ABC):
         now: the present, in seconds.
 
     Attributes:
+        log: the member's lines of the log.
         generation: who it is; under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
         epoch: see the module's invariants.
@@ -128,8 +140,9 @@ class GroupMember(ABC):
         metrics: what happened so far, for ``KafkaConsumer.metrics()``.
     """
 
-    def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
+    def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         self.settings = settings
+        self.log = GroupLog(settings.label)
         self.generation = NO_GENERATION
         self.discovery = CoordinatorDiscovery(settings.backoff)
         self.epoch = 0
@@ -209,7 +222,7 @@ class GroupMember(ABC):
         """When the application's thread has something to do, seconds; infinite while only an answer can change that."""
 
     @abstractmethod
-    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+    def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
         """A commit was refused. ``sent``: the generation that it named."""
 
     @property
@@ -218,7 +231,7 @@ class GroupMember(ABC):
         """Return whether heartbeats are sent."""
 
     @abstractmethod
-    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """A heartbeat was answered."""
 
     @abstractmethod
@@ -260,18 +273,18 @@ class GroupMember(ABC):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """A lookup named the coordinator."""
+        """Record that FindCoordinator named the coordinator."""
         if self.discovery.found(who, node):
-            log.info("[%s] the group's coordinator is %s", self.settings.label, node)
+            self.log.info("the group's coordinator is %s", node)
             self.epoch += 1
         self.timer.reset_session(now)
 
-    def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
-        """A lookup failed. An error that no retry can help is raised to the application."""
+    def on_coordinator_not_found(self, who: str, error: KafkaError, now: float) -> None:
+        """Record that FindCoordinator failed. An error that cannot be retried is raised to the application."""
         self.discovery.failed(who, error, now)
-        log.debug("[%s] looking for the coordinator failed: %s", self.settings.label, error)
+        self.log.debug("looking for the coordinator failed: %s", error)
         if not error.retriable:
-            self._tell(error)
+            self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
         """The node is not the coordinator any more, or cannot be reached; return whether it was the coordinator until
@@ -280,7 +293,7 @@ class GroupMember(ABC):
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
-        log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
+        self.log.info("coordinator %s is lost: %s", node, why)
         self.timer.forget_sent()
         self._leaving = Leaving()  # a group that does not receive our LeaveGroup will notice by itself
         self.epoch += 1
@@ -309,10 +322,9 @@ class GroupMember(ABC):
             self.on_coordinator_lost(node.node_id, f"no answer to heartbeats for {seconds:g} s", now)
             return self.next_background(now)
         if timer.poll_expired(now):
-            log.warning(
-                "[%s] leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
+            self.log.warning(
+                "leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
                 " Raise it, or process fewer records between calls (max_poll_records)",
-                self.settings.label,
                 now - timer.last_poll,
                 self.settings.rebalance_timeout,
             )
@@ -324,13 +336,13 @@ class GroupMember(ABC):
         return Sleep(timer.next_deadline())
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Heartbeat got no answer. ``term``: of the lookup when it left; after a loss its connection is dropped."""
+        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent; a loss ends it."""
         if term != self.discovery.term:
             return
         self.timer.failed(now)
         if not self.on_coordinator_lost(node_id, error, now) or error.retriable:
             return
-        self._tell(error)
+        self._report(error)
 
     def on_leave_done(self) -> None:
         """The request by which we leave has ended, however."""
@@ -339,7 +351,7 @@ class GroupMember(ABC):
 
     def on_background_failed(self, error: KafkaError) -> None:
         """The heartbeat thread ended by a fault: the application must be notified."""
-        self._tell(error)
+        self._report(error)
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------
 
@@ -352,7 +364,7 @@ class GroupMember(ABC):
             )
         return for_code(code, detail if code in table else f"unexpected answer to {detail}")
 
-    def _tell(self, error: KafkaError) -> None:
+    def _report(self, error: KafkaError) -> None:
         """Queue an error for the application; the same kind waits there once only."""
         self.epoch += 1
         if not any(type(queued) is type(error) for queued in self._errors):

@@ -28,7 +28,6 @@ Committed offsets
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -80,11 +79,7 @@ __all__ = [
     "CommittedOffsets",
     "OffsetCommitter",
     "Offsets",
-    "pause",
-    "timed_out",
 ]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 _Committed = dict[TopicPartition, OffsetAndMetadata | None]
@@ -176,7 +171,7 @@ class OffsetCommitter:
         self._async: dict[_AsyncCommit, None] = {}
         self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
-        coordinator_client.call_after_lookup(self._on_lookup_done)
+        coordinator_client.call_after_search(self._on_search_end)
 
     # -- committing --------------------------------------------------------------------------------------------------
 
@@ -275,15 +270,15 @@ class OffsetCommitter:
         self.auto_commit.restart(now)
         if not offsets:
             return
-        log.debug("[%s] committing automatically: %s", self._core.settings.label, offsets)
+        self._core.log.debug("committing automatically: %s", offsets)
 
         def done(committed: object, error: KafkaError | None) -> None:
             if isinstance(error, RetriableCommitFailedError):
                 self.auto_commit.retry(self._coordinator.clock.now(), self._backoff.delay(0))
                 self._coordinator.changed()
-                log.debug("[%s] automatic commit failed for now: %s", self._core.settings.label, error.__cause__)
+                self._core.log.debug("automatic commit failed for now: %s", error.__cause__)
             elif error is not None:
-                log.warning("[%s] automatic commit failed: %s", self._core.settings.label, error)
+                self._core.log.warning("automatic commit failed: %s", error)
 
         self.commit_async(offsets, done)
 
@@ -335,7 +330,7 @@ class OffsetCommitter:
         if callback is not None:
             self._callbacks.append(lambda: callback(offsets, reported))
         elif reported is not None:
-            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, reported)
+            self._core.log.error("an asynchronous commit failed: %s", reported)
         self._coordinator.changed()
 
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -343,14 +338,15 @@ class OffsetCommitter:
             self._on_commit(offsets)
 
     def send_queued(self) -> None:
-        """Send what waited for the coordinator, if it is known: not only our own lookup finds it.
+        """Send the commits that waited for the coordinator, if it is known.
 
-        The heartbeat thread may, while ours pauses or is under way; then ours may never end, or never begin.
+        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight; that one may
+        then never end, or never be sent.
         """
         if self._queue and self._core.coordinator is not None:
-            self._on_lookup_done(None)
+            self._on_search_end(None)
 
-    def _on_lookup_done(self, error: KafkaError | None) -> None:
+    def _on_search_end(self, error: KafkaError | None) -> None:
         """Send what waited for the coordinator, or let it fail."""
         for commit in list(self._queue):
             self._queue.remove(commit)
@@ -450,41 +446,41 @@ class OffsetCommitter:
         for tp, code in codes.items():
             if code == 0:
                 continue
-            reaction = action_for(OFFSET_COMMIT, code)
-            if reaction is ErrorAction.COLLECT:
+            error_action = action_for(OFFSET_COMMIT, code)
+            if error_action is ErrorAction.COLLECT:
                 forbidden.add(tp.topic)
                 continue
             error: KafkaError = for_code(code, f"committing {tp} for group {self._core.settings.group_id}")
-            if reaction is ErrorAction.REFRESH_METADATA:
+            if error_action is ErrorAction.REFRESH_METADATA:
                 self._refresh_metadata()
-            elif reaction is ErrorAction.REDISCOVER:
+            elif error_action is ErrorAction.REDISCOVER:
                 with self._coordinator.lock:
                     self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._coordinator.clock.now())
                 self._coordinator.changed()
-            elif reaction is ErrorAction.NEW_EPOCH:
+            elif error_action is ErrorAction.NEW_EPOCH:
                 error = _StaleEpochError(f"committing {tp} for group {self._core.settings.group_id} as {sent}")
                 with self._coordinator.lock:
-                    self._core.on_commit_refused(reaction, sent, error)
+                    self._core.on_commit_refused(error_action, sent, error)
                 self._coordinator.changed()
-            elif reaction not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
-                error = self._lost_membership(reaction, sent, error)
+            elif error_action not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
+                error = self._lost_membership(error_action, sent, error)
             raise error
         if forbidden:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
 
-    def _lost_membership(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
+    def _lost_membership(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
         with self._coordinator.lock:
             current = sent == self._core.generation
             rebalancing = self._core.rebalancing
-            if reaction is ErrorAction.REJOIN or (rebalancing and not current):
+            if error_action is ErrorAction.REJOIN or (rebalancing and not current):
                 result: KafkaError = RebalanceInProgressError(
                     "the group is rebalancing: call poll() to take part in it, then commit again"
                 )
             else:
                 result = error
             if sent.joined:
-                self._core.on_commit_refused(reaction, sent, error)
-            if result is error and not (reaction is ErrorAction.FENCED and current):
+                self._core.on_commit_refused(error_action, sent, error)
+            if result is error and not (error_action is ErrorAction.FENCED and current):
                 result = self._commit_failed(sent, error)
         self._coordinator.changed()
         return result
@@ -518,17 +514,17 @@ class OffsetCommitter:
         return failed
 
     def _pause(self, failures: int, deadline: float, cause: KafkaError) -> Steps[None]:
-        yield from pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
+        yield from _pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
 
     def _timeout(self, what: str, cause: KafkaError | None) -> KafkaTimeoutError:
-        return timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
+        return _timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
 
 
 class _StaleEpochError(StaleMemberEpochError, RetriableError):
     """The epoch was behind; the request may be repeated with the new one."""
 
 
-def pause(
+def _pause(
     coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
 ) -> Steps[None]:
     """Wait before the next attempt; if that is after the deadline, raise.
@@ -538,13 +534,13 @@ def pause(
     """
     until = coordinator_client.clock.now() + seconds
     if until >= deadline:
-        raise timed_out(
+        raise _timed_out(
             f"group {coordinator_client.core.settings.group_id}: no time is left for another attempt", "", cause
         )
     yield from wait_until(coordinator_client.clock, until)
 
 
-def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
+def _timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
     """An error that says what did not happen, what it waited for last, and what went wrong before."""
     text = what
     if waiting_for:
@@ -608,19 +604,19 @@ class CommittedOffsets:
             known = yield from self._coordinator.ensure(deadline)
             if not known:
                 what = f"no offsets of group {group_id} were read in time"
-                raise timed_out(what, self._coordinator.missing, cause or self._coordinator.last_failure)
+                raise _timed_out(what, self._coordinator.missing, cause or self._coordinator.last_failure)
             future = self._request(wanted)
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
                     what = f"no offsets of group {group_id} were read in time"
-                    raise timed_out(what, "the answer to OffsetFetch", cause)
+                    raise _timed_out(what, "the answer to OffsetFetch", cause)
                 yield Wait(future, deadline)
             cause = future.exception
             if cause is None:
                 return dict(future.value)
             if not cause.retriable:
                 raise cause
-            yield from pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
+            yield from _pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
             failures += 1
         return {}
 
@@ -690,16 +686,16 @@ class CommittedOffsets:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
 
     def _raise(self, code: int, what: str, node_id: int) -> None:
-        reaction = action_for(OFFSET_FETCH, code)
+        error_action = action_for(OFFSET_FETCH, code)
         error = for_code(code, what)
-        if reaction is ErrorAction.REDISCOVER:
+        if error_action is ErrorAction.REDISCOVER:
             with self._coordinator.lock:
                 self._coordinator.core.on_coordinator_lost(node_id, error.code_name, self._coordinator.clock.now())
             self._coordinator.changed()
-        elif reaction is ErrorAction.REFRESH_METADATA:
+        elif error_action is ErrorAction.REFRESH_METADATA:
             self._refresh_metadata()
-        elif reaction is ErrorAction.NEW_EPOCH:
+        elif error_action is ErrorAction.NEW_EPOCH:
             raise _StaleEpochError(what) from error
-        elif reaction is ErrorAction.RAISE and error.retriable:
+        elif error_action is ErrorAction.RAISE and error.retriable:
             raise KafkaError(str(error))
         raise error

@@ -65,9 +65,9 @@ class TransactionWorld(Schedule):
 
     def cut_connections(self, broker: Endpoint) -> None:
         for program in self.programs:
-            for link in list(program.client.connections.values()):
-                if link.broker is broker:
-                    link.close(f"{broker.name} died")
+            for connection in list(program.client.connections.values()):
+                if connection.broker is broker:
+                    connection.close(f"{broker.name} died")
 
     # --- time
 
@@ -176,13 +176,13 @@ class TransactionWorld(Schedule):
         program.client.cut("cut")
 
     def _swallow(self, program: Program) -> None:
-        for link in program.client.connections.values():
-            link.swallows = True
+        for connection in program.client.connections.values():
+            connection.swallows = True
 
     def _answer(self, program: Program) -> None:
         """The next answer is lost together with the connection."""
-        for link in program.client.connections.values():
-            link.loses_answer = True
+        for connection in program.client.connections.values():
+            connection.loses_answer = True
 
     def _exhaust(self, program: Program) -> None:
         """The epochs of the id are nearly used up."""

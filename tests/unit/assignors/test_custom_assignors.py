@@ -12,7 +12,8 @@ import pyconsumer.assignors
 from pyconsumer.assignors import Assignment, Assignor, PartitionAssignor, RebalanceProtocol, Subscription, resolve
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.coordinator.rebalance import perform_assignment
+from pyconsumer.consumer.coordinator.classic_group_rebalance import perform_assignment
+from pyconsumer.consumer.coordinator.membership import GroupLog
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
@@ -228,7 +229,7 @@ def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(capl
     subscriptions = {"a": Subscription(("t", "u", "v")), "b": Subscription(("t",))}
     eager = RebalanceProtocol.EAGER
     shares = perform_assignment(
-        "g", Fixed({"a": "tp0 xp3", "b": "tp1"}), eager, FakeCluster({"t": 2, "u": 1}), subscriptions
+        GroupLog("g"), Fixed({"a": "tp0 xp3", "b": "tp1"}), eager, FakeCluster({"t": 2, "u": 1}), subscriptions
     )
     assert {member: decode_assignment(share) for member, share in shares.items()} == {
         "a": (parse("tp0 xp3"), b"for a"),
@@ -236,7 +237,7 @@ def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(capl
     }
     assert caplog.messages == [
         "[g] no partition of these subscribed topics was assigned: u, v",
-        "[g] the assignor gave out topics to which nobody subscribed: x",
+        "[g] the assignor assigned topics to which nobody has subscribed: x",
     ]
 
 

@@ -77,7 +77,12 @@ def test_a_setting_that_is_said_to_have_an_effect_is_read_somewhere() -> None:
 
 def test_kafkas_own_list_of_group_protocols_is_taken() -> None:
     given = BrokerConfig({"group.coordinator.rebalance.protocols": "classic,consumer,streams,share"})
-    assert given.strings("group.coordinator.rebalance.protocols") == ["classic", "consumer", "streams", "share"]
+    assert given.strings("group.coordinator.rebalance.protocols") == [
+        "classic",
+        "consumer",
+        "streams",
+        "share",
+    ]
 
 
 def test_an_unknown_setting_is_refused_and_the_nearest_proposed() -> None:

@@ -730,4 +730,4 @@ class TestLog:
         assert replica.last_stable_offset == 0
         replica.follow(1, 2)
         assert (replica.high_watermark, replica.last_stable_offset) == (2, 2)
-        assert not replica.log.producers.has_transactions
+        assert replica.log.producers.first_unstable_offset == -1

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.consumer.offset_fetcher import current_leader
-from pyconsumer.consumer.partition_state import FetchPosition, FetchState
+from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
 from pyconsumer.errors import (
     CorruptRecordError,
     KafkaConnectionError,

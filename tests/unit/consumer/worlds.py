@@ -12,8 +12,7 @@ from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.offset_fetcher import current_leader
-from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.partition_state import FetchPosition, current_leader
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.network.metadata import Metadata

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
-from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.consumer.coordinator.group_state import (
+from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.classic_group_state import (
     BuildJoin,
     CompleteJoin,
     ComputeAssignment,
-    FindCoordinator,
-    Generation,
     PrepareJoin,
-    SendHeartbeat,
     SendJoin,
     SendSync,
 )
-from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import FindCoordinator, Generation, SendHeartbeat
+from pyconsumer.consumer.coordinator.membership import MemberSettings
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.consumer_protocol import encode_assignment, encode_subscription
 from pyconsumer.protocol.messages.heartbeat import HeartbeatResponse
@@ -34,7 +32,7 @@ OTHER = BrokerMetadata(2, "two", 9092)
 BACKOFF = Backoff(0.1, 1.0, jitter=0.0)
 
 
-def settings(**changes: object) -> GroupSettings:
+def settings(**changes: object) -> MemberSettings:
     """Session 10 s, heartbeat every 3 s, poll at least every 300 s, backoff 0.1 s to 1 s without jitter."""
     values: dict[str, object] = {
         "group_id": "g",
@@ -44,7 +42,7 @@ def settings(**changes: object) -> GroupSettings:
         "request_timeout": 30.0,
         "backoff": BACKOFF,
     }
-    return GroupSettings(**(values | changes))  # type: ignore[arg-type]
+    return MemberSettings(**(values | changes))  # type: ignore[arg-type]
 
 
 class Member:
@@ -60,17 +58,17 @@ class Member:
         self.now += seconds
 
     def find(self, node: BrokerMetadata = NODE) -> None:
-        assert isinstance(self.core.next_step(self.now), FindCoordinator)
+        assert isinstance(self.core.next_action(self.now), FindCoordinator)
         self.core.on_coordinator_found(USER, node, self.now)
 
     def prepare(self) -> PrepareJoin:
-        step = self.core.next_step(self.now)
+        step = self.core.next_action(self.now)
         assert isinstance(step, PrepareJoin), step
         self.core.on_prepared(step.generation)
         return step
 
     def build(self) -> SendJoin:
-        assert isinstance(self.core.next_step(self.now), BuildJoin)
+        assert isinstance(self.core.next_action(self.now), BuildJoin)
         protocols = [JoinGroupRequestProtocol(name="range", metadata=encode_subscription(self.topics))]
         step = self.core.begin_join(protocols, self.topics, self.now)
         assert step is not None
@@ -80,7 +78,7 @@ class Member:
         """From anywhere to a JoinGroup under way."""
         if self.core.coordinator is None:
             self.find()
-        if isinstance(self.core.next_step(self.now), PrepareJoin):
+        if isinstance(self.core.next_action(self.now), PrepareJoin):
             self.prepare()
         return self.build()
 
@@ -110,7 +108,7 @@ class Member:
         sync = self.join(generation, **fields)
         assert sync is not None
         self.answer_sync(sync, share=encode_assignment([TopicPartition("t", 0)]))
-        assert isinstance(self.core.next_step(self.now), CompleteJoin)
+        assert isinstance(self.core.next_action(self.now), CompleteJoin)
         self.core.on_completed()
         return self.core.generation
 
@@ -125,7 +123,7 @@ class Member:
         ]
         sync = self.answer_join(step, generation_id=generation, leader="me", members=given, **fields)
         assert sync is None
-        election = self.core.next_step(self.now)
+        election = self.core.next_action(self.now)
         assert isinstance(election, ComputeAssignment)
         return election
 

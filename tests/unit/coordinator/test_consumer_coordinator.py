@@ -9,7 +9,7 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.assignors import Assignment, RangeAssignor
-from pyconsumer.consumer.coordinator.rebalance import metadata_snapshot
+from pyconsumer.consumer.coordinator.classic_group_rebalance import metadata_snapshot
 from pyconsumer.protocol.consumer_protocol import (
     decode_assignment,
     decode_subscription,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.consumer_group_state import ConsumerMemberState as S
-from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.group_state import SendHeartbeat, SendLeave, Sleep
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.errors import (

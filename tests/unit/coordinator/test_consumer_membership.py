@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import pytest
 
+from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership, new_member_id
 from pyconsumer.consumer.coordinator.consumer_group_state import (
     BEATING,
     IN_GROUP,
-    MOVES,
+    TRANSITIONS,
     ConsumerMemberState,
     LocalAssignment,
     Reconcile,
     Release,
-    check_move,
+    check_transition,
 )
-from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership, new_member_id
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
@@ -69,7 +69,7 @@ class Member:
         return self
 
     def step(self) -> object:
-        return self.core.next_step(self.now)
+        return self.core.next_action(self.now)
 
     def find(self) -> Member:
         assert isinstance(self.step(), FindCoordinator)
@@ -163,12 +163,12 @@ IN = {
 
 def test_a_move_is_in_the_table_or_impossible() -> None:
     for before, after in itertools.product(S, S):
-        if before is after or after in MOVES[before]:
-            check_move(before, after)
+        if before is after or after in TRANSITIONS[before]:
+            check_transition(before, after)
         else:
             with pytest.raises(IllegalStateError, match=f"{before.value} cannot be {after.value}"):
-                check_move(before, after)
-    assert set(MOVES) == set(S)
+                check_transition(before, after)
+    assert set(TRANSITIONS) == set(S)
     assert IN_GROUP | {S.PREPARE_LEAVING} == BEATING
 
 
@@ -674,9 +674,9 @@ def test_a_stale_member_that_unsubscribes_stays_away() -> None:
     member.core.next_background(10.0)
     assert not member.core.leave("bye", 11.0)
     member.core.unsubscribe()
-    assert member.core.next_step(12.0) is None
+    assert member.core.next_action(12.0) is None
     member.core.on_subscription(["t"])
-    assert member.core.next_step(12.0) is None
+    assert member.core.next_action(12.0) is None
     assert member.core.state is S.JOINING
 
 

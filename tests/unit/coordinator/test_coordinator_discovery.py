@@ -1,4 +1,4 @@
-"""Looking for the coordinator: one lookup for each thread, pauses, terms."""
+"""Looking for the coordinator: one search for each thread, pauses, terms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.coordinator.script import BACKOFF, NODE, OTHER
 
 
 @pytest.mark.spec("client:CC-35", "client:CC-39")
-def test_one_lookup_at_a_time_and_again_after_it_ended() -> None:
+def test_one_search_at_a_time_and_again_after_it_ended() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 0.0)
     assert not discovery.start(USER, 0.0)
@@ -29,7 +29,7 @@ def test_one_lookup_at_a_time_and_again_after_it_ended() -> None:
     assert not discovery.start(USER, 1.0)
 
 
-def test_pauses_between_failed_lookups_grow() -> None:
+def test_pauses_between_failed_searches_grow() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     now, pauses = 0.0, []
     for _ in range(6):
@@ -41,7 +41,7 @@ def test_pauses_between_failed_lookups_grow() -> None:
 
 
 def test_each_thread_looks_for_itself() -> None:
-    """The user's thread may leave its lookup unread for minutes while it works on records."""
+    """The user's thread may leave its search unread for minutes while it works on records."""
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 0.0)
     assert discovery.start(BACKGROUND, 0.0)
@@ -49,7 +49,7 @@ def test_each_thread_looks_for_itself() -> None:
     assert not discovery.found(USER, NODE)
 
 
-def test_the_first_loss_is_followed_by_a_lookup_at_once_the_next_ones_by_pauses() -> None:
+def test_the_first_loss_is_followed_by_a_search_at_once_the_next_ones_by_pauses() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     discovery.found(USER, NODE)
     dues = []

@@ -8,14 +8,8 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.consumer.coordinator.group_state import (
-    NO_GENERATION,
-    FindCoordinator,
-    Generation,
-    MemberState,
-    PrepareJoin,
-    Raise,
-)
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState, PrepareJoin
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, FindCoordinator, Generation, Raise
 from pyconsumer.errors import BY_CODE, KafkaError, for_code
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.requests.find_coordinator import read_coordinator
@@ -36,7 +30,7 @@ def heartbeat(code: int) -> Member:
 
 
 def raised(member: Member) -> KafkaError:
-    step = member.core.next_step(member.now)
+    step = member.core.next_action(member.now)
     assert isinstance(step, Raise)
     return step.error
 
@@ -55,7 +49,7 @@ def no_coordinator(code: int) -> None:
     member.prepare()
     member.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
     assert member.core.begin_join([], ["t"], 0.0) is None
-    assert member.core.state is MemberState.UNJOINED
+    assert member.core.state is ClassicMemberState.UNJOINED
     broker = FakeBroker(World())
     broker.has_leader = False
     assert ask(broker, FindCoordinatorRequest(key=GROUP), 3).error_code == code
@@ -68,7 +62,7 @@ def no_coordinator(code: int) -> None:
 def the_generation_is_reset_and_the_id_kept(code: int) -> None:
     core = heartbeat(code).core
     assert core.generation == Generation(-1, "me")
-    step = core.next_step(3.0)
+    step = core.next_action(3.0)
     assert isinstance(step, PrepareJoin)
     assert step.lost
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.assignors import RangeAssignor
+from tests.simulation.scripted import Script
 from tests.unit.assignors.cooperative import Sticky
-from tests.unit.coordinator.simulation import Simulation
 
 
 def test_a_hundred_members_join_one_by_one() -> None:
-    sim = Simulation(1, Sticky, partitions=200)
+    sim = Script(1, Sticky, partitions=200, longest_work=5.0)
     for _ in range(100):
-        sim.add(session_timeout=60.0, rebalance_timeout=300.0)
+        sim.add(session_timeout_ms=60_000, max_poll_interval_ms=300_000)
         sim.advance(0.2)
     sim.advance(60.0)
     sim.assert_settled()
@@ -21,7 +21,7 @@ def test_a_hundred_members_join_one_by_one() -> None:
 
 @pytest.mark.spec("client:SQ-11", "transactions:LDR-02")
 def test_a_leader_that_crashes_is_followed_by_another() -> None:
-    sim = Simulation(2, RangeAssignor)
+    sim = Script(2, RangeAssignor)
     for _ in range(3):
         sim.add()
     sim.advance(20.0)
@@ -35,7 +35,7 @@ def test_a_leader_that_crashes_is_followed_by_another() -> None:
 
 @pytest.mark.spec("client:SQ-10", "transactions:SEQ-06")
 def test_a_member_that_stalls_in_a_rebalance_is_left_behind_and_comes_back() -> None:
-    sim = Simulation(3, RangeAssignor)
+    sim = Script(3, RangeAssignor)
     stalling, other = sim.add(), sim.add()
     sim.advance(10.0)
     stalling.stall(40.0)
@@ -50,7 +50,7 @@ def test_a_member_that_stalls_in_a_rebalance_is_left_behind_and_comes_back() -> 
 
 @pytest.mark.spec("transactions:SEQ-05", "client:SQ-07")
 def test_a_stable_group_survives_its_coordinator() -> None:
-    sim = Simulation(4, RangeAssignor)
+    sim = Script(4, RangeAssignor)
     for _ in range(3):
         sim.add()
     sim.advance(20.0)
@@ -64,11 +64,13 @@ def test_a_stable_group_survives_its_coordinator() -> None:
 
 
 def test_an_hour_without_events_has_no_rebalance() -> None:
-    sim = Simulation(5, RangeAssignor)
+    sim = Script(5, RangeAssignor)
     for _ in range(2):
         sim.add()
     sim.advance(20.0)
+    sim.assert_settled()
     rebalances = sim.rebalances
+    sim.longest_work = 10.0
     sim.advance(3600.0)
     assert sim.rebalances == rebalances
     sim.assert_settled()

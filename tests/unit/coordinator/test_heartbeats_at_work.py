@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.assignors import RangeAssignor
-from pyconsumer.consumer.coordinator.group_state import MemberState
-from tests.unit.coordinator.simulation import Simulation
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
+from tests.simulation.scripted import Script
 
 
 @pytest.mark.spec("client:HB-01")
 def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
-    sim = Simulation(11, RangeAssignor)
+    sim = Script(11, RangeAssignor)
     silent, other = sim.add(), sim.add()
     sim.advance(20.0)
     sim.assert_settled()
@@ -26,7 +26,7 @@ def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
 
 @pytest.mark.spec("client:HB-01")
 def test_they_bring_the_news_of_a_rebalance() -> None:
-    sim = Simulation(12, RangeAssignor)
+    sim = Script(12, RangeAssignor)
     first = sim.add()
     sim.advance(20.0)
     generation = first.core.generation.generation_id
@@ -39,23 +39,23 @@ def test_they_bring_the_news_of_a_rebalance() -> None:
 
 @pytest.mark.spec("client:HB-01")
 def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
-    sim = Simulation(13, RangeAssignor)
+    sim = Script(13, RangeAssignor)
     away, other = sim.add(), sim.add()
     sim.advance(20.0)
     away.stall(60.0)
     sim.advance(50.0)
-    assert away.core.state is MemberState.UNJOINED
+    assert away.core.state is ClassicMemberState.UNJOINED
     assert not away.core.generation.joined
     assert len(other.owned) == 12, "long before its session would have ended, had it only fallen silent"
 
 
-def seconds_until_noticed(interval: float) -> float:
-    """Return how long a stable member takes to hear that another one has come."""
-    sim = Simulation(14, RangeAssignor)
-    member = sim.add(heartbeat_interval=interval, session_timeout=60.0, rebalance_timeout=120.0)
+def seconds_until_noticed(interval: int) -> float:
+    """Return how long a stable member with that heartbeat interval, in ms, takes to hear that another one has come."""
+    sim = Script(14, RangeAssignor)
+    member = sim.add(heartbeat_interval_ms=interval, session_timeout_ms=60_000, max_poll_interval_ms=120_000)
     sim.advance(30.0)
-    assert member.core.state is MemberState.STABLE
-    sim.add(session_timeout=60.0, rebalance_timeout=120.0)
+    assert member.core.state is ClassicMemberState.STABLE
+    sim.add(session_timeout_ms=60_000, max_poll_interval_ms=120_000)
     began = sim.clock.now()
     while not member.core.rejoin_pending:
         sim.advance(0.05)
@@ -65,6 +65,6 @@ def seconds_until_noticed(interval: float) -> float:
 
 @pytest.mark.spec("client:HB-19")
 def test_frequent_heartbeats_hear_of_a_rebalance_sooner() -> None:
-    found = [seconds_until_noticed(interval) for interval in (0.5, 3.0, 20.0)]
+    found = [seconds_until_noticed(interval) for interval in (500, 3_000, 20_000)]
     assert found[0] < 1.5
     assert found[0] < found[1] < found[2], found

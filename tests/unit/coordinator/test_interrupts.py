@@ -71,10 +71,10 @@ def subscribed() -> Bench:
     return bench
 
 
-def test_a_lookup_is_sent_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_is_sent_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = subscribed()
     interrupted_poll(bench, monkeypatch)
-    assert not bench.core.discovery.is_under_way(USER)
+    assert not bench.core.discovery.is_in_flight(USER)
     finish(bench)
     assert bench.subscriptions.assignment() == {T0}
 

@@ -8,12 +8,13 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.classic_group_rebalance import RebalanceSteps
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState, CompleteJoin
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
-from pyconsumer.consumer.coordinator.group_state import CompleteJoin, Generation, MemberState
+from pyconsumer.consumer.coordinator.group_state import Generation
 from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
-from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.protocol.consumer_protocol import encode_assignment
 from pyconsumer.protocol.messages.find_coordinator import (
@@ -72,7 +73,7 @@ def test_one_call_leads_from_the_join_to_the_assignment() -> None:
     bench.answer_join(4)
     sent = bench.answer_sync(T0)
     assert (sent.request.generation_id, sent.request.assignments) == (4, []), "sent by the answer to the join"
-    step = bench.core.next_step(bench.clock.now())
+    step = bench.core.next_action(bench.clock.now())
     assert isinstance(step, CompleteJoin)
     assert step.generation == Generation(4, "me", "range")
     assert step.assignment == encode_assignment([T0])
@@ -82,9 +83,9 @@ def test_one_call_leads_from_the_join_to_the_assignment() -> None:
 def test_what_a_joined_member_knows() -> None:
     member = Member()
     step = member.send_join()
-    assert member.core.state is MemberState.PREPARING_REBALANCE
+    assert member.core.state is ClassicMemberState.PREPARING_REBALANCE
     member.answer_join(step, generation_id=7, member_id="given", protocol_name="roundrobin")
-    assert member.core.state is MemberState.COMPLETING_REBALANCE
+    assert member.core.state is ClassicMemberState.COMPLETING_REBALANCE
     assert member.core.generation == (7, "given", "roundrobin")
 
 
@@ -151,7 +152,7 @@ def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -
     timer = bench.core.timer
     seen: list[tuple[object, bool]] = []
     after = bench.clock.now() + 44.9
-    bench.coordinator._coordinator.on_lookup_done = lambda error: seen.append((error, timer.session_expired(after)))
+    bench.coordinator._coordinator.on_search_end = lambda error: seen.append((error, timer.session_expired(after)))
     bench.coordinator._coordinator.find()
     assert timer.session_expired(after)
     bench.network.find(NODE)

@@ -18,9 +18,9 @@ from pyconsumer.assignors import (
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.results import JoinResult
-from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.structs import TopicPartition
-from tests.unit.coordinator.simulation import GROUP, SimulatedMember, Simulation
+from tests.simulation.scripted import Script, ScriptedMember
 
 Owned = dict[str, frozenset[TopicPartition]]
 
@@ -67,16 +67,16 @@ class Group:
                 )
                 return result
 
-        self.sim = Simulation(7, Noting, partitions=partitions)
-        join_group = self.sim.world.coordinator.join_group
+        self.sim = Script(7, Noting, partitions=partitions)
+        join_group = self.sim.brokers.leader.coordinator.join_group
 
         def noted(request: JoinRequest) -> Deferred[JoinResult]:
             self.joins.append((request.client_id, request.reason))
             return join_group(request)
 
-        self.sim.world.coordinator.join_group = noted  # type: ignore[method-assign]
+        self.sim.brokers.leader.coordinator.join_group = noted  # type: ignore[method-assign]
         for name in names or [None] * members:
-            self.sim.add(group_instance_id=name, **settings)
+            self.sim.add(instance_id=name, **settings)
             self.watch(20.0 if one_by_one else 0.0)
         self.watch(20.0)
         self.sim.assert_settled()
@@ -84,12 +84,12 @@ class Group:
         self.joins.clear()
 
     @property
-    def members(self) -> list[SimulatedMember]:
+    def members(self) -> list[ScriptedMember]:
         return self.sim.members
 
     @property
     def generation(self) -> int:
-        group = self.sim.world.manager.get_group(GROUP)
+        group = self.sim.brokers.group()
         assert group is not None
         return group.generation_id
 
@@ -103,8 +103,8 @@ class Group:
             look()
 
 
-def in_rebalance(member: SimulatedMember) -> bool:
-    return member.core.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+def in_rebalance(member: ScriptedMember) -> bool:
+    return member.core.state in (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
 @pytest.mark.spec("client:RE-34", "client:IC-02")
@@ -166,7 +166,7 @@ def test_what_moves_is_withheld_in_one_round_and_given_in_the_next() -> None:
 
     assert first.owned == before | {new_id: frozenset()}, "the leader sees what everybody owns"
     given = frozenset().union(*first.given.values())
-    withheld = group.sim.everything - given
+    withheld = group.sim.partitions - given
     assert len(withheld) == 4
     assert first.given[new_id] == frozenset(), "nothing goes straight from one to another"
     assert all(first.given[member] < before[member] for member in before)
@@ -177,15 +177,15 @@ def test_what_moves_is_withheld_in_one_round_and_given_in_the_next() -> None:
 
 
 @pytest.mark.spec("client:SM-07")
-@pytest.mark.parametrize(("session_timeout", "noticed"), [(10.0, True), (45.0, False)])
-def test_a_longer_session_hides_a_static_members_absence(session_timeout: float, noticed: bool) -> None:
-    group = Group(RangeAssignor, names="abc", session_timeout=session_timeout)
+@pytest.mark.parametrize(("session_timeout", "noticed"), [(10_000, True), (45_000, False)])
+def test_a_longer_session_hides_a_static_members_absence(session_timeout: int, noticed: bool) -> None:
+    group = Group(RangeAssignor, names="abc", session_timeout_ms=session_timeout)
     generation = group.generation
     gone = group.members[1]
     had = set(gone.owned)
     gone.crash()
     group.sim.advance(20.0)
-    again = group.sim.add(group_instance_id="b", session_timeout=session_timeout)
+    again = group.sim.add(instance_id="b", session_timeout_ms=session_timeout)
     group.sim.advance(60.0)
     group.sim.assert_settled()
     assert (group.generation > generation) is noticed
@@ -201,7 +201,7 @@ def test_a_rebalance_divides_anew_whenever_the_group_or_the_topic_changes(what: 
     if what == "join":
         group.sim.add()
     elif what == "leave":
-        group.members[1].leave()
+        group.members[1].close()
     elif what == "death":
         group.members[1].crash()
     else:
@@ -240,7 +240,7 @@ class ExampleA:
         ids = [member.core.generation.member_id for member in (self.c1, self.c2, self.c3)]
         return [shown(one.owned[m]) for m in ids], [shown(one.given[m]) for m in ids]
 
-    def reasons(self, member: SimulatedMember) -> list[str | None]:
+    def reasons(self, member: ScriptedMember) -> list[str | None]:
         """Why a member joined each time."""
         return [reason for name, reason in self.group.joins if name == member.name]
 
@@ -250,7 +250,7 @@ def shown(partitions: Collection[TopicPartition]) -> str:
     return " ".join(f"P{tp.partition + 1}" for tp in sorted(partitions))
 
 
-def owned_by(member: SimulatedMember) -> str:
+def owned_by(member: ScriptedMember) -> str:
     return shown(member.owned)
 
 

@@ -452,7 +452,7 @@ def test_an_answer_that_is_still_coming_gets_its_time_once_more(
 
     broker.on(ApiKey.HEARTBEAT, half)
     future = heartbeat(client)
-    channel = client._pool.node(0).link
+    channel = client._pool.node(0).channel
     assert channel is not None
     assert channel.connection is not None
     while not channel.connection.inside_answer:

@@ -176,7 +176,7 @@ def test_an_answer_to_another_request_breaks_the_stream() -> None:
     correlation_id = wire.send()
     with pytest.raises(ProtocolError, match="comes first"):
         wire.answer(HeartbeatResponse(), 4, correlation_id + 1)
-    assert wire.connection.abandoned() == ["token"]
+    assert [entry.token for entry in wire.connection.in_flight] == ["token"]
 
 
 def test_bytes_that_nobody_asked_for_break_the_stream() -> None:
@@ -192,7 +192,7 @@ def test_an_answer_that_cannot_be_decoded_breaks_the_stream_and_its_request_is_n
     correlation_id = wire.send()
     with pytest.raises(ProtocolError):
         wire.give(unsupported(correlation_id, b"\0"))
-    assert wire.connection.abandoned() == ["token"]
+    assert [entry.token for entry in wire.connection.in_flight] == ["token"]
 
 
 def test_bytes_after_the_end_of_an_answer_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
@@ -216,8 +216,8 @@ def test_a_request_without_response_is_done_when_its_last_byte_is_written() -> N
     assert wire.connection.has_output
     assert wire.connection.wrote(1) == ["quiet"]
     assert not wire.connection.has_output
-    wire.connection.send(ProduceRequest(acks=0), 9, "lost", wire.now, expect_response=False)
-    assert wire.connection.abandoned() == ["lost"]
+    wire.connection.send(ProduceRequest(acks=0), 9, "waits", wire.now, expect_response=False)
+    assert wire.connection.wrote(1) == []
 
 
 def test_a_gathering_write_has_a_bounded_number_of_pieces() -> None:

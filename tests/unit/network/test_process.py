@@ -145,7 +145,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
 
 def mark_of(client: NetworkClient) -> int:
     """Return how many bytes the system wants before it wakes a reader of the connection to node 0."""
-    channel = client._pool.peers[0].link
+    channel = client._pool.nodes[0].channel
     assert channel is not None
     return int(channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
 

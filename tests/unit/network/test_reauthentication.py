@@ -59,7 +59,7 @@ class Bench:
         )
         self.node = self.pool.node(1, "coordinator")
         lookup = names.start("127.0.0.1", 9092, self.node, canonical=False)
-        channel = self.node.link = Channel(
+        channel = self.node.channel = Channel(
             "b:9092", self.node, lookup, settings, nothing, self.pool.stats, handshake_timeout=30.0
         )
         channel._socket, channel._events = nothing, 1
@@ -120,9 +120,9 @@ def test_a_broker_that_does_not_answer_the_renewal_is_given_up() -> None:
     bench.answer(JoinGroupResponse())
     assert join.future.succeeded
     bench.turn(29.0)
-    assert bench.node.link is not None
+    assert bench.node.channel is not None
     bench.turn(2.0)
-    assert bench.node.link is None
+    assert bench.node.channel is None
 
 
 def test_a_parked_request_still_has_its_own_deadline() -> None:

@@ -49,8 +49,8 @@ def test_scram_512_is_another_hash() -> None:
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (b"nonsense", "makes no sense"),
-        (b"r=rOprNGfwEbeRWgbNEkqOx,s=!!,i=4096", "makes no sense"),
+        (b"nonsense", "is malformed"),
+        (b"r=rOprNGfwEbeRWgbNEkqOx,s=!!,i=4096", "is malformed"),
         (b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "does not continue ours"),
         (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "does not continue ours"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1", "iterations"),
@@ -67,9 +67,9 @@ def test_scram_refuses_a_first_message_that_is_not_right(message: bytes, why: st
     ("message", "why"),
     [
         (b"e=other-error", "refused: other-error"),
-        (b"v=AAAA", "does not know the password"),
-        (b"nonsense", "does not know the password"),
-        (b"v=%%%", "does not know the password"),
+        (b"v=AAAA", "did not prove that it knows the password"),
+        (b"nonsense", "did not prove that it knows the password"),
+        (b"v=%%%", "did not prove that it knows the password"),
     ],
 )
 def test_scram_wants_a_proof_of_the_broker(message: bytes, why: str) -> None:

@@ -20,7 +20,12 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.producer.pending_request import PendingRequest, TransactionResult
-from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
+from pyconsumer.producer.transaction_errors import (
+    RequestKind,
+    TransactionErrorAction,
+    ends_producer,
+    transaction_error_action,
+)
 from pyconsumer.producer.transaction_manager import (
     PREDECESSORS,
     DetachedTransaction,
@@ -540,5 +545,6 @@ def test_a_close_fails_whoever_waits() -> None:
     assert str(result.error) == "closed"
 
 
-def test_each_reaction_occurs() -> None:
-    assert {reaction_to(kind, code) for kind in RequestKind for code in Errors if code} == set(Reaction)
+def test_each_action_occurs() -> None:
+    found = {transaction_error_action(kind, code) for kind in RequestKind for code in Errors if code}
+    assert found == set(TransactionErrorAction)

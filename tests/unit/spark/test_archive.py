@@ -12,7 +12,7 @@ import pytest
 from pyconsumer.errors import KafkaError
 from pyconsumer.spark import archive as pipelines
 from pyconsumer.spark.archive import Archived
-from pyconsumer.spark.errors import told_by_spark
+from pyconsumer.spark.errors import reason_from_spark
 
 SLOW = "[STREAM_FAILED] Query terminated\norg.apache.spark.SparkException: Python worker failed to connect back."
 BROKEN = (
@@ -90,7 +90,7 @@ def test_other_failures_are_told_at_once_by_their_cause() -> None:
 
 def test_the_line_that_tells_most_is_found() -> None:
     java = "An error occurred while calling None.x.\n: org.apache.spark.SparkException: Could not parse 'foo'\n\tat x.y"
-    assert told_by_spark(java) == "org.apache.spark.SparkException: Could not parse 'foo'"
-    assert told_by_spark(BROKEN).startswith("pyconsumer.spark.errors.DataLossError: ")
-    assert told_by_spark("\n  something else\nand more") == "something else"
-    assert told_by_spark("") == "for an unknown reason"
+    assert reason_from_spark(java) == "org.apache.spark.SparkException: Could not parse 'foo'"
+    assert reason_from_spark(BROKEN).startswith("pyconsumer.spark.errors.DataLossError: ")
+    assert reason_from_spark("\n  something else\nand more") == "something else"
+    assert reason_from_spark("") == "for an unknown reason"

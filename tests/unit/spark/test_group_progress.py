@@ -9,7 +9,7 @@ import pytest
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaTimeoutError
 from pyconsumer.spark.progress import GroupProgress
-from tests.unit.spark.fake_lookups import A0
+from tests.unit.spark.fake_cluster import A0
 
 
 class Group:

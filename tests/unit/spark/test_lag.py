@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pyconsumer.spark import lag, lag_metrics
-from tests.unit.spark.fake_lookups import A0, A1
+from tests.unit.spark.fake_cluster import A0, A1
 
 
 def source(end: object, latest: object) -> dict[str, Any]:

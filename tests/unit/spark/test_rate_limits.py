@@ -7,7 +7,7 @@ import pytest
 from pyconsumer.clock import ManualClock
 from pyconsumer.spark.stream_planner import MinimumGate, limit_bytes, limit_offsets
 from pyconsumer.structs import TopicPartition
-from tests.unit.spark.fake_lookups import A0, A1, A2
+from tests.unit.spark.fake_cluster import A0, A1, A2
 
 
 def ends(begins: tuple[int, ...], until: tuple[int, ...], most: int) -> list[int]:

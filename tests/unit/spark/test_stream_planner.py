@@ -12,7 +12,7 @@ from pyconsumer.spark.errors import DataLossError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.stream_planner import Offsets, StreamPlanner
 from pyconsumer.structs import TopicPartition
-from tests.unit.spark.fake_lookups import A0, A1, A2, FakeLookups
+from tests.unit.spark.fake_cluster import A0, A1, A2, FakeCluster
 
 LEAST = {"kafka.bootstrap.servers": "x", "subscribe": "a"}
 
@@ -26,8 +26,8 @@ class Query:
         read: (partition, start, end) of each range, by batch.
     """
 
-    def __init__(self, lookups: FakeLookups, **options: str) -> None:
-        self.lookups = lookups
+    def __init__(self, cluster: FakeCluster, **options: str) -> None:
+        self.cluster = cluster
         self.options = SourceOptions.parse(LEAST | {name.replace("__", "."): text for name, text in options.items()})
         self.clock = ManualClock(1000.0)
         self.offsets: list[Offsets] = []
@@ -37,7 +37,7 @@ class Query:
 
     def start(self, *, available_now: bool = False) -> None:
         """Start, for the first time or again; a batch that was not finished is run again."""
-        self.planner = StreamPlanner(self.options, self.lookups, now=self.clock.now, sleep=self.clock.advance)
+        self.planner = StreamPlanner(self.options, self.cluster, now=self.clock.now, sleep=self.clock.advance)
         if available_now:
             self.planner.prepare_available_now()
         if self.commits < len(self.offsets):
@@ -80,34 +80,34 @@ class Query:
         raise AssertionError("it does not end")
 
 
-def grow(lookups: FakeLookups, tp: TopicPartition, count: int) -> None:
-    start, end = lookups.logs[tp]
-    lookups.logs[tp] = (start, end + count)
+def grow(cluster: FakeCluster, tp: TopicPartition, count: int) -> None:
+    start, end = cluster.logs[tp]
+    cluster.logs[tp] = (start, end + count)
 
 
 # -- where it begins ---------------------------------------------------------------------------------------------------
 
 
 def test_from_the_earliest_the_first_batch_reads() -> None:
-    query = Query(FakeLookups(a0=5, a1=3), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5, a1=3), startingOffsets="earliest")
     assert query.trigger() == [(0, 0, 5), (1, 0, 3)]
     assert query.trigger() is None
-    grow(query.lookups, A1, 2)
+    grow(query.cluster, A1, 2)
     assert query.trigger() == [(1, 3, 5)]
 
 
 def test_a_stream_begins_with_what_arrives_from_now_on() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     assert query.trigger() == []  # it only writes down where the query begins
     assert query.trigger() is None
-    grow(query.lookups, A0, 2)
+    grow(query.cluster, A0, 2)
     assert query.trigger() == [(0, 5, 7)]
 
 
 def test_the_initial_offset_is_asked_for_twice_and_stays() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     first = query.planner.initial()
-    grow(query.lookups, A0, 100)
+    grow(query.cluster, A0, 100)
     assert query.planner.initial() is first
 
 
@@ -122,10 +122,10 @@ def test_the_initial_offset_is_asked_for_twice_and_stays() -> None:
     ids=str,
 )
 def test_a_crash_in_the_first_batch_loses_nothing(options: dict[str, str]) -> None:
-    query = Query(FakeLookups(a0=5), **options)
+    query = Query(FakeCluster(a0=5), **options)
     assert query.plan()
     assert query.offsets == [{A0: 5}]
-    grow(query.lookups, A0, 10)  # while it is down
+    grow(query.cluster, A0, 10)  # while it is down
     query.start()
     assert query.read == [[]]
     assert query.trigger() == [(0, 5, 15)]
@@ -133,7 +133,7 @@ def test_a_crash_in_the_first_batch_loses_nothing(options: dict[str, str]) -> No
 
 def test_the_first_batch_is_not_empty_where_the_start_does_not_move() -> None:
     for starting in ("earliest", '{"a":{"0":2}}', '{"a":{"0":-2}}'):
-        query = Query(FakeLookups(a0=5), startingOffsets=starting)
+        query = Query(FakeCluster(a0=5), startingOffsets=starting)
         begin = 2 if "2}" in starting and "-2" not in starting else 0
         assert query.plan()
         query.start()  # after a crash
@@ -141,61 +141,61 @@ def test_the_first_batch_is_not_empty_where_the_start_does_not_move() -> None:
 
 
 def test_offsets_and_times() -> None:
-    assert Query(FakeLookups(a0=9), startingOffsets='{"a":{"0":4}}').trigger() == [(0, 4, 9)]
-    query = Query(FakeLookups(a0=9), startingTimestamp="650")
+    assert Query(FakeCluster(a0=9), startingOffsets='{"a":{"0":4}}').trigger() == [(0, 4, 9)]
+    query = Query(FakeCluster(a0=9), startingTimestamp="650")
     assert query.trigger() == []
     assert query.trigger() == [(0, 7, 9)]
 
 
 def test_it_begins_where_a_group_stands() -> None:
-    lookups = FakeLookups(a0=9, a1=4)
-    lookups.groups["g"] = {A0: 6}
-    query = Query(lookups, startingOffsets="group", commitToGroup="g")
+    cluster = FakeCluster(a0=9, a1=4)
+    cluster.groups["g"] = {A0: 6}
+    query = Query(cluster, startingOffsets="group", commitToGroup="g")
     assert query.trigger() == []
-    lookups.groups["g"] = {A0: 9, A1: 4}  # somebody else commits: this no longer counts
+    cluster.groups["g"] = {A0: 9, A1: 4}  # somebody else commits: this no longer counts
     assert query.trigger() == [(0, 6, 9), (1, 0, 4)]
 
 
 def test_a_group_needs_a_name() -> None:
     with pytest.raises(ConfigurationError, match=r"startingOffsets=group needs.*commitToGroup or kafka.group.id"):
-        Query(FakeLookups(a0=1), startingOffsets="group")
-    Query(FakeLookups(a0=1), startingOffsets="group", kafka__group__id="g")
+        Query(FakeCluster(a0=1), startingOffsets="group")
+    Query(FakeCluster(a0=1), startingOffsets="group", kafka__group__id="g")
 
 
 def test_a_stream_has_no_end() -> None:
     for name, text in (("endingOffsets", "latest"), ("endingTimestamp", "5"), ("endingOffsetsByTimestamp", "{}")):
         with pytest.raises(ConfigurationError, match=f"option {name}: a stream has no end"):
-            Query(FakeLookups(a0=1), **{name: text})
+            Query(FakeCluster(a0=1), **{name: text})
 
 
 # -- batches that are run again ----------------------------------------------------------------------------------------
 
 
 def test_a_batch_that_was_not_finished_is_run_again_as_it_was() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
-    grow(query.lookups, A0, 5)
+    grow(query.cluster, A0, 5)
     assert query.plan()
-    grow(query.lookups, A0, 5)
+    grow(query.cluster, A0, 5)
     query.start()
     assert query.read[-1] == [(0, 5, 10)]
     assert query.trigger() == [(0, 10, 15)]
 
 
 def test_a_checkpoint_is_all_that_counts_after_a_restart() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     query.trigger()
-    grow(query.lookups, A0, 5)
+    grow(query.cluster, A0, 5)
     query.start()
     assert query.trigger() == [(0, 5, 10)]
 
 
 def test_a_group_that_was_moved_back_does_not_matter_once_the_first_batch_is_written_down() -> None:
-    lookups = FakeLookups(a0=9)
-    lookups.groups["g"] = {A0: 6}
-    query = Query(lookups, startingOffsets="group", commitToGroup="g")
+    cluster = FakeCluster(a0=9)
+    cluster.groups["g"] = {A0: 6}
+    query = Query(cluster, startingOffsets="group", commitToGroup="g")
     query.trigger()
-    lookups.groups["g"] = {A0: 0}
+    cluster.groups["g"] = {A0: 0}
     query.start()
     assert query.trigger() == [(0, 6, 9)]
 
@@ -204,43 +204,43 @@ def test_a_group_that_was_moved_back_does_not_matter_once_the_first_batch_is_wri
 
 
 def test_offsets_of_a_batch_are_limited() -> None:
-    query = Query(FakeLookups(a0=30, a1=10), startingOffsets="earliest", maxOffsetsPerTrigger="20")
+    query = Query(FakeCluster(a0=30, a1=10), startingOffsets="earliest", maxOffsetsPerTrigger="20")
     assert query.trigger() == [(0, 0, 15), (1, 0, 5)]
     assert query.trigger() == [(0, 15, 30), (1, 5, 10)]
     assert query.trigger() is None
 
 
 def test_trigger_once_reads_everything() -> None:
-    query = Query(FakeLookups(a0=30), startingOffsets="earliest", maxOffsetsPerTrigger="20")
+    query = Query(FakeCluster(a0=30), startingOffsets="earliest", maxOffsetsPerTrigger="20")
     assert query.trigger(limited=False) == [(0, 0, 30)]
 
 
 def test_bytes_of_a_batch_are_limited() -> None:
-    lookups = FakeLookups(a0=100, a1=100)
-    lookups.bytes_each = {A0: 1000.0, A1: 3000.0}
-    query = Query(lookups, startingOffsets="earliest", maxBytesPerTrigger="40k")
+    cluster = FakeCluster(a0=100, a1=100)
+    cluster.bytes_each = {A0: 1000.0, A1: 3000.0}
+    query = Query(cluster, startingOffsets="earliest", maxBytesPerTrigger="40k")
     assert query.trigger() == [(0, 0, 10), (1, 0, 10)]
-    query = Query(lookups, startingOffsets="earliest", maxBytesPerTrigger="40k", maxOffsetsPerTrigger="8")
+    query = Query(cluster, startingOffsets="earliest", maxBytesPerTrigger="40k", maxOffsetsPerTrigger="8")
     assert query.trigger() == [(0, 0, 4), (1, 0, 4)]
 
 
 def test_what_was_learnt_of_sizes_is_kept() -> None:
-    lookups = FakeLookups(a0=100)
-    lookups.bytes_each = {A0: 100.0}
-    query = Query(lookups, startingOffsets="earliest", maxBytesPerTrigger="1000")
+    cluster = FakeCluster(a0=100)
+    cluster.bytes_each = {A0: 100.0}
+    query = Query(cluster, startingOffsets="earliest", maxBytesPerTrigger="1000")
     assert query.trigger() == [(0, 0, 10)]
-    lookups.bytes_each = {}
+    cluster.bytes_each = {}
     assert query.trigger() == [(0, 10, 20)]
 
 
 def test_a_batch_waits_for_enough_offsets() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m")
     assert query.trigger() == [(0, 0, 5)]  # the first one does not wait
-    grow(query.lookups, A0, 9)
+    grow(query.cluster, A0, 9)
     assert query.trigger() is None
-    grow(query.lookups, A0, 1)
+    grow(query.cluster, A0, 1)
     assert query.trigger() == [(0, 5, 15)]
-    grow(query.lookups, A0, 1)
+    grow(query.cluster, A0, 1)
     query.clock.advance(58.0)
     assert query.trigger() is None
     query.clock.advance(1.0)
@@ -248,66 +248,66 @@ def test_a_batch_waits_for_enough_offsets() -> None:
 
 
 def test_the_minimum_is_looked_at_before_the_maximum() -> None:
-    query = Query(FakeLookups(a0=9), startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
+    query = Query(FakeCluster(a0=9), startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
     assert query.trigger() == [(0, 0, 5)]
     assert query.trigger() is None
-    grow(query.lookups, A0, 1)
+    grow(query.cluster, A0, 1)
     assert query.trigger() == [(0, 5, 10)]
 
 
 def test_limits_that_contradict_each_other() -> None:
     with pytest.raises(ConfigurationError, match=r"minOffsetsPerTrigger \(6\) must not be above maxOffsets.*\(5\)"):
-        Query(FakeLookups(a0=9), minOffsetsPerTrigger="6", maxOffsetsPerTrigger="5")
+        Query(FakeCluster(a0=9), minOffsetsPerTrigger="6", maxOffsetsPerTrigger="5")
 
 
 # -- all that is available now -----------------------------------------------------------------------------------------
 
 
 def test_available_now_reads_up_to_its_target_in_limited_batches() -> None:
-    query = Query(FakeLookups(a0=25), startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    query = Query(FakeCluster(a0=25), startingOffsets="earliest", maxOffsetsPerTrigger="10")
     query.start(available_now=True)
-    grow(query.lookups, A0, 100)  # later than the target
+    grow(query.cluster, A0, 100)  # later than the target
     assert [query.trigger() for _ in range(4)] == [[(0, 0, 10)], [(0, 10, 20)], [(0, 20, 25)], None]
 
 
 def test_a_target_before_the_start_reads_nothing() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     query.start(available_now=True)
-    grow(query.lookups, A0, 3)  # between the target and the first look at the start
+    grow(query.cluster, A0, 3)  # between the target and the first look at the start
     assert query.trigger() == []
     assert query.offsets == [{A0: 8}]
     assert query.trigger() is None
     assert query.run_available() == []
-    grow(query.lookups, A0, 2)
+    grow(query.cluster, A0, 2)
     assert query.run_available() == [(0, 8, 10)]
 
 
 def test_available_now_ends_although_fewer_than_the_minimum_wait() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest", minOffsetsPerTrigger="10")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest", minOffsetsPerTrigger="10")
     assert query.run_available() == [(0, 0, 5)]
-    grow(query.lookups, A0, 1)
+    grow(query.cluster, A0, 1)
     assert query.run_available() == [(0, 5, 6)]
 
 
 def test_available_now_after_a_crash_in_the_first_batch_still_reads() -> None:
-    lookups = FakeLookups(a0=9)
-    lookups.groups["g"] = {A0: 4}
-    query = Query(lookups, startingOffsets="group", commitToGroup="g")
+    cluster = FakeCluster(a0=9)
+    cluster.groups["g"] = {A0: 4}
+    query = Query(cluster, startingOffsets="group", commitToGroup="g")
     assert query.plan()
     assert query.run_available() == [(0, 4, 9)]
 
 
 def test_available_now_with_partitions_that_came_while_it_was_down() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.run_available() == [(0, 0, 5)]
-    query.lookups.logs[A1] = (0, 2)
+    query.cluster.logs[A1] = (0, 2)
     assert query.run_available() == [(1, 0, 2)]
 
 
 def test_available_now_passes_over_partitions_that_come_after_its_target() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.start(available_now=True)
-    query.lookups.logs[A1] = (0, 2)
+    query.cluster.logs[A1] = (0, 2)
     assert query.trigger() == [(0, 0, 5)]
     assert query.run_available() == [(1, 0, 2)]
 
@@ -316,77 +316,77 @@ def test_available_now_passes_over_partitions_that_come_after_its_target() -> No
 
 
 def test_new_partitions_are_read_from_their_beginning() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     query.trigger()
-    query.lookups.logs[A1] = (0, 3)
+    query.cluster.logs[A1] = (0, 3)
     assert query.trigger() == [(1, 0, 3)]
-    query.lookups.logs[A2] = (0, 0)
+    query.cluster.logs[A2] = (0, 0)
     assert query.trigger() == []  # an empty one is written down at once
-    grow(query.lookups, A2, 1)
+    grow(query.cluster, A2, 1)
     assert query.trigger() == [(2, 0, 1)]
 
 
 def test_a_topic_that_comes_later() -> None:
-    query = Query(FakeLookups(), subscribe="a")
+    query = Query(FakeCluster(), subscribe="a")
     assert query.trigger() == []
-    query.lookups.logs[A0] = (0, 3)
+    query.cluster.logs[A0] = (0, 3)
     assert query.trigger() == [(0, 0, 3)]
 
 
 def test_the_first_records_of_a_new_partition_must_be_there() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     query.trigger()
-    query.lookups.logs[A1] = (2, 3)
+    query.cluster.logs[A1] = (2, 3)
     with pytest.raises(DataLossError, match=r"ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO.*a-1 begins at offset 2"):
         query.trigger()
     assert len(query.offsets) == 1
-    lenient = Query(FakeLookups(a0=5), failOnDataLoss="false")
+    lenient = Query(FakeCluster(a0=5), failOnDataLoss="false")
     lenient.trigger()
-    lenient.lookups.logs[A1] = (2, 3)
+    lenient.cluster.logs[A1] = (2, 3)
     assert lenient.trigger() == [(1, 2, 3)]
 
 
 def test_a_first_batch_that_is_gone_when_it_is_run_again_is_lost_data() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.plan()
-    query.lookups.logs[A0] = (8, 9)  # while it is down
+    query.cluster.logs[A0] = (8, 9)  # while it is down
     with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] a-0: its offset went from 8 back to 5"):
         query.start()
 
 
 def test_a_topic_deleted_since_partitions_were_listed_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss="false")
+    query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
     query.clock.advance(10.0)
     assert query.trigger() is None
-    del query.lookups.logs[A1]  # the list of partitions is still fresh enough
+    del query.cluster.logs[A1]  # the list of partitions is still fresh enough
     assert query.planner.latest(query.offsets[-1]) == {A0: 5}
     assert "a-1 had been read from" in caplog.text
 
 
 @pytest.mark.parametrize("lenient", [True, False])
 def test_a_named_topic_may_be_missing_once_the_query_has_begun(lenient: bool) -> None:
-    query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss=str(not lenient).lower())
+    query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss=str(not lenient).lower())
     query.planner.initial()
-    assert query.lookups.missing_ok is False  # a name that is wrong is told
+    assert query.cluster.missing_ok is False  # a name that is wrong is told
     query.planner.prepare_available_now()
-    assert query.lookups.missing_ok is lenient
+    assert query.cluster.missing_ok is lenient
 
 
 def test_partitions_that_are_gone_are_lost_data() -> None:
-    query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest")
     query.trigger()
-    del query.lookups.logs[A1]
+    del query.cluster.logs[A1]
     with pytest.raises(DataLossError, match=r"PARTITIONS_DELETED\] a-1 had been read.*failOnDataLoss=false"):
         query.trigger()
     assert len(query.offsets) == 1
 
 
 def test_partitions_that_are_gone_can_be_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss="false")
+    query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
-    del query.lookups.logs[A1]
-    grow(query.lookups, A0, 1)
+    del query.cluster.logs[A1]
+    grow(query.cluster, A0, 1)
     assert query.trigger() == [(0, 5, 6)]
     assert query.offsets[-1] == {A0: 6}
     assert query.trigger() is None
@@ -394,35 +394,35 @@ def test_partitions_that_are_gone_can_be_passed_over(caplog: pytest.LogCaptureFi
 
 
 def test_a_log_that_ends_before_our_position_is_lost_data() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
-    query.lookups.logs[A0] = (0, 3)
+    query.cluster.logs[A0] = (0, 3)
     with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] a-0 ends at offset 3, before offset 5"):
         query.trigger()
     assert len(query.offsets) == 1
-    query.lookups.logs[A0] = (0, 6)
+    query.cluster.logs[A0] = (0, 6)
     assert query.trigger() == [(0, 5, 6)]
 
 
 def test_a_log_that_was_made_anew_can_be_read_on_from_its_end() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest", failOnDataLoss="false")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
-    query.lookups.logs[A0] = (0, 3)
+    query.cluster.logs[A0] = (0, 3)
     assert query.trigger() == []
     assert query.offsets[-1] == {A0: 3}
-    grow(query.lookups, A0, 4)
+    grow(query.cluster, A0, 4)
     assert query.trigger() == [(0, 3, 7)]
 
 
 def test_a_new_leader_that_is_behind_for_a_moment_does_no_harm() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
-    query.lookups.stale = [{A0: 4}, {A0: 4}]
+    query.cluster.stale = [{A0: 4}, {A0: 4}]
     assert query.trigger() is None
 
 
 def test_a_start_beyond_the_end_is_told() -> None:
-    query = Query(FakeLookups(a0=5), startingOffsets='{"a":{"0":50}}')
+    query = Query(FakeCluster(a0=5), startingOffsets='{"a":{"0":50}}')
     with pytest.raises(DataLossError, match="a-0 ends at offset 5, before offset 50"):
         query.trigger()
     query.start(available_now=True)
@@ -434,19 +434,19 @@ def test_a_start_beyond_the_end_is_told() -> None:
 
 
 def test_partitions_are_listed_once_a_second() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     start = query.planner.initial()
-    listed = query.lookups.listed
+    listed = query.cluster.listed
     for _ in range(50):
         query.planner.latest(start)
-    assert query.lookups.listed == listed
+    assert query.cluster.listed == listed
     query.clock.advance(1.0)
     query.planner.latest(start)
-    assert query.lookups.listed == listed + 1
+    assert query.cluster.listed == listed + 1
 
 
 def test_the_latest_known_offsets_are_the_true_ends() -> None:
-    query = Query(FakeLookups(a0=30), startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    query = Query(FakeCluster(a0=30), startingOffsets="earliest", maxOffsetsPerTrigger="10")
     assert query.planner.latest_known is None
     query.trigger()
     assert query.offsets == [{A0: 10}]
@@ -454,7 +454,7 @@ def test_the_latest_known_offsets_are_the_true_ends() -> None:
 
 
 def test_progress_is_what_was_read() -> None:
-    query = Query(FakeLookups(a0=5))
+    query = Query(FakeCluster(a0=5))
     start = query.planner.initial()
     assert not query.planner.is_progress(start)
     assert query.planner.is_progress({A0: 6})

@@ -18,7 +18,7 @@ from pyconsumer.spark.progress import GroupProgress
 from pyconsumer.spark.readers import Driver, StreamReader
 from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.spark.stream_planner import StreamPlanner
-from tests.unit.spark.fake_lookups import A0, A1, FakeLookups
+from tests.unit.spark.fake_cluster import A0, A1, FakeCluster
 
 LEAST = {"kafka.bootstrap.servers": "x", "subscribe": "a"}
 NO_LIMIT = ReadMaxRows(2**63 - 1)
@@ -42,10 +42,10 @@ class FakeAdmin:
         pass
 
 
-def reader(lookups: FakeLookups, admin: FakeAdmin | None = None, **options: str) -> StreamReader:
+def reader(cluster: FakeCluster, admin: FakeAdmin | None = None, **options: str) -> StreamReader:
     parsed = SourceOptions.parse(LEAST | options)
     progress = GroupProgress("g", lambda: admin) if admin else None  # type: ignore[arg-type,return-value]
-    return StreamReader(parsed, lambda _: Driver(StreamPlanner(parsed, lookups), progress, lambda: None))
+    return StreamReader(parsed, lambda _: Driver(StreamPlanner(parsed, cluster), progress, lambda: None))
 
 
 def through(position: Any) -> Any:
@@ -54,7 +54,7 @@ def through(position: Any) -> Any:
 
 
 def test_offsets_have_the_form_of_sparks_connector() -> None:
-    made = reader(FakeLookups(a0=5, a1=7), startingOffsets="earliest")
+    made = reader(FakeCluster(a0=5, a1=7), startingOffsets="earliest")
     assert made.initialOffset() == {"a": {"0": 0, "1": 0}}
     end = made.latestOffset(through(made.initialOffset()), NO_LIMIT)
     assert json.dumps(end) == '{"a": {"0": 5, "1": 7}}'
@@ -62,24 +62,24 @@ def test_offsets_have_the_form_of_sparks_connector() -> None:
 
 
 def test_positions_have_one_order_of_keys() -> None:
-    lookups = FakeLookups(a2=1, a0=1, a1=1)
-    lookups.logs = dict(reversed(list(lookups.logs.items())))
-    made = reader(lookups, startingOffsets="earliest")
+    cluster = FakeCluster(a2=1, a0=1, a1=1)
+    cluster.logs = dict(reversed(list(cluster.logs.items())))
+    made = reader(cluster, startingOffsets="earliest")
     assert list(made.latestOffset(through(made.initialOffset()), NO_LIMIT)["a"]) == ["0", "1", "2"]
 
 
 def test_where_nothing_is_new_the_position_comes_back_as_it_was() -> None:
-    made = reader(FakeLookups(a0=5, a1=7))
+    made = reader(FakeCluster(a0=5, a1=7))
     # As Spark's connector may have written it: in another order.
     position = {"a": {"1": 7, "0": 5}}
     assert made.latestOffset(position, NO_LIMIT) is position
 
 
 def test_the_first_batch_from_the_latest_offset_is_empty() -> None:
-    lookups = FakeLookups(a0=5)
-    made = reader(lookups)
+    cluster = FakeCluster(a0=5)
+    made = reader(cluster)
     start = through(made.initialOffset())
-    lookups.logs[A0] = (0, 9)
+    cluster.logs[A0] = (0, 9)
     assert made.latestOffset(start, NO_LIMIT) is start
     assert made.initialOffset() == start
     assert made.partitions(start, start) == []
@@ -87,30 +87,30 @@ def test_the_first_batch_from_the_latest_offset_is_empty() -> None:
 
 
 def test_spark_recognises_limits_and_available_now() -> None:
-    made = reader(FakeLookups(a0=5))
+    made = reader(FakeCluster(a0=5))
     assert len(inspect.signature(made.latestOffset).parameters) > 0
     assert isinstance(made, SupportsTriggerAvailableNow)
 
 
 def test_the_limit_tells_trigger_once_from_no_limit() -> None:
-    made = reader(FakeLookups(a0=50), startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    made = reader(FakeCluster(a0=50), startingOffsets="earliest", maxOffsetsPerTrigger="10")
     assert made.getDefaultReadLimit() == ReadMaxRows(10)
     start = through(made.initialOffset())
     assert made.latestOffset(start, made.getDefaultReadLimit()) == {"a": {"0": 10}}
     assert made.latestOffset(start, ReadAllAvailable()) == {"a": {"0": 50}}
-    assert reader(FakeLookups(a0=5)).getDefaultReadLimit() == NO_LIMIT
+    assert reader(FakeCluster(a0=5)).getDefaultReadLimit() == NO_LIMIT
 
 
 def test_ranges_become_tasks() -> None:
-    made = reader(FakeLookups(a0=10, a1=2), startingOffsets="earliest", maxRecordsPerPartition="5")
+    made = reader(FakeCluster(a0=10, a1=2), startingOffsets="earliest", maxRecordsPerPartition="5")
     tasks = made.partitions({"a": {"0": 0, "1": 0}}, {"a": {"0": 10, "1": 2}})
     assert [tuple(task.value) for task in tasks] == [("a", 0, 0, 5), ("a", 0, 5, 10), ("a", 1, 0, 2)]
     assert made.partitions({"a": {"0": 10}}, {"a": {"0": 10}}) == []
 
 
 def test_progress_is_committed_when_a_batch_is_finished_the_last_one_too() -> None:
-    lookups, admin = FakeLookups(a0=5), FakeAdmin()
-    made = reader(lookups, admin, startingOffsets="earliest", commitToGroup="g")
+    cluster, admin = FakeCluster(a0=5), FakeAdmin()
+    made = reader(cluster, admin, startingOffsets="earliest", commitToGroup="g")
     start = through(made.initialOffset())
     end = made.latestOffset(start, NO_LIMIT)
     assert admin.commits == []  # nothing has been read yet
@@ -122,26 +122,26 @@ def test_progress_is_committed_when_a_batch_is_finished_the_last_one_too() -> No
 
 def test_commits_of_sparks_change_nothing() -> None:
     admin = FakeAdmin()
-    made = reader(FakeLookups(a0=5), admin, commitToGroup="g")
+    made = reader(FakeCluster(a0=5), admin, commitToGroup="g")
     made.commit({"a": {"0": 5}})
     made.commit("no offsets at all")
     assert admin.calls == 0
 
 
 def test_a_commit_that_fails_does_not_end_the_query(caplog: pytest.LogCaptureFixture) -> None:
-    lookups, admin = FakeLookups(a0=5, a1=0), FakeAdmin()
+    cluster, admin = FakeCluster(a0=5, a1=0), FakeAdmin()
     admin.error = GroupAuthorizationFailedError("group g")
-    made = reader(lookups, admin, startingOffsets="earliest", commitToGroup="g")
+    made = reader(cluster, admin, startingOffsets="earliest", commitToGroup="g")
     end = made.latestOffset({"a": {"0": 0, "1": 0}}, NO_LIMIT)
     assert end == {"a": {"0": 5, "1": 0}}
-    lookups.logs[A1] = (0, 1)
+    cluster.logs[A1] = (0, 1)
     assert made.latestOffset(end, NO_LIMIT) == {"a": {"0": 5, "1": 1}}
     assert admin.calls == 1  # not tried again at once
     assert caplog.text.count("could not be committed to group 'g', the query continues: GroupAuthorizationFailed") == 1
 
 
 def test_stop_need_not_be_called_and_may_be_called_early() -> None:
-    made = reader(FakeLookups(a0=5))
+    made = reader(FakeCluster(a0=5))
     made.stop()
     made.initialOffset()
     made.stop()
@@ -149,7 +149,7 @@ def test_stop_need_not_be_called_and_may_be_called_early() -> None:
 
 
 def test_the_reader_travels_without_its_connection() -> None:
-    made = reader(FakeLookups(a0=5))
+    made = reader(FakeCluster(a0=5))
     made.initialOffset()
     copy = pickle.loads(pickle.dumps(made))
     assert copy.options == made.options
@@ -157,11 +157,11 @@ def test_the_reader_travels_without_its_connection() -> None:
 
 
 def test_a_task_of_nothing_has_no_records() -> None:
-    assert list(reader(FakeLookups(a0=5)).read(InputPartition(None))) == []
+    assert list(reader(FakeCluster(a0=5)).read(InputPartition(None))) == []
 
 
 def test_a_checkpoint_of_another_source_is_told() -> None:
-    made = reader(FakeLookups(a0=5))
+    made = reader(FakeCluster(a0=5))
     for position in ({"index": 5}, 7, {"a": {"x": 5}}, {"a": {"0": "5"}}):
         with pytest.raises(ConfigurationError, match=r"no offsets of Kafka.*checkpointLocation of its own"):
             made.latestOffset(position, NO_LIMIT)

@@ -40,7 +40,7 @@ from pyconsumer.broker.group.offsets import GroupOffsets
 from pyconsumer.broker.group.results import CONSUMER_TYPE, GroupOverview
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.protocol import consumer_group_records as wire
-from pyconsumer.protocol.consumer_group_records import Kind
+from pyconsumer.protocol.consumer_group_records import RecordType
 
 __all__ = ["ConsumerGroup", "ConsumerGroupState", "TopicCounts"]
 
@@ -253,13 +253,13 @@ class ConsumerGroup:
     def tombstones(self) -> list[GroupRecord]:
         """The records that remove the group with all its members, without its offsets."""
         return [
-            *(records.tombstone(Kind.CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in self.members),
-            *(records.tombstone(Kind.TARGET_ASSIGNMENT_MEMBER, member_id) for member_id in self.members),
-            records.tombstone(Kind.TARGET_ASSIGNMENT_METADATA),
-            *(records.tombstone(Kind.MEMBER_METADATA, member_id) for member_id in self.members),
-            *(records.tombstone(Kind.REGULAR_EXPRESSION, regex) for regex in self.resolved),
-            records.tombstone(Kind.PARTITION_METADATA),
-            records.tombstone(Kind.GROUP_METADATA),
+            *(records.tombstone(RecordType.CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in self.members),
+            *(records.tombstone(RecordType.TARGET_ASSIGNMENT_MEMBER, member_id) for member_id in self.members),
+            records.tombstone(RecordType.TARGET_ASSIGNMENT_METADATA),
+            *(records.tombstone(RecordType.MEMBER_METADATA, member_id) for member_id in self.members),
+            *(records.tombstone(RecordType.REGULAR_EXPRESSION, regex) for regex in self.resolved),
+            records.tombstone(RecordType.PARTITION_METADATA),
+            records.tombstone(RecordType.GROUP_METADATA),
         ]
 
     # Records
@@ -271,20 +271,20 @@ class ConsumerGroup:
             IllegalStateError: it contradicts what came before it.
         """
         value, name = record.value, record.name or ""
-        if record.kind is Kind.GROUP_METADATA:
+        if record.kind is RecordType.GROUP_METADATA:
             self._replay_group(cast("wire.ConsumerGroupMetadataValue | None", value))
-        elif record.kind is Kind.PARTITION_METADATA:
+        elif record.kind is RecordType.PARTITION_METADATA:
             self.has_partition_metadata = value is not None
-        elif record.kind is Kind.MEMBER_METADATA:
+        elif record.kind is RecordType.MEMBER_METADATA:
             self._replay_member(name, cast("wire.ConsumerGroupMemberMetadataValue | None", value))
-        elif record.kind is Kind.TARGET_ASSIGNMENT_METADATA:
+        elif record.kind is RecordType.TARGET_ASSIGNMENT_METADATA:
             self._replay_target_metadata(cast("wire.ConsumerGroupTargetAssignmentMetadataValue | None", value))
-        elif record.kind is Kind.TARGET_ASSIGNMENT_MEMBER:
+        elif record.kind is RecordType.TARGET_ASSIGNMENT_MEMBER:
             if value is None:
                 self.targets.pop(name, None)
             else:
                 self.targets[name] = records.target_of(cast("wire.ConsumerGroupTargetAssignmentMemberValue", value))
-        elif record.kind is Kind.CURRENT_MEMBER_ASSIGNMENT:
+        elif record.kind is RecordType.CURRENT_MEMBER_ASSIGNMENT:
             self._replay_assignment(name, cast("wire.ConsumerGroupCurrentMemberAssignmentValue | None", value))
         else:
             self._replay_regex(name, cast("wire.ConsumerGroupRegularExpressionValue | None", value))

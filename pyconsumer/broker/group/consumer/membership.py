@@ -62,7 +62,7 @@ from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, GroupIdNotFoundError
-from pyconsumer.protocol.consumer_group_records import Kind
+from pyconsumer.protocol.consumer_group_records import RecordType
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 __all__ = ["ConsumerGroups", "HeartbeatResult", "MemberUpdate"]
@@ -329,7 +329,7 @@ class ConsumerGroups:
             change.records.append(records.group_epoch(epoch, metadata_hash))
             _log.info("Group %s: group epoch %d", group.group_id, epoch)
         if group.has_partition_metadata:
-            change.records.append(records.tombstone(Kind.PARTITION_METADATA))
+            change.records.append(records.tombstone(RecordType.PARTITION_METADATA))
         change.on_accepted.append(group.note_fresh_metadata)
         return MemberUpdate(before, after, epoch, homogeneous, changed)
 
@@ -517,7 +517,7 @@ class ConsumerGroups:
                 regexes[member.topic_regex] -= 1
         for regex, count in regexes.items():
             if count == 0:
-                change.records.append(records.tombstone(Kind.REGULAR_EXPRESSION, regex))
+                change.records.append(records.tombstone(RecordType.REGULAR_EXPRESSION, regex))
                 if regex in group.resolved:
                     counts.change(counts.regexes, group.resolved[regex].topics, ())
         metadata_hash = self.hasher.of_topics(counts.topics())

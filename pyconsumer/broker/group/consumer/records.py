@@ -18,7 +18,7 @@ from pyconsumer.broker.group.consumer.member import (
 )
 from pyconsumer.broker.group.storage import KeyValue
 from pyconsumer.protocol import consumer_group_records as wire
-from pyconsumer.protocol.consumer_group_records import Kind
+from pyconsumer.protocol.consumer_group_records import RecordType
 from pyconsumer.protocol.schema import Message
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 class GroupRecord(NamedTuple):
     """One record: its kind, the member id or regular expression that it is about, and its value; None removes it."""
 
-    kind: Kind
+    kind: RecordType
     name: str | None
     value: Message | None
 
@@ -59,13 +59,13 @@ class ResolvedRegex(NamedTuple):
     timestamp: int = 0
 
 
-def tombstone(kind: Kind, name: str | None = None) -> GroupRecord:
+def tombstone(kind: RecordType, name: str | None = None) -> GroupRecord:
     return GroupRecord(kind, name, None)
 
 
 def group_epoch(epoch: int, metadata_hash: int) -> GroupRecord:
     value = wire.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
-    return GroupRecord(Kind.GROUP_METADATA, None, value)
+    return GroupRecord(RecordType.GROUP_METADATA, None, value)
 
 
 def member_metadata(member: ConsumerGroupMember) -> GroupRecord:
@@ -89,7 +89,7 @@ def member_metadata(member: ConsumerGroupMember) -> GroupRecord:
         server_assignor=member.server_assignor,
         classic_member_metadata=classic,
     )
-    return GroupRecord(Kind.MEMBER_METADATA, member.member_id, value)
+    return GroupRecord(RecordType.MEMBER_METADATA, member.member_id, value)
 
 
 def member_from(member: ConsumerGroupMember, value: wire.ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
@@ -114,7 +114,7 @@ def member_from(member: ConsumerGroupMember, value: wire.ConsumerGroupMemberMeta
 
 def target_metadata(epoch: int, timestamp: int) -> GroupRecord:
     value = wire.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp)
-    return GroupRecord(Kind.TARGET_ASSIGNMENT_METADATA, None, value)
+    return GroupRecord(RecordType.TARGET_ASSIGNMENT_METADATA, None, value)
 
 
 def target_assignment(member_id: str, target: Target) -> GroupRecord:
@@ -122,7 +122,7 @@ def target_assignment(member_id: str, target: Target) -> GroupRecord:
         wire.TopicPartition(topic_id=topic_id, partitions=sorted(indexes)) for topic_id, indexes in target.items()
     ]
     value = wire.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=partitions)
-    return GroupRecord(Kind.TARGET_ASSIGNMENT_MEMBER, member_id, value)
+    return GroupRecord(RecordType.TARGET_ASSIGNMENT_MEMBER, member_id, value)
 
 
 def target_of(value: wire.ConsumerGroupTargetAssignmentMemberValue) -> dict[bytes, frozenset[int]]:
@@ -138,7 +138,7 @@ def current_assignment(member: ConsumerGroupMember) -> GroupRecord:
         assigned_partitions=_partitions(member.assigned),
         partitions_pending_revocation=_partitions(member.pending_revocation),
     )
-    return GroupRecord(Kind.CURRENT_MEMBER_ASSIGNMENT, member.member_id, value)
+    return GroupRecord(RecordType.CURRENT_MEMBER_ASSIGNMENT, member.member_id, value)
 
 
 def _partitions(assignment: Assignment) -> list[wire.TopicPartitions]:
@@ -180,10 +180,10 @@ def regular_expression(regex: str, resolved: ResolvedRegex) -> GroupRecord:
     value = wire.ConsumerGroupRegularExpressionValue(
         topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp
     )
-    return GroupRecord(Kind.REGULAR_EXPRESSION, regex, value)
+    return GroupRecord(RecordType.REGULAR_EXPRESSION, regex, value)
 
 
 def member_tombstones(member_id: str) -> list[GroupRecord]:
     """Remove a member: assignment, target, then itself."""
-    kinds = (Kind.CURRENT_MEMBER_ASSIGNMENT, Kind.TARGET_ASSIGNMENT_MEMBER, Kind.MEMBER_METADATA)
+    kinds = (RecordType.CURRENT_MEMBER_ASSIGNMENT, RecordType.TARGET_ASSIGNMENT_MEMBER, RecordType.MEMBER_METADATA)
     return [tombstone(kind, member_id) for kind in kinds]

@@ -25,7 +25,7 @@ from pyconsumer.broker.group.consumer.writer import Change, GroupWriter
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import InvalidRegularExpressionError
-from pyconsumer.protocol.consumer_group_records import Kind
+from pyconsumer.protocol.consumer_group_records import RecordType
 
 __all__ = ["RegexStatus", "TopicRegexes"]
 
@@ -83,7 +83,7 @@ class TopicRegexes:
         if old != new:
             status = RegexStatus.UPDATED
             if old and group.regexes[old] == 1:
-                change.records.append(records.tombstone(Kind.REGULAR_EXPRESSION, old))
+                change.records.append(records.tombstone(RecordType.REGULAR_EXPRESSION, old))
             if new and group.regexes[new] == 0:
                 compile_topic_regex(new)
                 is_new = True

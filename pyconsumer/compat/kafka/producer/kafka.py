@@ -15,7 +15,7 @@ from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPa
 
 __all__ = ["KafkaProducer"]
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost:9092",
@@ -121,4 +121,4 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         try:
             super().close(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
         except KafkaTimeoutError as dropped:
-            log.info("%s", dropped)  # the sender has warned; kafka-python's close does not raise
+            _log.info("%s", dropped)  # the sender has warned; kafka-python's close does not raise

@@ -21,36 +21,37 @@ Invariants
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.consumer.coordinator.group_state import (
+from pyconsumer.consumer.coordinator.classic_group_state import (
     JOIN,
-    NO_GENERATION,
     SYNC,
     BuildJoin,
+    ClassicMemberState,
     CompleteJoin,
     ComputeAssignment,
-    ErrorAction,
     Event,
-    FindCoordinator,
-    Generation,
-    MemberState,
     PrepareJoin,
-    Raise,
-    SendHeartbeat,
     SendJoin,
     SendSync,
     UserAction,
-    action_for,
     next_state,
 )
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
+    ErrorAction,
+    FindCoordinator,
+    Generation,
+    Raise,
+    SendHeartbeat,
+    action_for,
+)
 from pyconsumer.consumer.coordinator.heartbeat import HEARTBEAT
-from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, GroupSettings
+from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, MemberSettings
 from pyconsumer.errors import FencedInstanceIdError, InconsistentGroupProtocolError, KafkaError
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -61,12 +62,10 @@ from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["PROTOCOL_TYPE", "ClassicMembership", "RebalanceReport"]
 
-log = logging.getLogger("pyconsumer.consumer.coordinator")
-
 PROTOCOL_TYPE: Final = "consumer"
 _JOIN_SLACK: Final = 5.0  # seconds that JoinGroup may take beyond the rebalance timeout
 _RETRIES_AT_ONCE: Final = 5  # immediate repetitions in a row before a pause
-_IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+_IN_REBALANCE: Final = (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
 @dataclass(slots=True)
@@ -151,9 +150,9 @@ class ClassicMembership(GroupMember):
         report: of the rebalance under way, or None.
     """
 
-    def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
+    def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
-        self.state = MemberState.UNJOINED
+        self.state = ClassicMemberState.UNJOINED
         self.rejoin_needed = True
         self.is_leader = False
         self.report: RebalanceReport | None = None
@@ -211,7 +210,7 @@ class ClassicMembership(GroupMember):
         """
         if self.rejoin_needed and self._reason:
             return
-        log.info("[%s] asking for a rebalance: %s", self.settings.label, reason)
+        self.log.info("asking for a rebalance: %s", reason)
         self.rejoin_needed = True
         self._reason = reason if short is None else short
         self.epoch += 1
@@ -233,14 +232,14 @@ class ClassicMembership(GroupMember):
             send = instance_id is None
         send = send and bool(member_id) and self.coordinator is not None
         if send:
-            log.info("[%s] leaving as %s: %s", self.settings.label, member_id, reason)
+            self.log.info("leaving as %s: %s", member_id, reason)
             identity = MemberIdentity(
                 member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
             )
             self._leaving.ask(
                 LeaveGroupRequest(group_id=self.settings.group_id, member_id=member_id, members=[identity])
             )
-        if self.generation != NO_GENERATION or self.state is not MemberState.UNJOINED:
+        if self.generation != NO_GENERATION or self.state is not ClassicMemberState.UNJOINED:
             self._reset(reason, keep_member_id=False)
         return send
 
@@ -267,7 +266,7 @@ class ClassicMembership(GroupMember):
     @property
     def has_urgent_news(self) -> bool:
         """Return whether the application must be notified of an error or a loss before it gets anything else."""
-        return self._lost or bool(self._errors) or self.state is MemberState.FENCED
+        return self._lost or bool(self._errors) or self.state is ClassicMemberState.FENCED
 
     @property
     def rebalancing(self) -> bool:
@@ -275,7 +274,7 @@ class ClassicMembership(GroupMember):
         return (
             self.state in _IN_REBALANCE
             or self._attempt.completed is not None
-            or (self.state is MemberState.UNJOINED and self.generation.joined)
+            or (self.state is ClassicMemberState.UNJOINED and self.generation.joined)
         )
 
     @property
@@ -297,12 +296,12 @@ class ClassicMembership(GroupMember):
     def may_commit(self) -> bool:
         """Return whether offsets can be committed for the present generation."""
         attempt = self._attempt
-        return self.state is MemberState.STABLE and (attempt.completed is None or attempt.revoking)
+        return self.state is ClassicMemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
-        """When :meth:`next_step` has something to do, seconds; infinite while only an answer can change that."""
+        """When :meth:`next_action` has something to do, seconds; infinite while only an answer can change that."""
         attempt = self._attempt
-        if self._errors or self.state is MemberState.FENCED:
+        if self._errors or self.state is ClassicMemberState.FENCED:
             return now
         if not self.rejoin_pending:
             return self._rejoin_at
@@ -314,12 +313,12 @@ class ClassicMembership(GroupMember):
             return now
         return math.inf if attempt.in_flight else max(now, attempt.retry_at)
 
-    def next_step(self, now: float) -> UserAction | None:
+    def next_action(self, now: float) -> UserAction | None:
         """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
         attempt = self._attempt
         if self._errors:
             return Raise(self._errors.popleft())
-        if self.state is MemberState.FENCED:
+        if self.state is ClassicMemberState.FENCED:
             return Raise(self._fenced_error())
         if not self.rejoin_pending:
             if now < self._rejoin_at:
@@ -370,7 +369,11 @@ class ClassicMembership(GroupMember):
             keeps: the application keeps partitions in the meantime.
         """
         node, attempt = self.coordinator, self._attempt
-        if node is None or attempt.in_flight or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
+        if (
+            node is None
+            or attempt.in_flight
+            or self.state not in (ClassicMemberState.UNJOINED, ClassicMemberState.STABLE)
+        ):
             return None
         self._move(Event.JOIN_SENT)
         self._open_report(now)
@@ -391,8 +394,8 @@ class ClassicMembership(GroupMember):
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
         """JoinGroup was answered. A follower's SyncGroup comes back, to be sent at once."""
-        if not self._is_current(number, MemberState.PREPARING_REBALANCE):
-            log.debug("[%s] dropping the answer to a JoinGroup that was given up", self.settings.label)
+        if not self._is_current(number, ClassicMemberState.PREPARING_REBALANCE):
+            self.log.debug("dropping the answer to a JoinGroup that was given up")
             return None
         if response.error_code != 0:
             self._on_code("JoinGroup", JOIN, response.error_code, now, member_id=response.member_id)
@@ -413,7 +416,7 @@ class ClassicMembership(GroupMember):
         self.timer.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
-        log.debug("[%s] joined as %s", self.settings.label, self.generation)
+        self.log.debug("joined as %s", self.generation)
         if not self.is_leader:
             self._members = None
             return self._begin_sync((), now)
@@ -438,7 +441,7 @@ class ClassicMembership(GroupMember):
             shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
             snapshot: the metadata that it was made with; see :meth:`on_metadata`.
         """
-        if not self._is_current(number, MemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
+        if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
             return None
         self._attempt.elect(None)
         self._assigned_by = self._snapshot = snapshot
@@ -448,13 +451,13 @@ class ClassicMembership(GroupMember):
 
     def on_assign_failed(self, number: int, now: float) -> None:
         """As leader, the assignor raised: the rebalance starts again after a pause."""
-        if self._is_current(number, MemberState.COMPLETING_REBALANCE) and self._attempt.election is not None:
+        if self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) and self._attempt.election is not None:
             self._step_failed(ErrorAction.BACK_OFF, None, now, "the assignor failed")
 
     def on_sync_response(self, number: int, response: SyncGroupResponse, now: float) -> None:
         """SyncGroup was answered."""
-        if not self._is_current(number, MemberState.COMPLETING_REBALANCE):
-            log.debug("[%s] dropping the answer to a SyncGroup that was given up", self.settings.label)
+        if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE):
+            self.log.debug("dropping the answer to a SyncGroup that was given up")
             return
         if response.error_code != 0:
             self._on_code("SyncGroup", SYNC, response.error_code, now)
@@ -510,21 +513,21 @@ class ClassicMembership(GroupMember):
         if rejected > 1:
             self._attempt.pause(now + self.settings.backoff.delay(rejected - 2))
 
-    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+    def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
         """A commit was refused. ``sent``: the generation that it named; one that is over changes nothing."""
         if sent != self.generation:
             return
-        if reaction is ErrorAction.REJOIN:
+        if error_action is ErrorAction.REJOIN:
             self.request_rejoin("offset commit failed since group is already rebalancing")
-        elif reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
-            self._reset(f"offset commit failed: {error}", keep_member_id=reaction is ErrorAction.RESET_GENERATION)
-        elif reaction is ErrorAction.FENCED:
+        elif error_action in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
+            self._reset(f"offset commit failed: {error}", keep_member_id=error_action is ErrorAction.RESET_GENERATION)
+        elif error_action is ErrorAction.FENCED:
             self._fence(error)
 
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     @property
-    def stage(self) -> MemberState:
+    def stage(self) -> ClassicMemberState:
         """Return the state."""
         return self.state
 
@@ -533,7 +536,7 @@ class ClassicMembership(GroupMember):
         """Return whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined
         again.
         """
-        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+        return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)
 
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
         request = HeartbeatRequest(
@@ -547,38 +550,39 @@ class ClassicMembership(GroupMember):
     def _leave_as_stalled(self, now: float) -> None:
         self.leave("consumer poll timeout has expired", now)
 
-    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """See :meth:`on_heartbeat_response`."""
         assert isinstance(message, HeartbeatResponse)
-        self.on_heartbeat_response(step.generation, step.node.node_id, message, now)
+        self.on_heartbeat_response(action.generation, action.node.node_id, message, now)
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Heartbeat was answered. ``sent``: the generation that it named."""
         self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
         code = response.error_code
-        reaction = None if code == 0 else action_for(HEARTBEAT, code)
+        error_action = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
-        if reaction is None or reaction is ErrorAction.REJOIN:
+        if error_action is None or error_action is ErrorAction.REJOIN:
             self.discovery.answered()
             self.timer.received(now)
-            log.debug("[%s] the heartbeat was answered%s", self.settings.label, f" with {code}" if code else "")
-            if reaction is not None and current and self.state is MemberState.STABLE:
+            self.log.debug("the heartbeat was answered%s", f" with {code}" if code else "")
+            if error_action is not None and current and self.state is ClassicMemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
         self.timer.failed(now)
         error = self._refused("Heartbeat", HEARTBEAT, code)
-        if reaction is ErrorAction.REDISCOVER:
+        if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(node_id, error.code_name, now)
-        elif reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
+        elif error_action in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
             if current:  # otherwise the present generation will get its own answer
                 self._reset(
-                    f"Heartbeat of {sent}: {error.code_name}", keep_member_id=reaction is ErrorAction.RESET_GENERATION
+                    f"Heartbeat of {sent}: {error.code_name}",
+                    keep_member_id=error_action is ErrorAction.RESET_GENERATION,
                 )
-        elif reaction is ErrorAction.FENCED:
+        elif error_action is ErrorAction.FENCED:
             if current:
                 self._fence(error)
-        elif reaction is ErrorAction.RAISE:
-            self._tell(error)
+        elif error_action is ErrorAction.RAISE:
+            self._report(error)
 
     # -- rules shared by the above -----------------------------------------------------------------------------------
 
@@ -587,9 +591,8 @@ class ClassicMembership(GroupMember):
 
     def _reset(self, reason: str, *, keep_member_id: bool) -> None:
         """The generation is lost, and with it everything that was assigned."""
-        log.info(
-            "[%s] resetting the generation%s: %s",
-            self.settings.label,
+        self.log.info(
+            "resetting the generation%s: %s",
             "" if keep_member_id else " and the member id",
             reason,
         )
@@ -600,7 +603,7 @@ class ClassicMembership(GroupMember):
 
     def _fence(self, error: KafkaError) -> None:
         instance_id = self.settings.group_instance_id
-        log.error("[%s] another process uses our group_instance_id %r", self.settings.label, instance_id)
+        self.log.error("another process uses our group_instance_id %r", instance_id)
         self._reset(str(error), keep_member_id=False)
         self._move(Event.FENCED)
 
@@ -614,7 +617,7 @@ class ClassicMembership(GroupMember):
     def _timeout(self) -> float:
         return max(self.settings.request_timeout, self.settings.rebalance_timeout + _JOIN_SLACK)
 
-    def _is_current(self, number: int, state: MemberState) -> bool:
+    def _is_current(self, number: int, state: ClassicMemberState) -> bool:
         return number == self._attempt.number and self.state is state
 
     def _open_report(self, now: float) -> None:
@@ -645,7 +648,7 @@ class ClassicMembership(GroupMember):
 
     def _wrong_protocol(self, api: str, type_: str | None, name: str | None, now: float) -> None:
         ours = f"{PROTOCOL_TYPE!r}/{self.generation.protocol_name!r}"
-        log.error("[%s] %s was answered for protocol %r/%r, ours is %s", self.settings.label, api, type_, name, ours)
+        self.log.error("%s was answered for protocol %r/%r, ours is %s", api, type_, name, ours)
         error = InconsistentGroupProtocolError(
             f"group {self.settings.group_id} answered {api} for protocol {type_!r}/{name!r}, ours is {ours}"
         )
@@ -654,20 +657,20 @@ class ClassicMembership(GroupMember):
     def _on_code(
         self, api: str, table: Mapping[int, ErrorAction], code: int, now: float, *, member_id: str = ""
     ) -> None:
-        reaction = action_for(table, code)
+        error_action = action_for(table, code)
         error = self._refused(api, table, code)
-        if reaction is ErrorAction.TAKE_MEMBER_ID:
+        if error_action is ErrorAction.TAKE_MEMBER_ID:
             self.generation = Generation(-1, member_id)
-        if reaction not in (ErrorAction.REDISCOVER, ErrorAction.RAISE):
+        if error_action not in (ErrorAction.REDISCOVER, ErrorAction.RAISE):
             self.discovery.answered()
-        self._step_failed(reaction, error, now, f"{api}: {error.code_name}")
+        self._step_failed(error_action, error, now, f"{api}: {error.code_name}")
 
-    def _step_failed(self, reaction: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:
+    def _step_failed(self, error_action: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:
         """JoinGroup or SyncGroup failed: decide what comes next."""
         what = what or f"{type(error).__name__}: {error}"
-        if reaction is not ErrorAction.TAKE_MEMBER_ID:
+        if error_action is not ErrorAction.TAKE_MEMBER_ID:
             self.metrics.rebalance_failed()
-        if reaction is ErrorAction.FENCED and error is not None:
+        if error_action is ErrorAction.FENCED and error is not None:
             self._fence(error)
             return
         failures, at_once = self._attempt.failures, self._attempt.at_once + 1
@@ -675,20 +678,21 @@ class ClassicMembership(GroupMember):
         self._move(Event.STEP_FAILED)
         self.rejoin_needed = True
         self.epoch += 1
-        if reaction is ErrorAction.TAKE_MEMBER_ID:
-            log.debug(
-                "[%s] joining as %s, the id that the coordinator gave", self.settings.label, self.generation.member_id
-            )
+        if error_action is ErrorAction.TAKE_MEMBER_ID:
+            self.log.debug("joining as %s, the id that the coordinator gave", self.generation.member_id)
         else:
-            log.info("[%s] the rebalance failed: %s", self.settings.label, what)
+            self.log.info("the rebalance failed: %s", what)
             self._reason = f"rebalance failed due to {what}"
-        if reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
-            self._reset(what, keep_member_id=reaction is ErrorAction.RESET_GENERATION)
-        if reaction is ErrorAction.REDISCOVER and self.coordinator is not None:
+        if error_action in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
+            self._reset(what, keep_member_id=error_action is ErrorAction.RESET_GENERATION)
+        if error_action is ErrorAction.REDISCOVER and self.coordinator is not None:
             self.on_coordinator_lost(self.coordinator.node_id, what, now)
-        if reaction is ErrorAction.RAISE and error is not None:
-            self._tell(error)
-        if reaction in (ErrorAction.BACK_OFF, ErrorAction.RAISE, ErrorAction.REDISCOVER) or at_once > _RETRIES_AT_ONCE:
+        if error_action is ErrorAction.RAISE and error is not None:
+            self._report(error)
+        if (
+            error_action in (ErrorAction.BACK_OFF, ErrorAction.RAISE, ErrorAction.REDISCOVER)
+            or at_once > _RETRIES_AT_ONCE
+        ):
             self._attempt.pause(now + self.settings.backoff.delay(failures))
             failures += 1
         self._attempt.count(failures, at_once)

@@ -7,24 +7,20 @@ import math
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
-from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.consumer.coordinator.group_state import (
-    NO_GENERATION,
+from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.classic_group_state import (
     BuildJoin,
+    ClassicMemberState,
     CompleteJoin,
     ComputeAssignment,
-    ErrorAction,
-    FindCoordinator,
-    Generation,
-    MemberState,
     PrepareJoin,
-    Raise,
 )
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, ErrorAction, FindCoordinator, Generation, Raise
 from pyconsumer.errors import BY_CODE, GroupAuthorizationFailedError, KafkaConnectionError, for_code
 from tests.unit.coordinator.script import NODE, OTHER, Member, settings
 
-S = MemberState
+S = ClassicMemberState
 
 
 @pytest.mark.spec("client:RE-21", "client:RE-22", "transactions:RBL-06", "transactions:FCO-02", "client:CC-10")
@@ -33,23 +29,23 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     member = Member()
     core = member.core
     assert core.rejoin_needed
-    assert isinstance(core.next_step(0.0), FindCoordinator)
-    assert core.next_step(0.0) is None, "one lookup at a time"
+    assert isinstance(core.next_action(0.0), FindCoordinator)
+    assert core.next_action(0.0) is None, "one search at a time"
     core.on_coordinator_found(USER, NODE, 0.0)
-    prepare = core.next_step(0.0)
+    prepare = core.next_action(0.0)
     assert isinstance(prepare, PrepareJoin)
     assert prepare.lost, "nobody yet, so nothing to revoke"
     core.on_prepared(prepare.generation)
     join = member.build()
     assert core.state is S.PREPARING_REBALANCE
-    assert core.next_step(0.0) is None
+    assert core.next_action(0.0) is None
     sync = member.answer_join(join, generation_id=7)
     assert core.state is S.COMPLETING_REBALANCE
     assert core.generation == Generation(7, "me", "range")
     assert sync is not None
     member.answer_sync(sync, share=b"share")
     assert core.state is S.STABLE
-    completed = core.next_step(0.0)
+    completed = core.next_action(0.0)
     assert isinstance(completed, CompleteJoin)
     assert completed.assignment == b"share"
     assert not core.may_commit, "the application does not know its partitions yet"
@@ -57,7 +53,7 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     assert core.may_commit, "what it is about to give up is its own still"
     core.on_completed()
     assert core.may_commit
-    assert core.next_step(0.0) is None
+    assert core.next_action(0.0) is None
     assert core.due_at(0.0) == math.inf
 
 
@@ -69,13 +65,13 @@ def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
     core.on_coordinator_lost(NODE.node_id, "no answer to heartbeats", 0.0)
     core.on_commit_refused(ErrorAction.RESET_MEMBER, core.generation, for_code(25))
     assert core.due_at(0.0) == 0.0
-    prepare = core.next_step(0.0)
+    prepare = core.next_action(0.0)
     assert isinstance(prepare, PrepareJoin)
     assert prepare.lost
     core.on_prepared(prepare.generation)
-    assert isinstance(core.next_step(0.0), FindCoordinator)
+    assert isinstance(core.next_action(0.0), FindCoordinator)
     core.on_coordinator_found(USER, OTHER, 0.0)
-    assert isinstance(core.next_step(0.0), BuildJoin), "prepared already"
+    assert isinstance(core.next_action(0.0), BuildJoin), "prepared already"
 
 
 @pytest.mark.spec("client:JC-03", "client:JC-05", "client:JC-07", "client:JC-08", "client:RE-24")
@@ -119,10 +115,10 @@ def test_no_join_without_a_coordinator() -> None:
     member = Member()
     member.find()
     member.prepare()
-    assert isinstance(member.core.next_step(0.0), BuildJoin)
+    assert isinstance(member.core.next_action(0.0), BuildJoin)
     member.core.on_coordinator_lost(1, "gone", 0.0)
     assert member.core.begin_join([], (), 0.0) is None
-    assert isinstance(member.core.next_step(0.0), FindCoordinator)
+    assert isinstance(member.core.next_action(0.0), FindCoordinator)
 
 
 @pytest.mark.spec("client:JR-08", "client:RE-28", "transactions:SGR-02", "broker:SYN-03")
@@ -165,9 +161,9 @@ def test_an_assignor_that_raises_starts_the_rebalance_again_after_a_pause() -> N
     election = member.lead()
     member.core.on_assign_failed(election.attempt, 0.0)
     assert member.core.state is S.UNJOINED
-    assert member.core.next_step(0.0) is None
+    assert member.core.next_action(0.0) is None
     assert member.core.due_at(0.0) == 0.1
-    assert isinstance(member.core.next_step(0.1), BuildJoin)
+    assert isinstance(member.core.next_action(0.1), BuildJoin)
 
 
 @pytest.mark.spec("client:JR-09", "client:SQ-01", "client:WF-24")
@@ -175,7 +171,7 @@ def test_member_id_required_is_answered_with_that_id_at_once() -> None:
     member = Member()
     first = member.send_join()
     assert member.answer_join(first, 79, member_id="given") is None
-    assert isinstance(member.core.next_step(0.0), BuildJoin), "at once, and without preparing again"
+    assert isinstance(member.core.next_action(0.0), BuildJoin), "at once, and without preparing again"
     assert member.build().request.member_id == "given"
     assert member.core.generation == Generation(-1, "given")
 
@@ -216,20 +212,20 @@ def test_errors_of_a_join(
     assert (core.coordinator is None) is lost
     assert core.generation.member_id == ("me" if keeps_id else "")
     if told is not None:
-        raised = core.next_step(0.0)
+        raised = core.next_action(0.0)
         assert isinstance(raised, Raise)
         assert isinstance(raised.error, told)
     if lost:
         member.find()
-    after = core.next_step(0.0)
+    after = core.next_action(0.0)
     assert (after is not None) is at_once
     if pause:
         assert core.due_at(0.0) == 0.1
-        after = core.next_step(0.1)
+        after = core.next_action(0.1)
     assert isinstance(after, PrepareJoin if code in (22, 25) else BuildJoin)
     if isinstance(after, PrepareJoin):  # the application loses its partitions, then the join is sent without a pause
         core.on_prepared(after.generation)
-        assert isinstance(core.next_step(0.0), BuildJoin)
+        assert isinstance(core.next_action(0.0), BuildJoin)
 
 
 @pytest.mark.spec("client:GP-51")
@@ -238,10 +234,10 @@ def test_a_join_under_way_is_not_sent_again_by_further_polls() -> None:
     step = member.send_join()
     for now in (0.0, 1.0, 100.0):
         member.core.on_poll(now)
-        assert member.core.next_step(now) is None
+        assert member.core.next_action(now) is None
         assert member.core.begin_join([], ["t"], now) is None
     member.answer_join(step, 27)
-    assert isinstance(member.core.next_step(100.0), BuildJoin)
+    assert isinstance(member.core.next_action(100.0), BuildJoin)
 
 
 SYNC_ERRORS = [
@@ -273,16 +269,16 @@ def test_errors_of_a_sync(
     assert core.generation.member_id == ("me" if keeps_id or lost else "")
     assert core.generation.joined is keeps_generation
     if told is not None:
-        raised = core.next_step(0.0)
+        raised = core.next_action(0.0)
         assert isinstance(raised, Raise)
         assert isinstance(raised.error, told)
     if lost:
         member.find()
         member.advance(0.1)
     elif not soon:
-        assert core.next_step(0.0) is None
+        assert core.next_action(0.0) is None
         member.advance(0.1)
-    assert isinstance(core.next_step(member.now), PrepareJoin if code in (22, 25) else BuildJoin)
+    assert isinstance(core.next_action(member.now), PrepareJoin if code in (22, 25) else BuildJoin)
 
 
 @pytest.mark.parametrize("where", ["join", "sync", "heartbeat"])
@@ -304,7 +300,7 @@ def test_a_fenced_member_raises_until_it_leaves(where: str) -> None:
     assert core.state is S.FENCED
     assert core.generation == NO_GENERATION
     for _ in range(3):
-        raised = core.next_step(member.now)
+        raised = core.next_action(member.now)
         assert isinstance(raised, Raise)
         assert isinstance(raised.error, errors.FencedInstanceIdError)
         assert "'one'" in str(raised.error)
@@ -312,7 +308,7 @@ def test_a_fenced_member_raises_until_it_leaves(where: str) -> None:
     assert not core.leave("closing", member.now)
     core.unsubscribe()
     assert core.state is S.UNJOINED
-    assert core.next_step(member.now) is None
+    assert core.next_action(member.now) is None
 
 
 @pytest.mark.spec("client:JR-01", "client:GP-10")
@@ -326,7 +322,7 @@ def test_an_answer_for_another_protocol_is_told(answer: str) -> None:
         sync = member.answer_join(step, protocol_type="consumer")
         assert sync is not None
         member.answer_sync(sync, **({"protocol_type": "connect"} if answer == "sync type" else {"protocol_name": "x"}))
-    raised = member.core.next_step(0.0)
+    raised = member.core.next_action(0.0)
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, errors.InconsistentGroupProtocolError)
     assert member.core.state is S.UNJOINED
@@ -355,7 +351,7 @@ def test_a_broken_connection_loses_the_coordinator_and_joins_again(phase: str) -
     assert member.core.coordinator is None
     assert member.core.state is S.UNJOINED
     member.find()
-    assert isinstance(member.core.next_step(0.1), BuildJoin)
+    assert isinstance(member.core.next_action(0.1), BuildJoin)
 
 
 @pytest.mark.spec("client:JR-03", "client:JC-21", "client:GP-52")
@@ -400,10 +396,10 @@ def test_an_assignment_of_a_generation_that_was_lost_is_not_taken_over() -> None
     sync = member.join(2)
     assert sync is not None
     member.answer_sync(sync, share=b"late")
-    assert isinstance(member.core.next_step(0.0), CompleteJoin)
+    assert isinstance(member.core.next_action(0.0), CompleteJoin)
     member.advance(3.0)
     member.answer_heartbeat(member.heartbeat(), 25)
-    step = member.core.next_step(3.0)
+    step = member.core.next_action(3.0)
     assert isinstance(step, PrepareJoin)
     assert step.lost
 
@@ -417,7 +413,7 @@ def test_a_rebalance_is_prepared_once() -> None:
     assert not step.lost
     for _ in range(3):
         member.answer_join(member.build(), 27)
-        assert isinstance(member.core.next_step(0.0), BuildJoin)
+        assert isinstance(member.core.next_action(0.0), BuildJoin)
 
 
 def test_endless_repetition_at_once_ends_in_pauses() -> None:
@@ -427,7 +423,7 @@ def test_endless_repetition_at_once_ends_in_pauses() -> None:
     sent = 1
     for _ in range(20):
         core.on_join_response(core._attempt.number, _refusal(27), 0.0)
-        if core.next_step(0.0) is None:
+        if core.next_action(0.0) is None:
             break
         member.build()
         sent += 1
@@ -529,9 +525,9 @@ def test_leaving_forgets_who_we_were() -> None:
     assert member.core.generation == NO_GENERATION
     assert member.core.leaving
     member.core.unsubscribe()
-    assert member.core.next_step(0.0) is None
+    assert member.core.next_action(0.0) is None
     member.core.on_subscription({"t"})
-    step = member.core.next_step(0.0)
+    step = member.core.next_action(0.0)
     assert isinstance(step, PrepareJoin)
     assert step.lost
     assert member.send_join().request.member_id == ""
@@ -548,15 +544,15 @@ def test_enforced_rebalance_while_one_is_under_way_adds_none() -> None:
 
 
 @pytest.mark.spec("client:FC-10")
-def test_a_lookup_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
+def test_a_search_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
     member = Member()
-    assert isinstance(member.core.next_step(0.0), FindCoordinator)
-    member.core.on_lookup_failed(USER, GroupAuthorizationFailedError("g"), 0.0)
-    raised = member.core.next_step(0.0)
+    assert isinstance(member.core.next_action(0.0), FindCoordinator)
+    member.core.on_coordinator_not_found(USER, GroupAuthorizationFailedError("g"), 0.0)
+    raised = member.core.next_action(0.0)
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, GroupAuthorizationFailedError)
-    assert member.core.next_step(0.0) is None
-    assert isinstance(member.core.next_step(0.1), FindCoordinator)
+    assert member.core.next_action(0.0) is None
+    assert isinstance(member.core.next_action(0.1), FindCoordinator)
 
 
 @pytest.mark.spec("client:HR-11")
@@ -577,7 +573,7 @@ def test_a_leader_whose_coordinator_is_lost_before_the_sync_joins_again() -> Non
     member.core.on_coordinator_lost(1, "gone", 0.0)
     assert member.core.on_assigned(election.attempt, {"me": b""}, {}, 0.0) is None
     assert member.core.state is S.UNJOINED
-    assert isinstance(member.core.next_step(0.0), FindCoordinator)
+    assert isinstance(member.core.next_action(0.0), FindCoordinator)
 
 
 def test_every_code_leads_to_a_legal_state_in_every_phase() -> None:
@@ -605,7 +601,7 @@ def test_every_code_leads_to_a_legal_state_in_every_phase() -> None:
 def test_an_election_waits_until_it_is_carried_out() -> None:
     member = Member()
     election = member.lead()
-    assert isinstance(member.core.next_step(5.0), ComputeAssignment)
+    assert isinstance(member.core.next_action(5.0), ComputeAssignment)
     assert member.core.due_at(5.0) == 5.0
     assert member.core.on_assigned(election.attempt, {}, {}, 5.0) is not None
     assert member.core.on_assigned(election.attempt, {}, {}, 5.0) is None
@@ -619,7 +615,7 @@ def test_assignments_that_cannot_be_used_are_followed_by_pauses_that_grow() -> N
         sync = member.join(1)
         assert sync is not None
         member.answer_sync(sync, share=b"of another topic")
-        assert isinstance(member.core.next_step(member.now), CompleteJoin)
+        assert isinstance(member.core.next_action(member.now), CompleteJoin)
         member.core.on_rejected("received assignment does not match the current subscription", member.now)
         assert member.core.rejoin_needed
         pauses.append(member.core.due_at(member.now) - member.now)
@@ -638,7 +634,7 @@ def test_a_session_timeout_that_the_broker_refuses_is_named_with_the_bounds() ->
     member.core.request_rejoin("because")
     step = member.send_join()
     member.answer_join(step, 26)
-    raised = member.core.next_step(0.0)
+    raised = member.core.next_action(0.0)
     assert isinstance(raised, Raise)
     error = raised.error
     assert "is outside the bounds of the broker" in str(error)

@@ -6,17 +6,11 @@ import itertools
 
 import pytest
 
-from pyconsumer.consumer.coordinator.group_state import (
-    NO_GENERATION,
-    TRANSITIONS,
-    Event,
-    Generation,
-    MemberState,
-    next_state,
-)
+from pyconsumer.consumer.coordinator.classic_group_state import TRANSITIONS, ClassicMemberState, Event, next_state
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, Generation
 from pyconsumer.errors import IllegalStateError
 
-S = MemberState
+S = ClassicMemberState
 JOINING = [
     (S.UNJOINED, Event.JOIN_SENT, S.PREPARING_REBALANCE),
     (S.STABLE, Event.JOIN_SENT, S.PREPARING_REBALANCE),

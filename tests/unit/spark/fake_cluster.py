@@ -11,7 +11,7 @@ from pyconsumer.structs import TopicPartition
 A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 
 
-class FakeLookups:
+class FakeCluster:
     """Answers of a cluster.
 
     Attributes:

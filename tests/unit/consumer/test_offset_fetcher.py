@@ -10,8 +10,8 @@ import pytest
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
-from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
-from pyconsumer.consumer.partition_state import FetchPosition, FetchState
+from pyconsumer.consumer.offset_fetcher import OffsetFetcher
+from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     AuthenticationError,

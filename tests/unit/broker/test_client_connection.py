@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -16,8 +17,10 @@ from pyconsumer.protocol.api import decode_response, encode_request
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
 from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.schema import Message
@@ -78,16 +81,24 @@ class Sink:
 class Client:
     """One connection, with requests that are on their way already when it is served."""
 
-    def __init__(self, world: World, loop: NoLoop | None = None, sink: Any = None) -> None:
+    def __init__(
+        self, world: World, loop: NoLoop | None = None, sink: Any = None, noted: set[tuple[str, int]] | None = None
+    ) -> None:
         self.sink = Sink() if sink is None else sink
         self.loop = NoLoop() if loop is None else loop
-        broker = SimpleNamespace(clock=world.clock, timer=world.timer, faults=None, group_coordinator=world.coordinator)
+        broker = SimpleNamespace(
+            clock=world.clock,
+            timer=world.timer,
+            faults=None,
+            group_coordinator=world.coordinator,
+            controller=SimpleNamespace(features={}, features_epoch=0),
+        )
         server: Any = SimpleNamespace(
             loop=self.loop,
             broker=broker,
             max_request_bytes=100 << 20,
             max_login_bytes=1 << 20,
-            trailing_noted=set(),
+            trailing_noted=set() if noted is None else noted,
             scratch=memoryview(bytearray(256 << 10)),
         )
         server.forget = lambda connection: None
@@ -266,6 +277,35 @@ def test_bytes_after_a_complete_request_are_ignored(
     assert len(seen) == 4 * (served.max_version - served.min_version + 1)
     assert len(caplog.records) == 1
     assert "after the end" in caplog.text
+
+
+def test_they_are_logged_once_for_each_software_version_and_api(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handle(broker: Any, request: Message, context: Any) -> None:
+        """Answer nothing."""
+
+    known = handler_of
+    monkeypatch.setattr(
+        "pyconsumer.broker.client_connection.handler_of",
+        lambda key: known(key) if key == ApiKey.API_VERSIONS else known(key)._replace(handle=handle),
+    )
+    noted: set[tuple[str, int]] = set()
+    for version in ("2.15.0", "2.16.0", "2.16.0"):  # three connections of two versions
+        client = Client(World(), noted=noted)
+        client.send((ApiVersionsRequest(client_software_name="librdkafka", client_software_version=version), 3))
+        for request, api_version in ((MetadataRequest(), 13), (MetadataRequest(), 12), (FetchRequest(), 12)):
+            frame = b"".join(encode_request(request, api_version, 1, "c"))[4:] + b"\0\0\0"
+            client.connection._feed(memoryview(len(frame).to_bytes(4, "big") + frame))
+            client.connection._pump()
+            client.loop.run()
+    logged = [re.findall(r"request (\w+) .*\((.*)\) are ignored", message)[0] for message in caplog.messages]
+    assert logged == [
+        ("METADATA", "librdkafka 2.15.0"),
+        ("FETCH", "librdkafka 2.15.0"),
+        ("METADATA", "librdkafka 2.16.0"),
+        ("FETCH", "librdkafka 2.16.0"),
+    ]
 
 
 def test_a_body_that_is_not_complete_is_refused() -> None:

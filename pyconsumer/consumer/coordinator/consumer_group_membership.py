@@ -34,7 +34,6 @@ Invariants
 from __future__ import annotations
 
 import base64
-import logging
 import math
 import uuid
 from collections.abc import Iterable, Mapping
@@ -48,7 +47,7 @@ from pyconsumer.consumer.coordinator.consumer_group_state import (
     LocalAssignment,
     Reconcile,
     Release,
-    check_move,
+    check_transition,
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.group_state import (
@@ -61,7 +60,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     action_for,
 )
 from pyconsumer.consumer.coordinator.heartbeat import CONSUMER_GROUP_HEARTBEAT
-from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings, Leaving
+from pyconsumer.consumer.coordinator.membership import GroupMember, Leaving, MemberSettings
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (
     FIRST_VERSION_WITH_REGEX,
@@ -77,8 +76,6 @@ from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["FIRST_HEARTBEAT_INTERVAL", "ConsumerMembership", "new_member_id"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 _S = ConsumerMemberState
 _API: Final = "ConsumerGroupHeartbeat"
@@ -177,7 +174,7 @@ class ConsumerMembership(GroupMember):
         current, target: see the invariants.
     """
 
-    def __init__(self, settings: GroupSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
+    def __init__(self, settings: MemberSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
         self.state = _S.UNSUBSCRIBED
         self.member_id = member_id or new_member_id()
@@ -226,10 +223,9 @@ class ConsumerMembership(GroupMember):
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
         """Do nothing but say so: the coordinator decides when the group is rebalanced (as in Java)."""
-        log.warning(
-            "[%s] enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
+        self.log.warning(
+            "enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
             " group is rebalanced (reason given: %s)",
-            self.settings.label,
             reason,
         )
 
@@ -264,7 +260,7 @@ class ConsumerMembership(GroupMember):
         return self.generation.joined
 
     def due_at(self, now: float) -> float:
-        """When :meth:`next_step` has something to do, seconds; infinite while only an answer can change that."""
+        """When :meth:`next_action` has something to do, seconds; infinite while only an answer can change that."""
         if self.has_urgent_news:
             return now
         if not self._active:
@@ -279,7 +275,7 @@ class ConsumerMembership(GroupMember):
             return max(now, self._reconcile_at)
         return math.inf
 
-    def next_step(self, now: float) -> FindCoordinator | Reconcile | Release | Raise | None:
+    def next_action(self, now: float) -> FindCoordinator | Reconcile | Release | Raise | None:
         """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
         if self._errors:
             return Raise(self._errors.popleft())
@@ -310,11 +306,11 @@ class ConsumerMembership(GroupMember):
 
     # -- following an assignment -------------------------------------------------------------------------------------
 
-    def still_follows(self, step: Reconcile) -> bool:
+    def still_follows(self, action: Reconcile) -> bool:
         """Return whether the step is still to be done: it is not when its life has ended."""
-        return step.life == self.life and self.state is _S.RECONCILING
+        return action.life == self.life and self.state is _S.RECONCILING
 
-    def on_reconciled(self, step: Reconcile, partitions: LocalAssignment) -> bool:
+    def on_reconciled(self, action: Reconcile, partitions: LocalAssignment) -> bool:
         """The application knows its partitions; the next heartbeat says so, at once.
 
         Args:
@@ -324,7 +320,7 @@ class ConsumerMembership(GroupMember):
             False if the membership was lost in the meantime.
         """
         self._reconciling = False
-        if not self.still_follows(step):
+        if not self.still_follows(action):
             return False
         self.current = partitions
         self._following = None
@@ -334,19 +330,19 @@ class ConsumerMembership(GroupMember):
         self._hurry()
         return True
 
-    def on_reconcile_failed(self, step: Reconcile, now: float) -> None:
+    def on_reconcile_failed(self, action: Reconcile, now: float) -> None:
         """A callback raised, or Ctrl-C came: nothing is acknowledged, and the step is tried again after a pause."""
         self._reconciling = False
-        if self.still_follows(step):
+        if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
             self._failures += 1
             self.epoch += 1
 
-    def on_unresolved(self, step: Reconcile) -> None:
+    def on_unresolved(self, action: Reconcile) -> None:
         """Nothing can be done before newer metadata names the topics: :meth:`on_metadata`."""
         self._reconciling = False
         self._following = None
-        if self.still_follows(step):
+        if self.still_follows(action):
             self._reconcile_at = math.inf
 
     def on_metadata(self) -> None:
@@ -354,9 +350,9 @@ class ConsumerMembership(GroupMember):
         if self._reconcile_at == math.inf:
             self._reconcile_at = -math.inf
 
-    def on_released(self, step: Release, now: float) -> None:
+    def on_released(self, action: Release, now: float) -> None:
         """The application knows that it lost its partitions; it may join again."""
-        if step.life != self.life:
+        if action.life != self.life:
             return
         self._lost = False
         self.epoch += 1
@@ -390,17 +386,17 @@ class ConsumerMembership(GroupMember):
         if self.state is not _S.PREPARE_LEAVING:
             return False
         silent = send is False and self.settings.group_instance_id is None
-        told = self._queue_leave(reason, permanently=bool(send), silent=silent)
+        sends = self._queue_leave(reason, permanently=bool(send), silent=silent)
         self._move(_S.LEAVING)
         self._forget()
         self._move(_S.UNSUBSCRIBED)
-        return told
+        return sends
 
     def _queue_leave(self, reason: str, *, permanently: bool, silent: bool) -> bool:
         if silent or self.coordinator is None or not self._announced:
             return False
         static = self.settings.group_instance_id is not None and not permanently
-        log.info("[%s] leaving as %s: %s", self.settings.label, self.member_id, reason)
+        self.log.info("leaving as %s: %s", self.member_id, reason)
         self._leaving = Leaving(
             ConsumerGroupHeartbeatRequest(
                 group_id=self.settings.group_id,
@@ -425,7 +421,7 @@ class ConsumerMembership(GroupMember):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """A lookup named the coordinator; a heartbeat is due at once."""
+        """Record that FindCoordinator named the coordinator; a heartbeat is due at once."""
         super().on_coordinator_found(who, node, now)
         self._hurry()
 
@@ -471,16 +467,16 @@ class ConsumerMembership(GroupMember):
         needed = 0 if request.subscribed_topic_regex is None else FIRST_VERSION_WITH_REGEX
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
-    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """The heartbeat was answered; an answer that nobody awaits any more changes nothing."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
-        if self._awaited is None or step.request is not self._awaited:
-            log.debug("[%s] dropping the answer to a heartbeat of an earlier life", self.settings.label)
+        if self._awaited is None or action.request is not self._awaited:
+            self.log.debug("dropping the answer to a heartbeat of an earlier life")
             return
         self._awaited = None
         self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
         if message.error_code:
-            self._on_error(step, message, now)
+            self._on_error(action, message, now)
             return
         self.discovery.answered()
         if message.heartbeat_interval_ms > 0:
@@ -492,7 +488,7 @@ class ConsumerMembership(GroupMember):
             return
         self.member_id = message.member_id or self.member_id
         if message.member_epoch > 0 and message.member_epoch != self.generation.generation_id:
-            log.debug("[%s] the member epoch is %d", self.settings.label, message.member_epoch)
+            self.log.debug("the member epoch is %d", message.member_epoch)
             self.generation = Generation(message.member_epoch, self.member_id)
             self.epoch += 1
         if message.assignment is not None and self.state in _ASSIGNABLE:
@@ -518,29 +514,29 @@ class ConsumerMembership(GroupMember):
         elif self.state in (_S.RECONCILING, _S.JOINING) and not self._reconciling and not self._failures:
             self._move(_S.STABLE)
 
-    def _on_error(self, step: SendHeartbeat, message: ConsumerGroupHeartbeatResponse, now: float) -> None:
+    def _on_error(self, action: SendHeartbeat, message: ConsumerGroupHeartbeatResponse, now: float) -> None:
         code = message.error_code
-        reaction = action_for(CONSUMER_GROUP_HEARTBEAT, code)
-        if code not in CONSUMER_GROUP_HEARTBEAT and reaction is ErrorAction.RAISE:
-            reaction = ErrorAction.STOP
-        if code == Errors.GROUP_ID_NOT_FOUND and not step.generation.joined:
-            reaction = ErrorAction.STOP
+        error_action = action_for(CONSUMER_GROUP_HEARTBEAT, code)
+        if code not in CONSUMER_GROUP_HEARTBEAT and error_action is ErrorAction.RAISE:
+            error_action = ErrorAction.STOP
+        if code == Errors.GROUP_ID_NOT_FOUND and not action.generation.joined:
+            error_action = ErrorAction.STOP
         error = self._explained(code, message.error_message)
         self._expect_nothing()
         self.timer.failed(now)
-        if reaction is ErrorAction.REDISCOVER:
-            self.on_coordinator_lost(step.node.node_id, error.code_name, now)
+        if error_action is ErrorAction.REDISCOVER:
+            self.on_coordinator_lost(action.node.node_id, error.code_name, now)
             return
         self.discovery.answered()
-        if reaction is ErrorAction.LOSE:
+        if error_action is ErrorAction.LOSE:
             self.timer.received(now)  # the next one may leave at once
-            self._lose(f"{_API} of {step.generation}: {error.code_name}")
-        elif reaction is ErrorAction.STOP:
+            self._lose(f"{_API} of {action.generation}: {error.code_name}")
+        elif error_action is ErrorAction.STOP:
             self._stop(error)
-        elif reaction is ErrorAction.RAISE:
-            self._tell(error)
+        elif error_action is ErrorAction.RAISE:
+            self._report(error)
         else:
-            log.info("[%s] %s: %s", self.settings.label, _API, error.code_name)
+            self.log.info("%s: %s", _API, error.code_name)
 
     def _explained(self, code: int, said: str | None) -> BrokerResponseError:
         group = self.settings
@@ -567,7 +563,7 @@ class ConsumerMembership(GroupMember):
 
     # -- losing it ---------------------------------------------------------------------------------------------------
 
-    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+    def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
         """A commit was refused: whether the membership is lost, the next heartbeat says, which leaves at once."""
         if sent == self.generation:
             self._hurry()
@@ -582,7 +578,7 @@ class ConsumerMembership(GroupMember):
 
     def _lose(self, reason: str) -> None:
         """The coordinator does not know us (any more)."""
-        log.info("[%s] member %s is not in the group: %s", self.settings.label, self.member_id, reason)
+        self.log.info("member %s is not in the group: %s", self.member_id, reason)
         if self.state is _S.PREPARE_LEAVING:
             self._forget()
             self._move(_S.UNSUBSCRIBED)
@@ -593,7 +589,7 @@ class ConsumerMembership(GroupMember):
 
     def _stop(self, error: KafkaError) -> None:
         """The coordinator refuses us permanently."""
-        log.error("[%s] the group refuses this member: %s", self.settings.label, error)
+        self.log.error("the group refuses this member: %s", error)
         self.metrics.rebalance_failed()
         lost = self.state in IN_GROUP
         self._fatal = error
@@ -629,8 +625,8 @@ class ConsumerMembership(GroupMember):
         self.timer.forget_sent()
 
     def _move(self, after: ConsumerMemberState) -> None:
-        check_move(self.state, after)
+        check_transition(self.state, after)
         if self.state is not after:
-            log.debug("[%s] %s -> %s", self.settings.label, self.state.value, after.value)
+            self.log.debug("%s -> %s", self.state.value, after.value)
             self.state = after
             self.epoch += 1

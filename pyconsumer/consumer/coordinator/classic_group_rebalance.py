@@ -1,7 +1,9 @@
-"""A rebalance of the classic protocol in the user's thread: revoke partitions, join, assign as leader, adopt.
+"""The classic protocol in the user's thread: which step of a rebalance comes next, and each of the steps.
 
-Each public method carries out one step that the membership core asked for. Those that may have to wait are generators;
-they never wait beyond ``deadline``, return False then, and continue where they were when they are called again.
+:class:`ClassicGroupProtocol` has their order. :class:`RebalanceSteps` has the steps: revoke partitions, join, assign as
+leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Those
+that may have to wait are generators; they never wait beyond ``deadline``, return False then, and continue where they
+were when they are called again.
 
 Callbacks of the application run by the rules of :mod:`.listener_invoker`. Whatever one raises, the step is finished
 first and the error raised afterwards: a listener's fault must not leave the member between two assignments.
@@ -15,16 +17,35 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from pyconsumer.assignors import Assignment, Assignor, ClusterView, RebalanceProtocol, Subscription
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership, RebalanceReport
+from pyconsumer.assignors import (
+    Assignment,
+    Assignor,
+    ClusterView,
+    CooperativeStickyDelayedAssignor,
+    RebalanceProtocol,
+    Subscription,
+    common_protocol,
+    resolve,
+)
+from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership, RebalanceReport
+from pyconsumer.consumer.coordinator.classic_group_state import (
+    BuildJoin,
+    CompleteJoin,
+    ComputeAssignment,
+    PrepareJoin,
+    SendSync,
+)
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
-from pyconsumer.consumer.coordinator.group_state import CompleteJoin, ComputeAssignment, Generation, SendSync
+from pyconsumer.consumer.coordinator.group_protocol import CoordinatorHooks, GroupProtocol
+from pyconsumer.consumer.coordinator.group_state import FindCoordinator, Generation, Raise
 from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
+from pyconsumer.consumer.coordinator.membership import GroupLog
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.errors import IllegalStateError
+from pyconsumer.errors import IllegalStateError, KafkaError
 from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
@@ -42,11 +63,14 @@ from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
-__all__ = ["RebalanceSteps", "metadata_snapshot", "perform_assignment", "read_members"]
+__all__ = ["ClassicGroupProtocol", "RebalanceSteps", "metadata_snapshot", "perform_assignment", "read_members"]
 
-log = logging.getLogger("pyconsumer.consumer.coordinator")
+_log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
+
+_LEAVE_NOTICE: Final = "the consumer is about to leave the group"
+_LEAVE_NOTICE_PAUSE_S: Final = 1.0
 
 
 def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
@@ -70,7 +94,7 @@ def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscr
 
 
 def perform_assignment(
-    label: str,
+    log: GroupLog,
     assignor: Assignor,
     protocol: RebalanceProtocol,
     cluster: ClusterView,
@@ -79,7 +103,7 @@ def perform_assignment(
     """Run the assignor; return each member's share as bytes.
 
     Args:
-        label: begins each line of the log.
+        log: the leader's.
         assignor, protocol: the one chosen, and the members' rebalance protocol.
         cluster: the metadata.
         subscriptions: by member id.
@@ -93,13 +117,10 @@ def perform_assignment(
     wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
     given = {tp.topic for assignment in assignments.values() for tp in assignment.partitions}
     if wanted - given:
-        log.warning(
-            "[%s] no partition of these subscribed topics was assigned: %s", label, ", ".join(sorted(wanted - given))
-        )
+        log.warning("no partition of these subscribed topics was assigned: %s", ", ".join(sorted(wanted - given)))
     if given - wanted:
         log.warning(
-            "[%s] the assignor gave out topics to which nobody subscribed: %s",
-            label,
+            "the assignor assigned topics to which nobody has subscribed: %s",
             ", ".join(sorted(given - wanted)),
         )
     return {
@@ -229,7 +250,7 @@ class RebalanceSteps(ListenerInvoker):
 
     def _lose(self, owned: Collection[TopicPartition], gone: Collection[TopicPartition], name: str) -> Steps[None]:
         try:
-            yield from self._tell(name, gone)
+            yield from self._call_listener(name, gone)
         finally:
             kept = set(owned) - set(gone)
             self._subscriptions.assign_from_subscribed([tp for tp in owned if tp in kept])
@@ -268,8 +289,7 @@ class RebalanceSteps(ListenerInvoker):
         self._withheld = False
         topics = frozenset(self._subscriptions.subscription())
         owned = self._owned()
-        label = self._core.settings.label
-        log.debug("[%s] joining with subscription %s, owning %s", label, sorted(topics), owned)
+        self._core.log.debug("joining with subscription %s, owning %s", sorted(topics), owned)
         protocols = [
             JoinGroupRequestProtocol(
                 name=name,
@@ -284,10 +304,10 @@ class RebalanceSteps(ListenerInvoker):
             for name, assignor in self._assignors.items()
         ]
         with self._coordinator.lock:
-            step = self._core.begin_join(protocols, topics, self._coordinator.clock.now(), keeps=bool(owned))
-        if step is None:
+            action = self._core.begin_join(protocols, topics, self._coordinator.clock.now(), keeps=bool(owned))
+        if action is None:
             return
-        number = step.attempt
+        number = action.attempt
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
             now = self._coordinator.clock.now()
@@ -301,24 +321,24 @@ class RebalanceSteps(ListenerInvoker):
                 self._send_sync(sync)
             self._coordinator.changed()
 
-        log.debug("[%s] sending to coordinator %s: %s", label, step.node, step.request)
-        future = self._coordinator.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
+        self._core.log.debug("sending to coordinator %s: %s", action.node, action.request)
+        future = self._coordinator.send(action.node, JoinGroupRequest, action.request, timeout=action.timeout)
         future.add_callback(answered)
         self.under_way, self._attempt = future, number
 
-    def _send_sync(self, step: SendSync) -> None:
+    def _send_sync(self, action: SendSync) -> None:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             now = self._coordinator.clock.now()
             with self._coordinator.lock:
                 if future.exception is not None:
-                    self._core.on_step_failed(step.attempt, future.exception, now)
+                    self._core.on_step_failed(action.attempt, future.exception, now)
                 else:
-                    self._core.on_sync_response(step.attempt, future.value.message, now)
+                    self._core.on_sync_response(action.attempt, future.value.message, now)
             self._coordinator.changed()
 
-        future = self._coordinator.send(step.node, SyncGroupRequest, step.request, timeout=step.timeout)
+        future = self._coordinator.send(action.node, SyncGroupRequest, action.request, timeout=action.timeout)
         future.add_callback(answered)
-        self.under_way, self._attempt = future, step.attempt
+        self.under_way, self._attempt = future, action.attempt
 
     def recover(self) -> None:
         """Ctrl-C interrupted something: a request that was never sent, or whose answer was not heard, has failed."""
@@ -328,9 +348,9 @@ class RebalanceSteps(ListenerInvoker):
 
     # -- leading -----------------------------------------------------------------------------------------------------
 
-    def assign(self, step: ComputeAssignment, deadline: float) -> Steps[bool]:
+    def assign(self, action: ComputeAssignment, deadline: float) -> Steps[bool]:
         """As leader, divide the partitions and send SyncGroup; whether that is done."""
-        subscriptions = self._attempted(step, lambda: read_members(step.members))
+        subscriptions = self._attempted(action, lambda: read_members(action.members))
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         if self._subscriptions.group_subscribe(topics):
             self._follow_topics()
@@ -341,8 +361,8 @@ class RebalanceSteps(ListenerInvoker):
             yield Wait(None, deadline)
         self.due_at = -math.inf
         shares: dict[str, bytes] = {}
-        if not step.skip:
-            shares = self._attempted(step, lambda: self._divide(step.generation, subscriptions))
+        if not action.skip:
+            shares = self._attempted(action, lambda: self._divide(action.generation, subscriptions))
             dealt = {tp for share in shares.values() for tp in decode_assignment(share)[0]}
             self._withheld = any(
                 tp not in dealt for subscription in subscriptions.values() for tp in subscription.owned_partitions
@@ -352,24 +372,26 @@ class RebalanceSteps(ListenerInvoker):
                 self._subscriptions.group_subscribe(topics | given)
                 self._follow_topics()
         with self._coordinator.lock:
-            sync = self._core.on_assigned(step.attempt, shares, self.metadata_snapshot(), self._coordinator.clock.now())
+            sync = self._core.on_assigned(
+                action.attempt, shares, self.metadata_snapshot(), self._coordinator.clock.now()
+            )
         if sync is not None:
             self._send_sync(sync)
         return True
 
-    def _attempted(self, step: ComputeAssignment, call: Callable[[], T]) -> T:
+    def _attempted(self, action: ComputeAssignment, call: Callable[[], T]) -> T:
         """Do a part of the leader's work; if it raises, the rebalance starts again after a pause."""
         try:
             return call()
         except BaseException:
             with self._coordinator.lock:
-                self._core.on_assign_failed(step.attempt, self._coordinator.clock.now())
+                self._core.on_assign_failed(action.attempt, self._coordinator.clock.now())
             raise
 
     def _divide(self, generation: Generation, subscriptions: Mapping[str, Subscription]) -> dict[str, bytes]:
         assignor = self._assignor(generation)
-        label = self._core.settings.label
-        return self._guarded(lambda: perform_assignment(label, assignor, self._protocol, self._metadata, subscriptions))
+        log = self._core.log
+        return self._guarded(lambda: perform_assignment(log, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
         """Return whether metadata has been asked for every topic; those that do not exist are known not to."""
@@ -395,12 +417,12 @@ class RebalanceSteps(ListenerInvoker):
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def complete(self, step: CompleteJoin) -> Steps[None]:
+    def complete(self, action: CompleteJoin) -> Steps[None]:
         """Take the assignment over and let the listener know what is new."""
         core, lock = self._core, self._coordinator.lock
         try:
-            partitions, user_data = decode_assignment(step.assignment)
-            assignor = self._assignor(step.generation)
+            partitions, user_data = decode_assignment(action.assignment)
+            assignor = self._assignor(action.generation)
         except Exception:
             with lock:
                 core.on_rejected("the assignment cannot be used", self._coordinator.clock.now())
@@ -418,13 +440,13 @@ class RebalanceSteps(ListenerInvoker):
             with lock:
                 core.on_revoking()
             self._commit_revoked(revoked)
-            yield from self._tell_and_catch(errors, "on_partitions_revoked", revoked)
+            yield from self._call_and_catch(errors, "on_partitions_revoked", revoked)
             with lock:
                 core.request_rejoin("need to revoke partitions and re-join")
         self._add_topics({tp.topic for tp in partitions})
         group = core.settings
         identity = ConsumerGroupMetadata(
-            group.group_id, step.generation.generation_id, step.generation.member_id, group.group_instance_id
+            group.group_id, action.generation.generation_id, action.generation.member_id, group.group_instance_id
         )
         assignment = Assignment(tuple(partitions), None if user_data is None else bytes(user_data))
         self._caught(errors, lambda: self._guarded(lambda: assignor.on_assignment(assignment, identity)))
@@ -437,8 +459,8 @@ class RebalanceSteps(ListenerInvoker):
             report = core.on_completed()
         self._caught(errors, lambda: self._schedule(assignor))
         added = sorted(set(partitions) - set(owned))
-        self._log(report, step.generation, partitions)
-        yield from self._tell_and_catch(errors, "on_partitions_assigned", added)
+        self._log(report, action.generation, partitions)
+        yield from self._call_and_catch(errors, "on_partitions_assigned", added)
         if errors:
             raise errors[0]
 
@@ -488,9 +510,8 @@ class RebalanceSteps(ListenerInvoker):
             text += f" of {report.members}"
             text += f", joined: {', '.join(report.joined)}" if report.joined else ""
             text += f", left: {', '.join(report.left)}" if report.left else ""
-        log.info(
-            "[%s] rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
-            self._core.settings.label,
+        self._core.log.info(
+            "rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
             seconds,
             generation,
             generation.protocol_name,
@@ -503,11 +524,11 @@ class RebalanceSteps(ListenerInvoker):
 
     # -- the application's code --------------------------------------------------------------------------------------
 
-    def _tell_and_catch(
+    def _call_and_catch(
         self, errors: list[BaseException], name: str, partitions: Collection[TopicPartition]
     ) -> Steps[None]:
         try:
-            yield from self._tell(name, partitions)
+            yield from self._call_listener(name, partitions)
         except Exception as error:
             errors.append(error)
 
@@ -517,3 +538,181 @@ class RebalanceSteps(ListenerInvoker):
             call()
         except Exception as error:
             errors.append(error)
+
+
+class ClassicGroupProtocol(GroupProtocol):
+    """A member of the classic protocol in the user's thread: which step of a rebalance comes next, and how it leaves.
+
+    Args:
+        context: the consumer's.
+        coordinator_client: sends requests to the coordinator; its core is the membership.
+        committer: commits before partitions are revoked.
+        hooks: into the coordinator, which drives this.
+
+    Attributes:
+        steps: the steps of a rebalance.
+    """
+
+    def __init__(
+        self,
+        context: ConsumerContext,
+        coordinator_client: CoordinatorClient[ClassicMembership],
+        committer: OffsetCommitter,
+        hooks: CoordinatorHooks,
+    ) -> None:
+        config, client, metadata, subscriptions, clock = context
+        assignors = resolve(config.partition_assignment_strategy)
+        for assignor in assignors:
+            assignor.configure(config, clock)
+        if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
+            _log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
+        self._core = coordinator_client.core
+        self._lock = coordinator_client.lock
+        self._coordinator = coordinator_client
+        self._client = client
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._hooks = hooks
+        self.steps = RebalanceSteps(
+            coordinator_client,
+            client,
+            metadata=metadata,
+            subscriptions=subscriptions,
+            committer=committer,
+            assignors=assignors,
+            protocol=common_protocol(assignors),
+            rack_id=config.client_rack or None,
+        )
+
+    @property
+    def core(self) -> ClassicMembership:
+        """Return the membership."""
+        return self._core
+
+    @property
+    def due_at(self) -> float:
+        """See :class:`GroupProtocol`."""
+        return self.steps.due_at
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Return whether JoinGroup or SyncGroup is under way, or about to be."""
+        return self._core.rejoin_pending
+
+    def on_subscription_change(self) -> None:
+        """See :class:`GroupProtocol`."""
+        with self._lock:
+            self._core.on_subscription(self._subscriptions.subscription())
+
+    def on_metadata(self) -> None:
+        """As leader, compare the metadata with that of the assignment."""
+        with self._lock:
+            self._core.on_metadata(self.steps.metadata_snapshot())
+
+    def recover(self) -> None:
+        """See :class:`GroupProtocol`."""
+        self.steps.recover()
+
+    def advance(self, deadline: float) -> Steps[bool]:
+        """Take part in the rebalance; see :class:`GroupProtocol`."""
+        return self._join(deadline)
+
+    def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
+        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, with nothing owned any
+        longer.
+        """
+        core = self._core
+        said = False
+        while True:
+            now = self._clock.now()
+            with self._lock:
+                action = core.next_action(now)
+                pending = core.rejoin_pending
+            if action is None:
+                if not pending:
+                    return True
+                if now >= deadline:
+                    return False
+                with self._lock:
+                    due = core.due_at(now)
+                request = self.steps.under_way
+                yield Wait(request if request is not None and not request.done else None, min(deadline, due))
+                self._hooks.look_at_metadata()
+            elif isinstance(action, Raise):
+                raise action.error
+            elif isinstance(action, FindCoordinator):
+                self._coordinator.send_find_coordinator()
+            elif isinstance(action, PrepareJoin) and leave_notice:
+                with self._lock:
+                    core.on_prepared(action.generation)
+            elif isinstance(action, PrepareJoin):
+                prepared = yield from self.steps.prepare(deadline)
+                if not prepared and now >= deadline:
+                    return False
+            elif isinstance(action, BuildJoin):
+                if not self._hooks.knows_topics():
+                    if now >= deadline:
+                        return False
+                    yield Wait(None, deadline)
+                    self._hooks.look_at_metadata()
+                    continue
+                self._hooks.start_heartbeat()
+                self.steps.join()
+                said = leave_notice
+            elif isinstance(action, ComputeAssignment):
+                assigned = yield from self.steps.assign(action, deadline)
+                if not assigned:
+                    return False
+            elif leave_notice:
+                if said:
+                    return True
+                with self._lock:  # it had already started; we release its assignment in the next one
+                    core.on_completed()
+                    core.request_rejoin(_LEAVE_NOTICE)
+            else:
+                assert isinstance(action, CompleteJoin)
+                yield from self.steps.complete(action)
+
+    def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
+        """Revoke the partitions, announce the leave, leave; an exception of the listener is raised afterwards."""
+        failure: Exception | None = None
+        try:
+            try:
+                yield from self.steps.drop_all(callbacks=callbacks)
+            except Exception as error:
+                failure = error
+            yield from self._announce_leaving(deadline, leave_group)
+        finally:
+            self._leave(reason, leave_group)
+        if failure is not None:
+            raise failure
+
+    def _announce_leaving(self, deadline: float, leave_group: bool | None) -> Steps[None]:
+        """Let the leader know that we leave permanently, if the assignor wants that: one more rebalance.
+
+        The others learn of it by their next heartbeats. If it takes longer than a session, the leader will miss us.
+        """
+        core, group = self._core, self._core.settings
+        permanently = group.group_instance_id is None if leave_group is None else leave_group
+        until = min(deadline, self._clock.now() + group.session_timeout)
+        if not permanently or not core.generation.joined or self._clock.now() >= until:
+            return
+        try:
+            if self.steps.announce_leaving(True):
+                with self._lock:
+                    core.request_rejoin(_LEAVE_NOTICE)
+                with self._client.disable_wakeups():
+                    announced = yield from self._join(until, leave_notice=True)
+                    if announced and core.leads_others:
+                        # Nobody else knows, and our LeaveGroup would take from the others what they have not got yet.
+                        until = min(until, self._clock.now() + max(group.heartbeat_interval, _LEAVE_NOTICE_PAUSE_S))
+                        while self._clock.now() < until and not core.rejoin_needed:
+                            yield Wait(None, until)
+        except KafkaError as error:
+            core.log.warning("leaving without having informed the leader: %s", error)
+        finally:
+            self.steps.announce_leaving(False)
+
+    def _leave(self, reason: str, send: bool | None) -> None:
+        with self._lock:
+            self._core.leave(reason, self._clock.now(), send=send)

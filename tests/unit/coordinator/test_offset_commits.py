@@ -10,8 +10,8 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.clock import ManualClock
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
-from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommittedOffsets, OffsetCommitter
 from pyconsumer.errors import KafkaError
 from pyconsumer.network.futures import RequestFuture
@@ -214,13 +214,13 @@ def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None
 @pytest.mark.parametrize(
     ("code", "state", "member_id", "error"),
     [
-        (22, MemberState.UNJOINED, "me", errors.CommitFailedError),
-        (25, MemberState.UNJOINED, "", errors.CommitFailedError),
-        (27, MemberState.STABLE, "me", errors.RebalanceInProgressError),
+        (22, ClassicMemberState.UNJOINED, "me", errors.CommitFailedError),
+        (25, ClassicMemberState.UNJOINED, "", errors.CommitFailedError),
+        (27, ClassicMemberState.STABLE, "me", errors.RebalanceInProgressError),
     ],
 )
 def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
-    code: int, state: MemberState, member_id: str, error: type[Exception]
+    code: int, state: ClassicMemberState, member_id: str, error: type[Exception]
 ) -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
@@ -325,7 +325,7 @@ def test_partitions_assigned_by_hand_are_committed_without_generation() -> None:
 
 
 @pytest.mark.spec("client:HR-11")
-def test_a_broken_connection_means_another_lookup_and_the_commit_again() -> None:
+def test_a_broken_connection_means_another_search_and_the_commit_again() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.network.take(OffsetCommitRequest).fail()
@@ -371,7 +371,7 @@ def test_without_a_coordinator_the_deadline_holds() -> None:
 @pytest.mark.parametrize(
     "ask", [lambda bench: bench.commit({T0: 5}, 0.05), lambda bench: bench.fetch(T0, deadline=0.05)]
 )
-def test_without_a_coordinator_the_failure_of_the_last_lookup_is_named(ask: Callable[[Bench], Call]) -> None:
+def test_without_a_coordinator_the_failure_of_the_last_search_is_named(ask: Callable[[Bench], Call]) -> None:
     bench = Bench(manual=True, find=False)
     call = ask(bench)
     bench.network.take(FindCoordinatorRequest).fail(errors.CoordinatorNotAvailableError("still loading"))
@@ -704,7 +704,7 @@ def test_commits_that_wait_are_sent_when_the_heartbeat_thread_finds_the_coordina
     bench = Bench()
     bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
     future = bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
-    bench.network.take(FindCoordinatorRequest).fail()  # ours pauses now; the other thread's lookup brings it
+    bench.network.take(FindCoordinatorRequest).fail()  # ours pauses now; the other thread's search brings it
     assert future.failed
     future = bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
     assert not bench.network.sent
@@ -737,7 +737,7 @@ def test_a_commit_that_is_waited_for_does_not_overtake_one_either() -> None:
         bench = Bench()
         bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
         bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
-        bench.network.take(FindCoordinatorRequest)  # our own lookup is still under way
+        bench.network.take(FindCoordinatorRequest)  # our own search is still under way
         bench.core.on_coordinator_found("background", NODE, bench.clock.now())
         send(bench)
         offsets = [sent.request.topics[0].partitions[0].committed_offset for sent in bench.network.sent]

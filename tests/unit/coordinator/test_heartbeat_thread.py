@@ -7,13 +7,12 @@ import math
 import pytest
 
 from pyconsumer import errors
+from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState, PrepareJoin
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
     FindCoordinator,
     Generation,
-    MemberState,
-    PrepareJoin,
     Raise,
     SendHeartbeat,
     SendLeave,
@@ -25,7 +24,7 @@ from pyconsumer.errors import AuthenticationError, KafkaConnectionError, KafkaEr
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from tests.unit.coordinator.script import NODE, OTHER, Member
 
-S = MemberState
+S = ClassicMemberState
 
 
 def stable(**changes: object) -> Member:
@@ -80,7 +79,7 @@ def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
     for _ in range(8):
         member.advance(3.0)
         member.answer_heartbeat(member.heartbeat(), 27)
-    step = member.core.next_step(member.now)
+    step = member.core.next_action(member.now)
     assert isinstance(step, PrepareJoin)
     assert not step.lost
 
@@ -105,8 +104,8 @@ def test_a_lost_coordinator_is_looked_up_and_the_generation_goes_on(code: int) -
     core = member.core
     assert core.coordinator is None
     assert isinstance(core.next_background(3.0), FindCoordinator)
-    assert core.next_background(3.0) == Sleep(math.inf), "one lookup at a time"
-    core.on_lookup_failed(BACKGROUND, errors.CoordinatorNotAvailableError(), 3.0)
+    assert core.next_background(3.0) == Sleep(math.inf), "one search at a time"
+    core.on_coordinator_not_found(BACKGROUND, errors.CoordinatorNotAvailableError(), 3.0)
     assert core.next_background(3.0) == Sleep(3.1)
     assert isinstance(core.next_background(3.1), FindCoordinator)
     core.on_coordinator_found(BACKGROUND, OTHER, 3.2)
@@ -165,7 +164,7 @@ def test_an_application_that_stays_away_leaves_the_group() -> None:
     assert member.core.next_background(5.0) == Sleep(math.inf)
     member.core.on_leave_done()
     member.core.on_poll(6.0)
-    rejoin = member.core.next_step(6.0)
+    rejoin = member.core.next_action(6.0)
     assert isinstance(rejoin, PrepareJoin)
     assert rejoin.lost
 
@@ -206,7 +205,7 @@ def test_a_generation_that_the_coordinator_does_not_know_is_lost(code: int, memb
     assert member.core.state is S.UNJOINED
     assert member.core.generation == Generation(-1, member_id)
     assert member.core.next_background(3.0) == Sleep(math.inf)
-    step = member.core.next_step(3.0)
+    step = member.core.next_action(3.0)
     assert isinstance(step, PrepareJoin)
     assert step.lost
     assert member.send_join().request.member_id == member_id
@@ -238,10 +237,10 @@ def test_other_errors_are_told_and_heartbeats_go_on(code: int, error: type[Excep
         step = member.core.next_background(member.now)
         assert isinstance(step, Sleep)
         member.now = step.until
-    raised = member.core.next_step(member.now)
+    raised = member.core.next_action(member.now)
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, error)
-    assert member.core.next_step(member.now) is None, "the same error waits once only"
+    assert member.core.next_action(member.now) is None, "the same error waits once only"
 
 
 def test_a_refused_login_is_told() -> None:
@@ -249,7 +248,7 @@ def test_a_refused_login_is_told() -> None:
     member.now = 3.0
     step = member.heartbeat()
     member.core.on_heartbeat_failed(step.node.node_id, AuthenticationError("no"), 3.0, member.core.discovery.term)
-    raised = member.core.next_step(3.0)
+    raised = member.core.next_action(3.0)
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, AuthenticationError)
 
@@ -257,7 +256,7 @@ def test_a_refused_login_is_told() -> None:
 def test_a_fault_in_the_thread_is_told() -> None:
     member = stable()
     member.core.on_background_failed(KafkaError("broken"))
-    raised = member.core.next_step(0.0)
+    raised = member.core.next_action(0.0)
     assert isinstance(raised, Raise)
     assert str(raised.error) == "broken"
 

@@ -8,19 +8,19 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.errors import OffsetsError
 from pyconsumer.spark.offset_ranges import OffsetRange, batch_ranges
 from pyconsumer.spark.options import SourceOptions
-from tests.unit.spark.fake_lookups import A0, A1, FakeLookups
+from tests.unit.spark.fake_cluster import A0, A1, FakeCluster
 
 
-def cluster() -> FakeLookups:
+def small_cluster() -> FakeCluster:
     """Two partitions of topic a: offsets 10 to 19 and 5 to 5 (empty)."""
-    lookups = FakeLookups()
-    lookups.logs = {A0: (10, 20), A1: (5, 5)}
-    return lookups
+    cluster = FakeCluster()
+    cluster.logs = {A0: (10, 20), A1: (5, 5)}
+    return cluster
 
 
-def plan(lookups: FakeLookups | None = None, **extra: str) -> list[tuple[int, int]]:
+def plan(cluster: FakeCluster | None = None, **extra: str) -> list[tuple[int, int]]:
     options = SourceOptions.parse({"kafka.bootstrap.servers": "x", "subscribe": "a", **extra})
-    return [(found.start, found.end) for found in batch_ranges(options, lookups or cluster())]
+    return [(found.start, found.end) for found in batch_ranges(options, cluster or small_cluster())]
 
 
 def test_everything_by_default() -> None:
@@ -28,15 +28,15 @@ def test_everything_by_default() -> None:
 
 
 def test_starts_are_looked_up_before_ends() -> None:
-    lookups = cluster()
-    plan(lookups)
-    assert [set(asked.values()) for asked in lookups.asked] == [{-2}, {-1}]
+    cluster = small_cluster()
+    plan(cluster)
+    assert [set(asked.values()) for asked in cluster.asked] == [{-2}, {-1}]
 
 
 def test_nothing_where_there_is_no_topic() -> None:
-    lookups = FakeLookups()
-    lookups.logs = {}
-    assert plan(lookups) == []
+    cluster = FakeCluster()
+    cluster.logs = {}
+    assert plan(cluster) == []
 
 
 def test_offsets_with_placeholders() -> None:
@@ -94,10 +94,10 @@ def test_rules_of_batches_are_checked_first() -> None:
 
 def test_ranges_carry_their_partition() -> None:
     options = SourceOptions.parse({"kafka.bootstrap.servers": "x", "subscribe": "a"})
-    assert batch_ranges(options, cluster())[0] == OffsetRange("a", 0, 10, 20)
+    assert batch_ranges(options, small_cluster())[0] == OffsetRange("a", 0, 10, 20)
 
 
 def test_where_a_group_stands() -> None:
-    lookups = cluster()
-    lookups.groups["g"] = {A0: 15}
-    assert plan(lookups, startingOffsets="group", **{"kafka.group.id": "g"}) == [(15, 20), (5, 5)]
+    cluster = small_cluster()
+    cluster.groups["g"] = {A0: 15}
+    assert plan(cluster, startingOffsets="group", **{"kafka.group.id": "g"}) == [(15, 20), (5, 5)]

@@ -16,7 +16,7 @@ def asked(*, patient: bool) -> tuple[float, list[float]]:
     connection = FakeConnection(default_api_timeout_ms="500")
     connection.leader_known = False
     pauses: list[float] = []
-    lookups = OffsetReader(
+    cluster = OffsetReader(
         connection,  # type: ignore[arg-type]
         attempts=3,
         retry_ms=200,
@@ -25,7 +25,7 @@ def asked(*, patient: bool) -> tuple[float, list[float]]:
     )
     start = connection.clock.now()
     with pytest.raises(KafkaTimeoutError, match=r"asking for offsets at x:9092 took longer than 500 ms"):
-        lookups.offsets({TP: -1})
+        cluster.offsets({TP: -1})
     return connection.clock.now() - start, pauses
 
 
@@ -81,16 +81,16 @@ def test_a_named_topic_that_is_gone_can_be_left_out_after_a_second_look(subscrip
     metadata.partitions_for = lambda name: [] if name == "gone" else [PartitionMetadata(*TP, 1, 7)]
     metadata.partition_count = lambda name: 0
     pauses: list[float] = []
-    lookups = OffsetReader(connection, attempts=3, sleep=pauses.append)  # type: ignore[arg-type]
+    cluster = OffsetReader(connection, attempts=3, sleep=pauses.append)  # type: ignore[arg-type]
     with pytest.raises(UnknownTopicOrPartitionError):
-        lookups.partitions(subscription)
+        cluster.partitions(subscription)
     pauses.clear()
-    assert lookups.partitions(subscription, missing_ok=True) == [TP]
+    assert cluster.partitions(subscription, missing_ok=True) == [TP]
     assert len(pauses) == 2
-    assert lookups.partitions(subscription, missing_ok=True) == [TP]
+    assert cluster.partitions(subscription, missing_ok=True) == [TP]
     assert len(pauses) == 2  # it is known by now
     with pytest.raises(UnknownTopicOrPartitionError):
-        lookups.partitions(subscription)
+        cluster.partitions(subscription)
 
 
 def test_sizes_that_nobody_tells_in_time_are_left_out() -> None:

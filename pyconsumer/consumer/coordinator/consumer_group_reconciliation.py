@@ -1,4 +1,6 @@
-"""Following the coordinator's assignment in the user's thread, under the consumer protocol (KIP-848).
+"""The consumer protocol (KIP-848) in the user's thread: following the coordinator's assignment.
+
+:class:`ConsumerGroupProtocol` has the order of the steps, :class:`ReconciliationSteps` has the steps.
 
 The order is Java's: commit (if that is automatic), ``on_partitions_revoked``, ``on_partitions_assigned``, and only then
 does the core acknowledge. Nothing more is fetched or returned of partitions that are about to be revoked.
@@ -17,26 +19,26 @@ Rules
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.consumer_group_state import NOTHING, LocalAssignment, Reconcile, Release
-from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
+from pyconsumer.consumer.coordinator.group_protocol import CoordinatorHooks, GroupProtocol
+from pyconsumer.consumer.coordinator.group_state import FindCoordinator, Raise
 from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.network.futures import Steps
+from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
-__all__ = ["ReconciliationSteps"]
-
-log = logging.getLogger("pyconsumer.consumer.coordinator")
+__all__ = ["ConsumerGroupProtocol", "ReconciliationSteps"]
 
 
 class ReconciliationSteps(ListenerInvoker):
@@ -66,21 +68,21 @@ class ReconciliationSteps(ListenerInvoker):
         self._unannounced: set[TopicPartition] = set()  # assigned, but the listener has failed to take them
         self._started_at: float | None = None
 
-    def reconcile(self, step: Reconcile, deadline: float) -> Steps[bool]:
+    def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
         """Follow an assignment; return whether that is done, as far as it can be done now."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now
-        names = self._resolve(step.target)
-        if not names and step.target.partitions:
-            self._postpone(step)
+        names = self._resolve(action.target)
+        if not names and action.target.partitions:
+            self._postpone(action)
             return True
-        share = LocalAssignment(step.target.number, {topic: step.target.partitions[topic] for topic in names})
+        share = LocalAssignment(action.target.number, {topic: action.target.partitions[topic] for topic in names})
         subscriptions = self._subscriptions
         wanted = {TopicPartition(names[topic], number) for topic, part in share.partitions.items() for number in part}
         owned = subscriptions.assignment()
-        if share == step.current and wanted == owned and not self._unannounced:
-            self._postpone(step)  # everything but unknown topics is done, and acknowledged
+        if share == action.current and wanted == owned and not self._unannounced:
+            self._postpone(action)  # everything but unknown topics is done, and acknowledged
             return True
         ids = {name: topic for topic, name in names.items()}
         renewed = {tp for tp in owned & wanted if self._ids.get(tp.topic, ids[tp.topic]) != ids[tp.topic]}
@@ -92,18 +94,18 @@ class ReconciliationSteps(ListenerInvoker):
             if not committed:
                 return False
         self._forget_commit()
-        if not self._still_follows(step):
+        if not self._still_follows(action):
             return True
         if revoked:
-            yield from self._revoke(step, revoked)
-            if not self._still_follows(step):
+            yield from self._revoke(action, revoked)
+            if not self._still_follows(action):
                 return True
         added = sorted((wanted - owned) | renewed | (self._unannounced & wanted))
-        if added or revoked or share.partitions != step.current.partitions or step.current is NOTHING:
-            yield from self._assign(step, wanted, names, added)
+        if added or revoked or share.partitions != action.current.partitions or action.current is NOTHING:
+            yield from self._assign(action, wanted, names, added)
         else:  # the coordinator has changed its mind twice, or topics are not known yet
             subscriptions.assign_from_subscribed(subscriptions.assigned_list())
-        self._finish(step, share, added, revoked)
+        self._finish(action, share, added, revoked)
         return True
 
     def _resolve(self, target: LocalAssignment) -> dict[bytes, str]:
@@ -117,32 +119,32 @@ class ReconciliationSteps(ListenerInvoker):
             else:
                 names[topic_id] = name
         if unknown:
-            log.debug("[%s] asking for the names of %d topics", self._core.settings.label, len(unknown))
+            self._core.log.debug("asking for the names of %d topics", len(unknown))
         if self._subscriptions.has_remote_pattern:
             self._metadata.set_topic_ids(unknown)
         elif unknown:
             self._metadata.request_update()
         return names
 
-    def _postpone(self, step: Reconcile) -> None:
+    def _postpone(self, action: Reconcile) -> None:
         with self._coordinator.lock:
-            self._core.on_unresolved(step)
+            self._core.on_unresolved(action)
 
-    def _still_follows(self, step: Reconcile) -> bool:
+    def _still_follows(self, action: Reconcile) -> bool:
         with self._coordinator.lock:
-            return self._core.still_follows(step)
+            return self._core.still_follows(action)
 
-    def _failed(self, step: Reconcile) -> None:
+    def _failed(self, action: Reconcile) -> None:
         with self._coordinator.lock:
-            self._core.on_reconcile_failed(step, self._coordinator.clock.now())
+            self._core.on_reconcile_failed(action, self._coordinator.clock.now())
 
-    def _revoke(self, step: Reconcile, revoked: Collection[TopicPartition]) -> Steps[None]:
-        told = [tp for tp in revoked if tp not in self._unannounced]
+    def _revoke(self, action: Reconcile, revoked: Collection[TopicPartition]) -> Steps[None]:
+        announced = [tp for tp in revoked if tp not in self._unannounced]
         try:
-            if told:
-                yield from self._tell("on_partitions_revoked", told)
+            if announced:
+                yield from self._call_listener("on_partitions_revoked", announced)
         except BaseException:
-            self._failed(step)
+            self._failed(action)
             raise
         gone = set(revoked)
         self._unannounced -= gone
@@ -150,7 +152,7 @@ class ReconciliationSteps(ListenerInvoker):
 
     def _assign(
         self,
-        step: Reconcile,
+        action: Reconcile,
         wanted: Collection[TopicPartition],
         names: Mapping[bytes, str],
         added: Collection[TopicPartition],
@@ -165,32 +167,31 @@ class ReconciliationSteps(ListenerInvoker):
             self._metadata.set_topics(subscriptions.metadata_topics())
         self._unannounced = set(added)
         try:
-            yield from self._tell("on_partitions_assigned", added)
+            yield from self._call_listener("on_partitions_assigned", added)
         except BaseException:
             subscriptions.mark_pending_revocation(self._unannounced & subscriptions.assignment())
-            self._failed(step)
+            self._failed(action)
             raise
         self._unannounced.clear()
 
     def _finish(
         self,
-        step: Reconcile,
+        action: Reconcile,
         share: LocalAssignment,
         added: Collection[TopicPartition],
         revoked: Collection[TopicPartition],
     ) -> None:
         now = self._coordinator.clock.now()
         with self._coordinator.lock:
-            followed = self._core.on_reconciled(step, share)
+            followed = self._core.on_reconciled(action, share)
         if not followed:
             return
         self._committer.auto_commit.restart(now)
         started, self._started_at = self._started_at, None
         seconds = 0.0 if started is None else now - started
         self._core.metrics.rebalanced(seconds, now)
-        log.info(
-            "[%s] rebalance finished after %.3f s: epoch %d of member %s; %d partitions, new: %s; gone: %s",
-            self._core.settings.label,
+        self._core.log.info(
+            "rebalance finished after %.3f s: epoch %d of member %s; %d partitions, new: %s; gone: %s",
             seconds,
             self._core.generation.generation_id,
             self._core.member_id,
@@ -201,13 +202,13 @@ class ReconciliationSteps(ListenerInvoker):
 
     # -- losing and leaving ------------------------------------------------------------------------------------------
 
-    def release(self, step: Release) -> Steps[None]:
+    def release(self, action: Release) -> Steps[None]:
         """Let the listener know that the partitions are lost, and drop them."""
         try:
             yield from self._drop("on_partitions_lost")
         finally:
             with self._coordinator.lock:
-                self._core.on_released(step, self._coordinator.clock.now())
+                self._core.on_released(action, self._coordinator.clock.now())
 
     def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
         """Revoke everything, because the member leaves."""
@@ -218,12 +219,128 @@ class ReconciliationSteps(ListenerInvoker):
     def _drop(self, callback: str | None) -> Steps[None]:
         self._forget_commit()
         self._started_at = None
-        told = [tp for tp in self._owned() if tp not in self._unannounced]
+        announced = [tp for tp in self._owned() if tp not in self._unannounced]
         try:
-            if told and callback is not None and self._subscriptions.has_auto_assigned:
-                yield from self._tell(callback, told)
+            if announced and callback is not None and self._subscriptions.has_auto_assigned:
+                yield from self._call_listener(callback, announced)
         finally:
             self._unannounced.clear()
             self._names, self._ids = {}, {}
             if self._subscriptions.has_auto_assigned:
                 self._subscriptions.assign_from_subscribed(())
+
+
+class ConsumerGroupProtocol(GroupProtocol):
+    """A member of the consumer protocol in the user's thread: the order of its steps, and how it leaves.
+
+    Heartbeats, which are the whole protocol, belong to the heartbeat thread.
+
+    Args:
+        context: the consumer's.
+        coordinator_client: sends requests to the coordinator; its core is the membership.
+        committer: commits before partitions are revoked.
+        hooks: into the coordinator, which drives this.
+
+    Attributes:
+        steps: the steps of a reconciliation.
+    """
+
+    def __init__(
+        self,
+        context: ConsumerContext,
+        coordinator_client: CoordinatorClient[ConsumerMembership],
+        committer: OffsetCommitter,
+        hooks: CoordinatorHooks,
+    ) -> None:
+        _, client, metadata, subscriptions, clock = context
+        self._core = coordinator_client.core
+        self._lock = coordinator_client.lock
+        self._coordinator = coordinator_client
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._hooks = hooks
+        self.steps = ReconciliationSteps(
+            coordinator_client, client, metadata=metadata, subscriptions=subscriptions, committer=committer
+        )
+
+    @property
+    def core(self) -> ConsumerMembership:
+        """Return the membership."""
+        return self._core
+
+    @property
+    def due_at(self) -> float:
+        """See :class:`GroupProtocol`."""
+        return self.steps.due_at
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Return False: the heartbeat thread hears the answers, and says so."""
+        return False
+
+    def on_subscription_change(self) -> None:
+        """See :class:`GroupProtocol`."""
+        subscriptions = self._subscriptions
+        with self._lock:
+            if subscriptions.has_remote_pattern:
+                self._core.on_subscription((), subscriptions.remote_pattern)
+            else:
+                self._core.on_subscription(subscriptions.subscription())
+
+    def on_metadata(self) -> None:
+        """Names of topics may be known that were not."""
+        with self._lock:
+            self._core.on_metadata()
+
+    def recover(self) -> None:
+        """See :class:`GroupProtocol`."""
+        with self._lock:
+            self._core.recover()
+
+    def advance(self, deadline: float) -> Steps[bool]:
+        """Join, reconcile, release; see :class:`GroupProtocol`."""
+        core = self._core
+        while True:
+            now = self._clock.now()
+            if not self._hooks.knows_topics() and not core.has_urgent_news:
+                if now >= deadline:
+                    return False
+                yield Wait(None, deadline)
+                self._hooks.look_at_metadata()
+                continue
+            with self._lock:
+                action = core.next_action(now)
+                pending = core.rejoin_pending
+            if action is None:
+                if core.needs_background:
+                    self._hooks.start_heartbeat()
+                    with self._lock:
+                        core.on_background_started()
+                if not pending:
+                    return True
+                if now >= deadline:
+                    return False
+                with self._lock:
+                    due = core.due_at(now)
+                yield Wait(None, min(deadline, due))
+                self._hooks.look_at_metadata()
+            elif isinstance(action, Raise):
+                raise action.error
+            elif isinstance(action, FindCoordinator):
+                self._coordinator.send_find_coordinator()
+            elif isinstance(action, Release):
+                yield from self.steps.release(action)
+            else:
+                done = yield from self.steps.reconcile(action, deadline)
+                if not done and now >= deadline:
+                    return False
+
+    def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
+        """Revoke the partitions and leave; see :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
+        with self._lock:
+            self._core.prepare_leaving()
+        try:
+            yield from self.steps.drop_all(callbacks=callbacks)
+        finally:
+            with self._lock:
+                self._core.leave(reason, self._clock.now(), send=leave_group)

@@ -1,0 +1,191 @@
+"""A member's states under the classic protocol, the action for each error code, its actions, as tables.
+
+No I/O, no clock. What both group protocols share is in :mod:`.group_state`.
+
+States
+
+1. A member is identified by its :class:`Generation`: generation id, member id and chosen assignor. Every request names
+   it; the coordinator refuses requests of a generation that is over.
+2. ``UNJOINED`` -> ``PREPARING_REBALANCE`` when JoinGroup is sent, -> ``COMPLETING_REBALANCE`` when it is answered,
+   -> ``STABLE`` when SyncGroup is answered. An answer counts only in the state that waits for it.
+3. A failed JoinGroup or SyncGroup leads back to ``UNJOINED``. The generation survives that,
+   unless the coordinator does not know it.
+4. Losing the generation means having lost the partitions: the listener hears *lost*, not *revoked*.
+   ILLEGAL_GENERATION takes the generation and leaves the member id, which may still be valid; UNKNOWN_MEMBER_ID, the
+   end of ``max_poll_interval_ms`` and leaving take both.
+5. Heartbeats are sent in ``COMPLETING_REBALANCE`` and ``STABLE``. Before that the pending JoinGroup itself keeps the
+   member alive.
+6. Offsets are committed in ``STABLE`` only, and not before the application knows its new partitions.
+7. ``FENCED``: another process took our ``group_instance_id`` (KIP-345). Every poll raises; only leaving ends it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pyconsumer.consumer.coordinator.group_state import (
+    COORDINATOR_LOST,
+    ErrorAction,
+    FindCoordinator,
+    Generation,
+    Raise,
+)
+from pyconsumer.errors import Errors, IllegalStateError
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponseMember
+from pyconsumer.protocol.messages.sync_group import SyncGroupRequest
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = [
+    "JOIN",
+    "SYNC",
+    "TRANSITIONS",
+    "BuildJoin",
+    "ClassicMemberState",
+    "CompleteJoin",
+    "ComputeAssignment",
+    "Event",
+    "PrepareJoin",
+    "SendJoin",
+    "SendSync",
+    "UserAction",
+    "next_state",
+]
+
+_R = ErrorAction
+
+
+class ClassicMemberState(enum.Enum):
+    """The state of a member in its group."""
+
+    UNJOINED = "unjoined"
+    PREPARING_REBALANCE = "preparing rebalance"
+    COMPLETING_REBALANCE = "completing rebalance"
+    STABLE = "stable"
+    FENCED = "fenced"
+
+
+class Event(enum.Enum):
+    """An event that changes a member's state."""
+
+    JOIN_SENT = "JoinGroup sent"
+    JOIN_ANSWERED = "JoinGroup answered"
+    SYNC_ANSWERED = "SyncGroup answered"
+    STEP_FAILED = "JoinGroup or SyncGroup failed"
+    RESET = "generation lost"
+    FENCED = "fenced"
+
+
+_S = ClassicMemberState
+
+
+#: Event -> state -> next state; an event in a state that is not listed cannot happen.
+TRANSITIONS: Final[Mapping[Event, Mapping[ClassicMemberState, ClassicMemberState]]] = {
+    Event.JOIN_SENT: {_S.UNJOINED: _S.PREPARING_REBALANCE, _S.STABLE: _S.PREPARING_REBALANCE},
+    Event.JOIN_ANSWERED: {_S.PREPARING_REBALANCE: _S.COMPLETING_REBALANCE},
+    Event.SYNC_ANSWERED: {_S.COMPLETING_REBALANCE: _S.STABLE},
+    Event.STEP_FAILED: {_S.PREPARING_REBALANCE: _S.UNJOINED, _S.COMPLETING_REBALANCE: _S.UNJOINED},
+    Event.RESET: dict.fromkeys(_S, _S.UNJOINED),
+    Event.FENCED: dict.fromkeys(_S, _S.FENCED),
+}
+
+
+def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
+    """Return the state after an event.
+
+    Raises:
+        IllegalStateError: the event is impossible in that state; this is a fault in the caller.
+    """
+    try:
+        return TRANSITIONS[event][state]
+    except KeyError:
+        raise IllegalStateError(f"{event.value} is impossible for a member that is {state.value}") from None
+
+
+JOIN: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
+    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
+    Errors.INVALID_GROUP_ID: _R.RAISE,
+    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
+    Errors.INVALID_SESSION_TIMEOUT: _R.RAISE,
+    Errors.REBALANCE_IN_PROGRESS: _R.RETRY_NOW,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.UNSUPPORTED_VERSION: _R.RAISE,
+    Errors.MEMBER_ID_REQUIRED: _R.TAKE_MEMBER_ID,  # KIP-394
+    Errors.GROUP_MAX_SIZE_REACHED: _R.RAISE,
+    Errors.FENCED_INSTANCE_ID: _R.FENCED,
+}
+
+
+SYNC: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
+    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
+    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
+    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.FENCED_INSTANCE_ID: _R.FENCED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareJoin:
+    """A rebalance begins: commit, call the listener; then ``on_prepared``. ``lost``: the generation is gone."""
+
+    lost: bool
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class BuildJoin:
+    """Collect subscription and user data for JoinGroup; then ``begin_join``."""
+
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class SendJoin:
+    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds; it is pending there."""
+
+    attempt: int
+    node: BrokerMetadata
+    request: JoinGroupRequest
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeAssignment:
+    """We lead the group: run the assignor over the members; then ``on_assigned``.
+
+    ``skip``: keep the coordinator's present assignment, only look after the topics' metadata (KIP-814).
+    """
+
+    attempt: int
+    generation: Generation
+    members: tuple[JoinGroupResponseMember, ...]
+    skip: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendSync:
+    """Send SyncGroup to ``node`` and report its end with ``attempt``."""
+
+    attempt: int
+    node: BrokerMetadata
+    request: SyncGroupRequest
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteJoin:
+    """The rebalance is over: adopt the assignment, call the listener; then ``on_completed``."""
+
+    generation: Generation
+    assignment: bytes
+
+
+#: Actions for the thread that uses the consumer.
+UserAction = FindCoordinator | PrepareJoin | BuildJoin | ComputeAssignment | CompleteJoin | Raise
