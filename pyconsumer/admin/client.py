@@ -62,6 +62,7 @@ class KafkaAdminClient:
     """
 
     _closed = True  # until the sockets are there
+    _how_to_close = "call close(), or use it in a with statement"
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
@@ -462,9 +463,14 @@ class KafkaAdminClient:
         # Any thread may run this, in the middle of anything: nothing here waits or takes a lock.
         if self._closed or self._pid != os.getpid():
             return
+        shown = repr(self)  # before it is closed
         self._closed = True
+        self._abandon()
+        _warn(f"unclosed {shown}: {self._how_to_close}", ResourceWarning, source=self)
+
+    def _abandon(self) -> None:
+        """Close the descriptors of a client that was dropped without :meth:`close`."""
         self._client.abandon()
-        _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
         return f"<KafkaAdminClient client_id={self.config.client_id!r}{' closed' if self._closed else ''}>"

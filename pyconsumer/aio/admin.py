@@ -33,6 +33,8 @@ _NAME = "AsyncKafkaAdminClient"
 class _LoopAdminClient(KafkaAdminClient):
     """An admin client whose calls return coroutines."""
 
+    _how_to_close = "await close(), or use it in async with"
+
     def __init__(
         self, configs: Mapping[str, object] | None, clock: Clock | None, settings: Mapping[str, object]
     ) -> None:
@@ -48,6 +50,9 @@ class _LoopAdminClient(KafkaAdminClient):
     def bind(self) -> None:
         """Belong to the running loop."""
         self._driver.bind()
+
+    def _abandon(self) -> None:
+        self._driver.abandon()
 
     def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> Any:
         return self._on_loop(steps, timeout_ms)

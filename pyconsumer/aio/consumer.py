@@ -29,6 +29,8 @@ from pyconsumer.consumer.arguments import (
     check_max_records,
     check_subscription,
     is_partition,
+    looks_like_seconds,
+    point_out_milliseconds,
     split_topics,
 )
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
@@ -107,6 +109,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     """
 
     _released = True  # there is nothing to release: not opened yet, or closed
+    _doubted = False  # a time that looks like seconds was pointed out
 
     def __init__(
         self,
@@ -200,8 +203,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
     async def _poll(self, timeout_ms: float, take: Callable[[], T | None], name: str) -> T | None:
         guard, delegate, driver = self._guard, self._delegate, self._driver
-        self._bind()
-        guard.begin(name)
+        guard.begin(name, driver.bind())
         try:
             delegate.note_delivered()
             if self._client.wakeup_waits:
@@ -215,6 +217,9 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
+            if looks_like_seconds(timeout_ms) and not self._doubted:
+                self._doubted = True
+                point_out_milliseconds(name, timeout_ms)
             return await driver.run(delegate.fetched(deadline, take), deadline, interruptible=True)
         except (KeyboardInterrupt, SystemExit) as error:
             delegate.on_interrupt(error)
@@ -295,8 +300,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
         """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first."""
-        self._bind()
-        self._guard.begin("unsubscribe")
+        self._guard.begin("unsubscribe", self._driver.bind())
         try:
             deadline = self._deadline(timeout_ms)
             await self._driver.run(self._delegate.unsubscribe(deadline), deadline)

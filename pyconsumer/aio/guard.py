@@ -112,22 +112,30 @@ class TaskGuard:
             "and change what is subscribed or assigned"
         )
 
-    def begin(self, name: str) -> None:
-        """Begin an exclusive call; :meth:`end` must follow if this does not raise. Raises as the checks above."""
-        self.enter()
-        self.refuse_in_exclusive(name)
-        if self.closing:
-            raise IllegalStateError(f"this {self._name} is closed")
-        self._task = asyncio.current_task(self._loop)
+    def begin(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin an exclusive call; :meth:`end` must follow if this does not raise. Raises as the checks above.
+
+        Args:
+            loop: see :meth:`bind`.
+        """
+        self._loop = loop
+        self._thread = get_ident()
+        if self._task is not None or self.closing or self._on_enter is not None or self._forks != fork_count():
+            self.enter()
+            self.refuse_in_exclusive(name)
+            if self.closing:
+                raise IllegalStateError(f"this {self._name} is closed")
+        self._task = asyncio.current_task(loop)
         self._call = name
 
     def end(self) -> None:
         """End the exclusive call."""
         self._task = None
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+        if self._waiters:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()
 
     def in_callback(self) -> bool:
         """Return whether this task is inside an exclusive call, and so in a callback of it."""

@@ -302,9 +302,10 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._open:
+            shown = repr(self)  # before it is closed
             self._open = False
             self._producer._drop()
-            _warn(f"unclosed {self!r}: await close(), or use it in async with", ResourceWarning, source=self)
+            _warn(f"unclosed {shown}: await close(), or use it in async with", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
         return f"<{_NAME} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"

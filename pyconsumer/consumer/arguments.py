@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
@@ -17,9 +18,28 @@ __all__ = [
     "check_max_records",
     "check_subscription",
     "is_partition",
+    "looks_like_seconds",
     "offsets_after",
+    "point_out_milliseconds",
     "split_topics",
 ]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+_LIKE_SECONDS: Final = 10.0  # a float up to here is rather meant as seconds
+
+
+def looks_like_seconds(timeout_ms: float) -> bool:
+    """Return whether a time was probably meant as seconds, as in confluent-kafka's ``poll(1.0)``."""
+    return type(timeout_ms) is float and 0 < timeout_ms <= _LIKE_SECONDS
+
+
+def point_out_milliseconds(call: str, timeout_ms: float) -> None:
+    """Log what a call with a time that looks like seconds does, and what would wait for these seconds."""
+    _log.warning(
+        "%s(%s) waits for %s ms, as all times here are milliseconds; %s(%g) waits for %g s",
+        *(call, timeout_ms, timeout_ms, call, timeout_ms * 1000, timeout_ms),
+    )
 
 
 def split_topics(

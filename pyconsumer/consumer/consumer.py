@@ -23,6 +23,8 @@ from pyconsumer.consumer.arguments import (
     check_max_records,
     check_subscription,
     is_partition,
+    looks_like_seconds,
+    point_out_milliseconds,
     split_topics,
 )
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
@@ -58,7 +60,6 @@ _log = logging.getLogger("pyconsumer.consumer")
 T = TypeVar("T")
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
-_LIKE_SECONDS = 10.0  # a float up to here is rather meant as seconds
 
 
 class KafkaConsumer(Consumer[K, V]):
@@ -236,19 +237,12 @@ class KafkaConsumer(Consumer[K, V]):
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            if type(timeout_ms) is float and 0 < timeout_ms <= _LIKE_SECONDS and not self._doubted:
-                self._doubt(name, timeout_ms)
+            if looks_like_seconds(timeout_ms) and not self._doubted:
+                self._doubted = True
+                point_out_milliseconds(name, timeout_ms)
             return client.run(self._delegate.fetched(deadline, take), deadline)
         finally:
             guard.release()
-
-    def _doubt(self, name: str, timeout_ms: float) -> None:
-        """Point out once that times are milliseconds: confluent-kafka's ``poll(1.0)`` waits for a second."""
-        self._doubted = True
-        _log.warning(
-            "%s(%s) waits for %s ms, as all times here are milliseconds; %s(%g) waits for %g s",
-            *(name, timeout_ms, timeout_ms, name, timeout_ms * 1000, timeout_ms),
-        )
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self

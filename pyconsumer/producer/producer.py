@@ -807,8 +807,9 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one. The
         # thread sends what is left, each record within its delivery timeout, and ends.
+        shown = "" if self._closed else repr(self)
         if self._drop():
-            _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
+            _warn(f"unclosed {shown}: call close(), or use it in a with statement", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
         return f"<KafkaProducer client_id={self.config.client_id!r}{' closed' if self._closed else ''}>"

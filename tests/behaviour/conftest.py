@@ -58,10 +58,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: embedded_only needs a reason")
     if metafunc.definition.get_closest_marker("smoke"):
         kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
+    if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
+        metafunc.fixturenames.append("face")
+        metafunc.parametrize("face", ["blocking", "asyncio"], indirect=True)
     if not metafunc.definition.get_closest_marker("twins"):
-        if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
-            metafunc.fixturenames.append("face")
-            metafunc.parametrize("face", ["blocking", "asyncio"], indirect=True)
         if metafunc.definition.get_closest_marker("consumer_protocol"):
             found = [kind for kind in _with_protocols(kinds) if kind.values[-1] == "consumer"]
             metafunc.fixturenames.append("group_protocol")

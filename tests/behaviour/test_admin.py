@@ -377,7 +377,7 @@ def test_with_every_broker_dead_a_call_ends_in_time_and_says_who_was_tried(call:
     assert time.monotonic() - started < 25
 
 
-@pytest.mark.blocking_only("only tasks of one loop may share the client for asyncio; test_aio_admin has those")
+@pytest.mark.blocking_only("only tasks of one loop may share the client for asyncio: see test_aio_producer")
 def test_calls_of_several_threads_take_turns(admin: KafkaAdminClient, topic: str) -> None:
     found: list[bool] = []
     threads = [
@@ -392,7 +392,7 @@ def test_calls_of_several_threads_take_turns(admin: KafkaAdminClient, topic: str
     assert found == [True] * 6
 
 
-@pytest.mark.blocking_only("an event loop does not survive a fork; test_aio_admin has the rest")
+@pytest.mark.blocking_only("an event loop does not survive a fork; test_aio_producer has the rest")
 def test_closed_and_forked(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     admin.list_topics()

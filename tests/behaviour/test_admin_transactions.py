@@ -22,6 +22,8 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 
+pytestmark = pytest.mark.faces
+
 
 @pytest.fixture
 def producer(cluster: Cluster, group_id: str) -> Iterable[KafkaProducer]:

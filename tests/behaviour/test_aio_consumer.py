@@ -11,7 +11,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from pyconsumer.aio import AsyncConsumerRebalanceListener, AsyncKafkaConsumer
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, KafkaTimeoutError, WakeupError
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
+from tests.support.steps import steps_of
 
 WITHIN_S = 60
 
@@ -196,7 +197,7 @@ async def test_wakeup_from_another_thread(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.asyncio
-async def test_calls_return_in_time_without_a_broker() -> None:
+async def test_calls_return_in_time_without_a_broker(caplog: pytest.LogCaptureFixture) -> None:
     consumer = AsyncKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="g")
     consumer.assign([TopicPartition("t", 0)])
     assert (await consumer.poll(50)).is_empty
@@ -205,6 +206,10 @@ async def test_calls_return_in_time_without_a_broker() -> None:
             await call(TopicPartition("t", 0), timeout_ms=50)
     with pytest.raises(KafkaTimeoutError):
         await consumer.topics(timeout_ms=50)
+    for _ in range(2):
+        await consumer.poll(1.0)
+    found = [record.getMessage() for record in caplog.records if "milliseconds" in record.getMessage()]
+    assert found == ["poll(1.0) waits for 1.0 ms, as all times here are milliseconds; poll(1000) waits for 1 s"]
     async with asyncio.timeout(WITHIN_S):
         await consumer.close(200)
 
@@ -278,6 +283,42 @@ async def test_reading_what_is_buffered_leaves_time_for_others(cluster: Cluster,
     assert work.done_ms == count_of_all
     longest_ms = max(after - before for before, after in itertools.pairwise(turns))
     assert longest_ms <= 10
+
+
+@pytest.mark.embedded_only("the clients' own affair")
+@pytest.mark.asyncio
+async def test_a_loop_adds_few_steps_to_what_is_buffered(cluster: Cluster, topic: str) -> None:
+    """Counted in steps of Python, as rates depend on what else runs; docs/proof/asyncio.md has rates.
+
+    A poll of one record takes the blocking consumer 620 steps; one of 500 records takes as long as 6,000 steps.
+    """
+    fill(cluster, topic, 1000, each=1000)
+    tp = TopicPartition(topic, 0)
+
+    async def nothing() -> None:
+        pass
+
+    def at_once(coroutine: Coroutine[Any, Any, Any]) -> int:
+        def run() -> None:
+            try:
+                coroutine.send(None)
+            except StopIteration:
+                return
+            raise AssertionError("it waits")
+
+        return steps_of(run)
+
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as blocking:
+        blocking.assign([tp])
+        async with assigned(cluster, tp) as consumer:
+            await consumer.poll(WITHIN_S * 1000, 100)
+            blocking.poll(WITHIN_S * 1000, 100)
+            consumer._driver.turn_began = time.monotonic() + WITHIN_S  # it need not give way
+            around = at_once(nothing())
+            polls = at_once(consumer.poll(0, 1)) - around
+            assert polls <= steps_of(lambda: blocking.poll(0, 1)) + 100
+            next(blocking), await anext(consumer)  # the first one after a poll fetches ahead
+            assert at_once(anext(consumer)) - around <= 2 * steps_of(lambda: next(blocking))
 
 
 @pytest.mark.asyncio

@@ -199,6 +199,8 @@ async def test_closing_sends_what_is_left_also_when_it_is_cancelled(cluster: Clu
 @pytest.mark.asyncio
 async def test_clients_belong_to_one_loop_and_are_closed(cluster: Cluster) -> None:
     servers = cluster.bootstrap_servers
+    loop: Any = asyncio.get_running_loop()
+    watched = len(loop._selector.get_map())
     producer = AsyncKafkaProducer(bootstrap_servers=servers)
     admin = AsyncKafkaAdminClient(bootstrap_servers=servers)
     await producer.flush()
@@ -210,10 +212,12 @@ async def test_clients_belong_to_one_loop_and_are_closed(cluster: Cluster) -> No
 
     for call in (producer.flush, admin.list_topics):
         await asyncio.to_thread(elsewhere, call)
-    with pytest.warns(ResourceWarning, match="unclosed <AsyncKafkaProducer"):
+    with pytest.warns(ResourceWarning, match=r"unclosed <AsyncKafkaProducer client_id='\S+'>: await close\(\)"):
         producer = gc.collect() and None  # type: ignore[assignment]
-    with pytest.warns(ResourceWarning, match="unclosed <AsyncKafkaAdminClient"):
+    with pytest.warns(ResourceWarning, match=r"unclosed <AsyncKafkaAdminClient client_id='\S*'>: await close\(\)"):
         admin = call = gc.collect() and None  # type: ignore[assignment]
+    await asyncio.sleep(0.05)
+    assert len(loop._selector.get_map()) == watched, "the loop forgets their descriptors"
 
 
 @pytest.mark.asyncio

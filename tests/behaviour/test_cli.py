@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from pyconsumer.cli import _run
 from tests.support.cluster import Cluster
 from tests.support.log_reader import read_partition
 from tests.support.process import Finished, GuardedProcess, run, wait_until
+from tests.support.terminal import Terminal
 
 MakeTopic = Callable[..., str]
 COMMAND = (sys.executable, "-m", "pyconsumer")
@@ -238,6 +240,22 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
     status, out, err = here(*read, "-p", "0", "-o", "2", "-n", "1")
     assert (status, out) == (0, "4 ")
     assert err == f"offset 2 of {topic}-0 has been deleted: starting at 4, the oldest\n"
+
+
+@pytest.mark.embedded_only("the terminal is the command's own affair")
+def test_a_writer_shows_a_bar_to_those_who_look_at_it(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    source = tmp_path / "lines"
+    source.write_bytes(b"x\n" * 3000)
+    command = [*COMMAND, "produce", topic, "-f", str(source), "-b", cluster.bootstrap_servers]
+    with Terminal(command) as terminal:
+        assert terminal.wait() == 0
+    shown = terminal.shown.decode()
+    assert "━━" in shown, "the bar"
+    assert re.search(r"3,000 records .*\d:\d\d:\d\d", shown), "the number of records and the time, beside it"
+    assert shown.endswith(f"\x1b[2K3,000 records sent to {topic}\r\n"), "the bar is erased at the end"
+    with Terminal([*command, "--quiet"]) as terminal:
+        assert terminal.wait() == 0
+    assert terminal.shown == b""
 
 
 @pytest.mark.concurrent

@@ -17,8 +17,11 @@ from pyconsumer import KafkaAdminClient
 from pyconsumer.errors import ConfigurationError, UnsupportedVersionError
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
+from tests.support.kafka_python_names import NAMES
 
 WITHIN_MS = 20_000
+PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
+_VERSIONS: dict[str, Any] = json.loads(NAMES.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(params=["kafka", "pyconsumer.compat.kafka"])
@@ -191,7 +194,7 @@ _NOT_THERE = {
 
 def test_every_module_and_name_is_there_or_on_the_page() -> None:
     kafka = pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
-    page = (Path(__file__).parents[2] / "docs" / "porting.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     for name in _NOT_THERE:
         assert f"`{name}`" in page
     ours = importlib.import_module("pyconsumer.compat.kafka")
@@ -307,12 +310,73 @@ def test_calls_that_are_not_there_say_what_to_use(cluster: Cluster) -> None:
     from pyconsumer.compat.kafka import KafkaAdminClient as Theirs
     from pyconsumer.compat.kafka.admin.client import NOT_THERE
 
-    page = (Path(__file__).parents[2] / "docs" / "porting.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     with Theirs(bootstrap_servers=cluster.bootstrap_servers) as admin:
         for name, instead in NOT_THERE.items():
             assert f"`{name}`" in page
             with pytest.raises(UnsupportedVersionError, match=re.escape(instead)):
                 getattr(admin, name)(None)
+
+
+@pytest.mark.parametrize("version", _VERSIONS)
+def test_the_names_of_each_version_are_there_or_on_the_page(version: str) -> None:
+    """Of 2.2, 2.3 and 3.0, whichever is installed; ``python -m tests.support.kafka_python_names`` has made the list."""
+    names = _VERSIONS[version]
+    page = PAGE.read_text(encoding="utf-8")
+    ours = importlib.import_module("pyconsumer.compat.kafka")
+    for name in names["top"]:
+        assert hasattr(ours, name) or f"`{name}`" in page, name
+    for name in names["errors"]:
+        assert hasattr(ours.errors, name), name
+    for client, found in names["clients"].items():
+        for method, arguments in found["methods"].items():
+            parameters = [
+                name for name in inspect.signature(getattr(getattr(ours, client), method)).parameters if name != "self"
+            ]
+            if parameters == ["args", "kwargs"]:  # it says what to use instead
+                assert f"`{method}`" in page, method
+            else:
+                assert set(arguments) <= set(parameters), f"{client}.{method}"
+                renamed = "consumer_group_id" in arguments  # the same argument is called group_metadata since 3.0
+                assert renamed or parameters[: len(arguments)] == arguments, f"{client}.{method}"
+    for name, fields in names["fields"].items():
+        value = getattr(importlib.import_module("pyconsumer"), name, None)
+        value = value or getattr(importlib.import_module("pyconsumer.structs"), name)
+        for field in fields:
+            assert hasattr(value, field), f"{name}.{field}"
+
+
+@pytest.mark.parametrize("version", _VERSIONS)
+@pytest.mark.parametrize("client", ["KafkaConsumer", "KafkaProducer", "KafkaAdminClient"])
+def test_the_settings_of_each_version_are_known(monkeypatch: pytest.MonkeyPatch, version: str, client: str) -> None:
+    make = getattr(importlib.import_module("pyconsumer.compat.kafka"), client)
+    monkeypatch.setattr(importlib.import_module(make.__module__), "connect", lambda *given: None)
+
+    def is_known(name: str) -> bool:
+        try:
+            made = make(**{"bootstrap_servers": "localhost:1", name: None})
+        except ConfigurationError as error:
+            return "must not be None" in str(error)
+        made.close()
+        return True
+
+    assert not is_known("no_such_setting")
+    assert [name for name in _VERSIONS[version]["clients"][client]["settings"] if not is_known(name)] == []
+
+
+def test_the_group_may_be_named_as_in_2_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyconsumer import KafkaProducer as Plain
+    from pyconsumer.compat.kafka import KafkaProducer, TopicPartition
+
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Plain, "send_offsets_to_transaction", lambda self, *given: seen.append(given))
+    with KafkaProducer(bootstrap_servers="localhost:1", api_version=(2, 6)) as producer:
+        offsets = {TopicPartition("t", 0): 1}
+        producer.send_offsets_to_transaction(offsets, consumer_group_id="g")
+        producer.send_offsets_to_transaction(offsets, "g")
+        with pytest.raises(TypeError, match="needs group_metadata"):
+            producer.send_offsets_to_transaction(offsets)
+    assert seen == [(offsets, "g", None)] * 2
 
 
 def test_every_name_is_there() -> None:

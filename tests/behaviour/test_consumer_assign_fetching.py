@@ -15,7 +15,7 @@ from tests.behaviour.consumer_support import append, consuming, fill, offsets, p
 from tests.support.cluster import Cluster
 from tests.support.proxy import Event, KafkaProxy
 
-pytestmark = pytest.mark.twins
+pytestmark = [pytest.mark.twins, pytest.mark.faces]
 
 
 def fetches(proxy: KafkaProxy) -> list[Any]:
@@ -364,6 +364,7 @@ def test_an_idle_consumer_makes_few_requests(cluster: Cluster, topic: str, proxy
     assert len(proxy.events(direction="request")) <= 4 + waits
 
 
+@pytest.mark.blocking_only("it looks inside; unit/aio/test_driver.py shows the same of the driver for event loops")
 def test_polling_what_is_buffered_makes_no_system_call(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

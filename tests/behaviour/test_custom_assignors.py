@@ -13,6 +13,8 @@ from tests.behaviour.group_members import Member, eventually, fill, join_all, ma
 from tests.support.cluster import Cluster
 from tests.unit.assignors.examples import BroadcastAssignor, OwnPositions, RackAwareAssignor, RandomAssignor
 
+pytestmark = pytest.mark.faces
+
 MakeTopic = Callable[..., str]
 
 

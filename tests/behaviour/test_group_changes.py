@@ -14,6 +14,8 @@ from tests.behaviour.group_members import Member, chosen, eventually, fill, join
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 MakeTopic = Callable[..., str]
 
 #: On a machine so busy that heartbeats are late nobody is expelled, which would be another story than the one told.

@@ -29,7 +29,7 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 
-pytestmark = [pytest.mark.concurrent, pytest.mark.consumer_protocol]
+pytestmark = [pytest.mark.concurrent, pytest.mark.consumer_protocol, pytest.mark.faces]
 
 MakeTopic = Callable[..., str]
 

@@ -14,7 +14,7 @@ from pyconsumer.errors import IllegalStateError
 from tests.behaviour.consumer_support import append, consuming, fill, member
 from tests.support.cluster import Cluster
 
-pytestmark = pytest.mark.twins
+pytestmark = [pytest.mark.twins, pytest.mark.faces]
 
 DEFAULT = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
 

@@ -31,6 +31,8 @@ from tests.support.log_reader import end_offset, read_batches, read_partition
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 
 def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
     return [record.value for record in read_partition(cluster, topic, partition)]
@@ -254,6 +256,7 @@ def test_log_append_time_is_told(cluster: Cluster, make_topic: Callable[..., str
     assert abs(metadata.timestamp - time.time() * 1000) < 60_000
 
 
+@pytest.mark.blocking_only("only tasks of one loop may share the producer for asyncio")
 def test_several_threads_share_a_producer(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(3)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, buffer_memory=20_000) as producer:
@@ -415,6 +418,7 @@ def test_metrics_count(cluster: Cluster, topic: str) -> None:
     assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
 
 
+@pytest.mark.blocking_only("a callback runs in the producer's thread, which is not the loop's")
 def test_a_callback_may_send_and_close_but_not_wait(cluster: Cluster, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
     raised: list[BaseException] = []
@@ -441,6 +445,7 @@ def test_a_callback_may_send_and_close_but_not_wait(cluster: Cluster, topic: str
 
 
 @pytest.mark.concurrent
+@pytest.mark.blocking_only("an event loop does not survive a fork")
 def test_after_a_fork_the_child_cannot_use_the_producer_and_the_parent_goes_on(cluster: Cluster, topic: str) -> None:
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         producer.send(topic, b"1").get(60)

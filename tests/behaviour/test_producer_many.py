@@ -14,6 +14,8 @@ from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 COUNT = 25_000
 
 

@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 _WITHOUT_EFFECT: Final = {
     "api_version": "versions are negotiated with each broker",
     "api_version_auto_timeout_ms": "versions are negotiated with each broker",
+    "bootstrap_topics_filter": "topics are looked up when they are used",
     "kafka_client": "the network client cannot be replaced",
     "legacy_iterator": "there is one way to iterate",
     "max_in_flight_requests_per_connection": "the consumer bounds what it fetches in bytes",

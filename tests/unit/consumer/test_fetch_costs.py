@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.records import BatchBuilder
+from tests.support.steps import steps_of
 from tests.unit.consumer.builders import batches, data, finish, leaders_of_t, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
 from tests.unit.records.helpers import Decoder, decoder_named
@@ -34,26 +35,6 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Decoder:
     monkeypatch.setattr(arrow, "ColumnsBuilder", found.ColumnsBuilder)
     monkeypatch.setattr(deserializers, "convert", found.convert)
     return found
-
-
-def steps_of(function: Callable[[], Any]) -> int:
-    """Return how many steps (bytecodes) of Python a call takes."""
-    count = 0
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def buffered(*parts: bytes, **options: Any) -> ConsumerWorld:

@@ -573,6 +573,8 @@ NOT_THERE: Final = {
     "get_broker_version_data": "versions are negotiated with each broker",
     "list_partition_reassignments": "use kafka-reassign-partitions.sh",
     "perform_leader_election": "use kafka-leader-election.sh",
+    "send_request": "requests of one's own cannot be sent; call the method for what you need",
+    "send_requests": "requests of one's own cannot be sent; call the method for what you need",
     "remove_group_members": "a member leaves by close(leave_group=True), or when its session times out",
     "update_features": "use kafka-features.sh",
 }

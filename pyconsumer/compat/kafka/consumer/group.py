@@ -190,7 +190,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return settings; refuse times that kafka-python's consumer refuses."""
     request, idle = settings["request_timeout_ms"], settings.get("connections_max_idle_ms", _IDLE_MS)
-    if request >= idle:
+    if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle:
         raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
     return settings
 

@@ -11,6 +11,7 @@ from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.errors import KafkaTimeoutError
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = ["KafkaProducer"]
 
@@ -85,6 +86,27 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
             KafkaTimeoutError: not everything was done in time; the rest continues.
         """
         super().flush(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: ConsumerGroupMetadata | str | None = None,
+        timeout_ms: int | None = None,
+        *,
+        consumer_group_id: str | None = None,
+    ) -> None:
+        """Commit the positions of a consumer as part of the transaction.
+
+        Args:
+            offsets: the next offset to read of each partition.
+            group_metadata: what the consumer's ``group_metadata()`` returned, or the group's id.
+            timeout_ms: as in :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
+            consumer_group_id: the group's id, as 2.x calls it.
+        """
+        group = consumer_group_id if group_metadata is None else group_metadata
+        if group is None:
+            raise TypeError("send_offsets_to_transaction() needs group_metadata, or the group's id")
+        super().send_offsets_to_transaction(offsets, group, timeout_ms)
 
     def close(  # type: ignore[override]
         self, timeout: float | None = None, null_logger: bool = False, *, timeout_ms: float | None = None
