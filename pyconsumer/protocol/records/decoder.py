@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 5
+_REVISION: Final = 6
 
 
 def _compiled() -> tuple[Any, str]:
