@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from pyconsumer import errors
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame, is_stale
 from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.decode_threads import decode_ahead
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
@@ -153,7 +154,10 @@ class Fetcher:
             backoff=Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms),
         )
         self.buffer = FetchBuffer(
-            subscriptions, self.planner.budget, self.deserialization if self.deserialization.needed else None
+            subscriptions,
+            self.planner.budget,
+            self.deserialization if self.deserialization.needed else None,
+            decode_ahead(config.decode_threads, config.fetch_buffer_bytes),
         )
 
     # -- sending -----------------------------------------------------------------------------------------------------

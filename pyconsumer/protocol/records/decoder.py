@@ -14,6 +14,7 @@ __all__ = [
     "ColumnsBuilder",
     "ConsumerRecord",
     "Cursor",
+    "DecodeAhead",
     "check_records",
     "convert",
     "decompress_compiled",
@@ -50,6 +51,9 @@ else:
 
 #: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None where it was not built.
 decompress_compiled: Final = None if _native is None else _native.decompress_compiled
+
+#: A queue of what threads decompress ahead of a cursor, see ``native/ahead.pxi``; None where it was not built.
+DecodeAhead: Final = None if _native is None else _native.DecodeAhead
 
 
 def describe() -> str:

@@ -45,7 +45,9 @@
 
 enum { BATCH_OVERHEAD = 61, CRC_START = 21 };
 enum { RUN_SLOTS = 16, RUN_BYTES = 1 << 16 };
-enum { WORTH_WAKING = 1 << 17 }; /* bytes of output */
+#ifndef PYCONSUMER_WORTH_WAKING
+#define PYCONSUMER_WORTH_WAKING (1 << 17) /* bytes of output */
+#endif
 enum { SMALLEST_PIECE = 4096, PIECE_SIZES = 14, LARGEST_ROOM = SMALLEST_PIECE << (PIECE_SIZES - 1) };
 enum { STACK_BYTES = 1 << 20 };
 
@@ -274,7 +276,7 @@ full:
 
 static int has_work(const pyconsumer_queue *queue) {
     return queue->open != NULL && queue->held <= queue->room / 2 &&
-           __atomic_load_n(&queue->waiting, __ATOMIC_SEQ_CST) >= WORTH_WAKING;
+           __atomic_load_n(&queue->waiting, __ATOMIC_SEQ_CST) >= PYCONSUMER_WORTH_WAKING;
 }
 
 static void *work_on(void *nothing);

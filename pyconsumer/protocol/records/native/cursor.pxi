@@ -11,6 +11,7 @@ cdef class Cursor:
     cdef readonly int64_t fetch_offset
     cdef readonly Py_ssize_t size_bytes
     cdef readonly Py_ssize_t batch_count
+    cdef readonly Py_ssize_t packed_count  # batches that may be decompressed ahead
     cdef readonly int64_t end_offset
     cdef readonly bint has_incomplete_batch
     cdef int64_t next
@@ -26,7 +27,6 @@ cdef class Cursor:
     # What is decompressed ahead of it, if it was added to a queue, which then is kept.
     cdef pyconsumer_job *job
     cdef DecodeAhead ahead
-    cdef Py_ssize_t packed_count  # batches that could be
     cdef Py_ssize_t place  # of the next batch to open
     cdef Py_ssize_t end  # of the last complete batch
     cdef BatchHeader head  # of the batch at `place`, if there is one
