@@ -234,6 +234,8 @@ static void session(uint64_t *state, void *context, int may_fork) {
                     read_set(&own, &sets[i], MOST_BATCHES, limit, check_crcs, context);
                     end_set(&sets[i]);
                 }
+                pyconsumer_queue_counts(queue, &counts);
+                if (counts.jobs || counts.held || counts.threads) fail("something is left in a child that has no worker");
                 pyconsumer_queue_free(queue);
                 free_ended_views();
                 session(&own, context, 0);
@@ -244,7 +246,11 @@ static void session(uint64_t *state, void *context, int may_fork) {
         }
     }
     for (i = 0; i < open; i++) end_set(&sets[i]);
-    pyconsumer_queue_counts(queue, &counts);
+    for (i = 0; pyconsumer_queue_counts(queue, &counts), counts.jobs && strcmp(mode, "dying") != 0; i++) {
+        if (i == 100000) fail("a job that has ended stays");
+        pause_us(100);
+    }
+    if (!counts.jobs && counts.held) fail("output that nobody has");
     count(WORKERS, counts.workers);
     count(HELPED, counts.helped);
     count(LATE, counts.late);

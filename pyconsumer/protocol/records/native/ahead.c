@@ -536,6 +536,8 @@ int pyconsumer_queue_is_used(const pyconsumer_queue *queue) { return queue->firs
 void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *counts) {
     pthread_mutex_lock(&lock);
     *counts = queue->counts;
+    counts->jobs = queue->jobs;
+    counts->held = queue->held;
     counts->threads = (uint64_t)threads;
     pthread_mutex_unlock(&lock);
 }

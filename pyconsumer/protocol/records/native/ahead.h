@@ -23,6 +23,8 @@ typedef struct pyconsumer_counts {
     uint64_t late;     /* given up on: the reader does it again */
     uint64_t wakeups;  /* of workers, a system call each */
     uint64_t waits;    /* of the reader for a worker */
+    uint64_t jobs;     /* that are there now, with those that have ended and that a worker is still at */
+    uint64_t held;     /* bytes of output now, room that workers have claimed included */
     uint64_t threads;  /* that run now, for all queues */
 } pyconsumer_counts;
 

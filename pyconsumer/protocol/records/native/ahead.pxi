@@ -14,6 +14,8 @@ cdef extern from "ahead.h":
         uint64_t late
         uint64_t wakeups
         uint64_t waits
+        uint64_t jobs
+        uint64_t held
         uint64_t threads
     ctypedef struct pyconsumer_found:
         int result
