@@ -200,7 +200,7 @@ static void session(uint64_t *state, void *context, int may_fork) {
     size_t limit = below(state, 8) ? 1 << 20 : 20000, rounds = 1 + below(state, 60), i, open = 0;
     int check_crcs = below(state, 4) != 0;
     size_t room = (size_t)4096 << below(state, 11);
-    pyconsumer_queue *queue = pyconsumer_queue_new(1 + (int)below(state, 4), room);
+    pyconsumer_queue *queue = pyconsumer_queue_new(1 + (int)below(state, 4), room, below(state, 4) ? 1 : 50000);
     set sets[MOST_SETS];
     pyconsumer_counts counts;
     while (rounds--) {

@@ -61,9 +61,9 @@ def build(folder: Path, sanitizer: str) -> Path:
     """Compile the harness; return the program."""
     program = folder / f"ahead-{sanitizer}"
     flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fwrapv", "-pthread", f"-I{_NATIVE}"]
-    # Memory that is kept for reuse would hide that it is used too late; small batches have to do.
+    # Memory that is kept for reuse would hide that it is used too late.
     flags += [f"-fsanitize={SANITIZERS[sanitizer]}", "-fno-sanitize-recover=all"]
-    flags += ["-DPYCONSUMER_NO_POOL", "-DPYCONSUMER_WORTH_WAKING=1"]
+    flags += ["-DPYCONSUMER_NO_POOL"]
     sources = [Path(__file__).with_suffix(".c")]
     sources += [_NATIVE / name for name in ("ahead.c", "decompress.c", "decompress_zstd.c")]
     subprocess.run(["gcc", *flags, *sources, "-o", program], check=True)

@@ -45,9 +45,6 @@
 
 enum { BATCH_OVERHEAD = 61, CRC_START = 21 };
 enum { RUN_SLOTS = 16, RUN_BYTES = 1 << 16 };
-#ifndef PYCONSUMER_WORTH_WAKING
-#define PYCONSUMER_WORTH_WAKING (1 << 17) /* bytes of output */
-#endif
 enum { SMALLEST_PIECE = 4096, PIECE_SIZES = 14, LARGEST_ROOM = SMALLEST_PIECE << (PIECE_SIZES - 1) };
 enum { STACK_BYTES = 1 << 20 };
 
@@ -84,7 +81,7 @@ struct pyconsumer_queue {
     int threads;
     int has_owner;
     size_t jobs; /* that refer to it, ended ones too */
-    size_t room, held;
+    size_t room, held, worth;
     size_t waiting; /* bytes of output of slots that are WAITING; atomic */
     void *context;  /* of zstd, for the reader that helps */
     pyconsumer_counts counts;
@@ -276,7 +273,7 @@ full:
 
 static int has_work(const pyconsumer_queue *queue) {
     return queue->open != NULL && queue->held <= queue->room / 2 &&
-           __atomic_load_n(&queue->waiting, __ATOMIC_SEQ_CST) >= PYCONSUMER_WORTH_WAKING;
+           __atomic_load_n(&queue->waiting, __ATOMIC_SEQ_CST) >= queue->worth;
 }
 
 static void *work_on(void *nothing);
@@ -509,12 +506,13 @@ static void set_up(void) {
 
 /* --- what the reader calls */
 
-pyconsumer_queue *pyconsumer_queue_new(int wanted, size_t room) {
+pyconsumer_queue *pyconsumer_queue_new(int wanted, size_t room, size_t worth) {
     pyconsumer_queue *queue = calloc(1, sizeof *queue);
     if (queue == NULL) return NULL;
     pthread_once(&once, set_up);
     queue->threads = wanted;
     queue->room = room < LARGEST_ROOM ? room : LARGEST_ROOM;
+    queue->worth = worth ? worth : 1;
     queue->has_owner = 1;
     pthread_mutex_lock(&lock);
     queue->after = queues;

@@ -43,8 +43,9 @@ enum {
     PYCONSUMER_BUSY = 2   /* a worker is at it */
 };
 
-/* `room`: bytes of output that may wait at a time. NULL: no memory. */
-pyconsumer_queue *pyconsumer_queue_new(int threads, size_t room);
+/* `room`: bytes of output that may wait at a time; `worth`: fewer than so many to decompress are not worth a wake-up. NULL:
+ * no memory. */
+pyconsumer_queue *pyconsumer_queue_new(int threads, size_t room, size_t worth);
 void pyconsumer_queue_free(pyconsumer_queue *queue); /* its jobs may end later */
 int pyconsumer_queue_is_used(const pyconsumer_queue *queue); /* whether it has jobs */
 void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *counts);

@@ -27,7 +27,7 @@ cdef extern from "ahead.h":
         PYCONSUMER_OWN
         PYCONSUMER_READY
         PYCONSUMER_BUSY
-    pyconsumer_queue *pyconsumer_queue_new(int threads, size_t room) noexcept nogil
+    pyconsumer_queue *pyconsumer_queue_new(int threads, size_t room, size_t worth) noexcept nogil
     void pyconsumer_queue_free(pyconsumer_queue *queue) noexcept nogil
     int pyconsumer_queue_is_used(const pyconsumer_queue *queue) noexcept nogil
     void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *counts) noexcept nogil
@@ -51,6 +51,7 @@ cdef enum:
     LONG_WAIT = 2_000_000
     WAIT_PER_BYTE = 50  # of compressed data: what it takes to decompress it, and then some
     LARGE_BATCH = 1 << 18
+    WORTH_WAKING = 1 << 17
     EXIT_MS = 100
 
 
@@ -70,14 +71,15 @@ cdef class DecodeAhead:
     Args:
         threads: most threads that work for it; the process shares them.
         size_bytes: most output that waits.
+        worth_bytes: fewer bytes of output are not worth waking a thread.
     """
 
     cdef pyconsumer_queue *queue
     cdef readonly Py_ssize_t size_bytes
 
-    def __cinit__(self, int threads, Py_ssize_t size_bytes):
+    def __cinit__(self, int threads, Py_ssize_t size_bytes, Py_ssize_t worth_bytes=WORTH_WAKING):
         self.size_bytes = size_bytes
-        self.queue = pyconsumer_queue_new(threads, max(0, size_bytes))
+        self.queue = pyconsumer_queue_new(threads, max(0, size_bytes), max(0, worth_bytes))
         if self.queue is NULL:
             raise MemoryError()
 
