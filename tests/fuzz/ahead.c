@@ -230,12 +230,14 @@ static void session(uint64_t *state, void *context, int may_fork) {
             int status = 0;
             if (child == 0) {
                 uint64_t own = *state + 1;
+                pyconsumer_ahead_fault(PYCONSUMER_WORKERS_DO_NOT_START, 0); /* so that nobody changes the counts */
                 for (i = 0; i < open; i++) {
                     read_set(&own, &sets[i], MOST_BATCHES, limit, check_crcs, context);
                     end_set(&sets[i]);
                 }
                 pyconsumer_queue_counts(queue, &counts);
                 if (counts.jobs || counts.held || counts.threads) fail("something is left in a child that has no worker");
+                pyconsumer_ahead_fault(PYCONSUMER_NO_FAULT, 0);
                 pyconsumer_queue_free(queue);
                 free_ended_views();
                 session(&own, context, 0);
