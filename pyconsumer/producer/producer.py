@@ -805,8 +805,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         return True
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one. The
-        # thread sends what is left, each record within its delivery timeout, and ends.
+        # Any thread may run this, with locks held: nothing here waits or takes one. The thread sends the rest and ends.
         shown = "" if self._closed else repr(self)
         if self._drop():
             _warn(f"unclosed {shown}: call close(), or use it in a with statement", ResourceWarning, source=self)
