@@ -34,6 +34,7 @@ __all__ = [
     "properties",
     "shared_classes_options",
     "tools",
+    "what_java_says",
 ]
 
 VERSION = "4.3.1"
@@ -41,7 +42,7 @@ OLD_VERSION = "3.9.1"
 _NEEDED_JAVA = 17
 
 #: Java's options for a program that runs for seconds: less compiling, one thread for garbage.
-QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 #: Per version, the artifacts to copy with all that they need: the broker, its tools, a logging back end.
 _ARTIFACTS = {
@@ -119,7 +120,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @functools.cache
-def _what_java_says(java: str) -> str:
+def what_java_says(java: str) -> str:
+    """Return what a Java says of its version."""
     return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
 
 
@@ -128,7 +130,7 @@ def _missing_java() -> str | None:
     java = shutil.which("java")
     if java is None:
         return "no java on the PATH"
-    said = _what_java_says(java)
+    said = what_java_says(java)
     found = re.search(r'version "(\d+)', said)
     if found is None:
         return f"{java} -version does not name a version: {said.strip()[:80]!r}"
@@ -219,16 +221,16 @@ class KafkaTools:
 
     @functools.cached_property
     def shared_classes(self) -> Path:
-        """Where :mod:`tests.support.shared_classes` keeps the classes, for this Java and these jars."""
+        """The file in which :mod:`tests.support.shared_classes` keeps the classes, for this Java and these jars."""
         java = shutil.which("java") or "java"
-        key = "\n".join([os.path.realpath(java), _what_java_says(java), self.class_path])
+        key = "\n".join([os.path.realpath(java), what_java_says(java), self.class_path])
         return self._home / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
     def java(self, *args: str, quick: bool = True, log_level: str = "WARN", log_to: str = "SYSTEM_ERR") -> list[str]:
         """A java command with Kafka's jars and logging; ``quick`` trades peak speed for a fast start."""
         return [
             shutil.which("java") or "java",
-            *(self._quick_start() if quick else []),
+            *(["-Xmx512m", *self._quick_start()] if quick else []),
             "-Djava.awt.headless=true",
             *self._logging(log_level, log_to),
             "-cp",

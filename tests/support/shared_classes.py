@@ -10,20 +10,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.java import QUICK_START, KafkaTools, cache_folder, locked, shared_classes_options, tools
+from tests.support.java import (
+    QUICK_START,
+    KafkaTools,
+    cache_folder,
+    locked,
+    shared_classes_options,
+    tools,
+    what_java_says,
+)
 from tests.support.process import run
 
 __all__ = ["share_kafkas_classes", "share_sparks_classes"]
 
 _TOPIC = "shared-classes"
-_SPARKS_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # nothing runs for long enough to gain by more
 
 # Ends after Java, which writes its file as it ends.
 _SPARK_PROGRAM = f"""
@@ -78,12 +84,13 @@ def share_sparks_classes() -> None:
 
     from pyconsumer.spark import java_home
 
-    java = Path(java_home() or "", "bin", "java")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
-    key = "\n".join([str(java), said, pyspark.__version__, pyspark.__file__, os.environ.get("SPARK_HOME", "")])
+    java = str(Path(java_home() or "", "bin", "java"))
+    key = "\n".join(
+        [java, what_java_says(java), pyspark.__version__, pyspark.__file__, os.environ.get("SPARK_HOME", "")]
+    )
     file = cache_folder() / f"spark-classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
     _make_once(file, _make_sparks)
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([_SPARKS_QUICK_START, *shared_classes_options(file)])
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*QUICK_START, *shared_classes_options(file)])
 
 
 def _make_once(file: Path, make: Callable[[Path], None]) -> None:
@@ -114,5 +121,5 @@ def _make_kafkas(file: Path) -> None:
 
 
 def _make_sparks(file: Path) -> None:
-    options = f"{_SPARKS_QUICK_START} -XX:ArchiveClassesAtExit={file}"
+    options = " ".join([*QUICK_START, f"-XX:ArchiveClassesAtExit={file}"])
     run([sys.executable, "-c", _SPARK_PROGRAM], timeout_s=300, env={"SPARK_SUBMIT_OPTS": options}).check()
