@@ -251,8 +251,8 @@ class OffsetExpiration:
         """Remove empty groups with all their offsets.
 
         Args:
-            results: by group id, error codes of groups that were rejected before. The result is this mapping, with those
-                of the others added.
+            results: by group id, error codes of groups that were rejected before. The result is this mapping, with
+                those of the others added.
         """
         reply: Deferred[dict[str, int]] = Deferred()
         deletable = []

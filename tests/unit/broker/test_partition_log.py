@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.validation import pieces
+from pyconsumer.broker.log.validation import record_columns
 from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import (
@@ -394,7 +394,7 @@ class TestLargeBatches:
         return bytearray(builder.build())
 
     def test_they_come_in_pieces(self) -> None:
-        sizes = [len(piece) for piece in pieces(self.sent(25_000), 0, with_keys=True, check_crc=True)]
+        sizes = [len(piece) for piece in record_columns(self.sent(25_000), 0, with_keys=True, check_crc=True)]
         assert (sum(sizes), max(sizes)) == (25_000, 10_000)
 
     def test_they_are_accepted_and_found_by_time(self, new_log: Opener) -> None:

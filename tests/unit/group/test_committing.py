@@ -262,7 +262,7 @@ def test_a_clean_up_that_cannot_be_written_is_repeated(caplog: pytest.LogCapture
     world.storage.fail_with = 19
     world.coordinator._expiration.clean_up()
     assert world.offset() == 1
-    assert "next round" in caplog.text
+    assert "the next search tries again" in caplog.text
     world.storage.fail_with = 0
     world.coordinator._expiration.clean_up()
     assert world.manager.get_group(GROUP) is None

@@ -107,7 +107,6 @@ class _Node(NamedTuple):
     high: int | None = None
 
 
-
 class _Parser:
     """Parses an expression by recursive descent."""
 
