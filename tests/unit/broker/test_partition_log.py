@@ -113,7 +113,7 @@ class TestRefusal:
         log = new_log()
         sent = batch(b"abc")
         for size in range(len(sent)):
-            with pytest.raises(InvalidRecordError, match="no whole"):
+            with pytest.raises(InvalidRecordError, match="no complete"):
                 log.append(sent[:size], 0)
         with pytest.raises(CorruptMessageError, match="end"):
             log.append(sent + sent[:20], 0)
@@ -404,7 +404,7 @@ class TestLargeBatches:
         assert (log.offset_for_timestamp(NOW_MS + 15_000) or ())[:2] == (15_000, NOW_MS + 15_000)
 
     def test_all_of_them_are_checked(self, new_log: Opener) -> None:
-        with pytest.raises(InvalidRecordError, match="without a key"):
+        with pytest.raises(InvalidRecordError, match="must have a key"):
             new_log(compact=True).append(self.sent(last=None), 0)
         clock = ManualClock(wall_ms=NOW_MS + 19_999)
         log = new_log(clock, timestamp_before_max_ms=19_998)
