@@ -125,9 +125,7 @@ def _home_of_wrapper(java: Path) -> Path:
 
 @functools.cache
 def _temporary_folder() -> Path:
-    folder = tempfile.mkdtemp(prefix="pyconsumer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    return Path(_folder_of_process("pyconsumer-"))
 
 
 def _write_wrapper(home: Path, script: str) -> Path:
@@ -306,9 +304,7 @@ def package_zip() -> Path:
     digest = hashlib.sha256()
     for name, source in files.items():
         digest.update(f"{name} {len(source)}\n".encode() + source)
-    folder = tempfile.mkdtemp(prefix="pyconsumer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder, f"{_PACKAGE}-{__version__}-{digest.hexdigest()[:12]}.zip")
+    path = Path(_folder_of_process("pyconsumer-"), f"{_PACKAGE}-{__version__}-{digest.hexdigest()[:12]}.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in files.items():
             _write(archive, name, source)
@@ -412,7 +408,12 @@ def _unix_sockets(conf: dict[str, Any]) -> dict[str, Any]:
 @functools.cache
 def _socket_folder() -> str:
     """Return a folder for sockets, removed at the end of this process: Spark does not remove all of them."""
-    folder = tempfile.mkdtemp(prefix="pyconsumer-sockets-")
+    return _folder_of_process("pyconsumer-sockets-")
+
+
+def _folder_of_process(prefix: str) -> str:
+    """Create a temporary folder, and remove it at the end of this process, but not of one that was forked from it."""
+    folder = tempfile.mkdtemp(prefix=prefix)
     atexit.register(_remove, folder, os.getpid())
     return folder
 
