@@ -84,7 +84,7 @@ S = TypeVar("S", bound="type[Struct]")
 
 
 class _Declaration(NamedTuple):
-    """What a field of a struct was declared with; ``factory`` makes the default of one that is not shared."""
+    """Holds what a field of a struct was declared with; ``factory`` makes a default that is not to be shared."""
 
     spec: FieldSpec
     factory: Callable[[], Any] | None
