@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -187,6 +188,7 @@ class Versions(NamedTuple):
     last: int
 
     @classmethod
+    @functools.cache
     def parse(cls, text: str | None) -> Versions:
         """Parse Kafka's notation: ``"3"``, ``"3-5"``, ``"3+"`` or ``"none"``."""
         if text is None or text == "none":
@@ -239,7 +241,7 @@ Decoder = Callable[[Buffer, int], tuple[Any, int]]
 
 
 class Struct:
-    """A part of a message. Subclasses are dataclasses; every field has Kafka's default."""
+    """A part of a message, made by ``structure`` of the module ``schema``; every field has Kafka's default."""
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
@@ -248,6 +250,11 @@ class Struct:
     def declare_fields(cls, fields: tuple[FieldSpec, ...]) -> None:
         """Set the fields, in order; the decorators of :mod:`pyconsumer.protocol.schema` call this."""
         cls.FIELDS = fields
+
+    @classmethod
+    def take_constructor(cls, constructor: Callable[..., None]) -> None:
+        """Set the compiled ``__init__``, at the first call of the constructor."""
+        cls.__init__ = constructor  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.FIELDS)
