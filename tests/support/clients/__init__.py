@@ -1,0 +1,1 @@
+"""Programs with clients of other languages: ``go`` is a module of Go, ``kafkajs`` a package of npm."""
