@@ -61,7 +61,7 @@ _RECORD_COUNT: Final = 57
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a log is compacted. Valid until the log is truncated.
+    """The progress of compaction in a log, valid until the log is truncated.
 
     ``stuck``: the last pass failed or made no progress, so other logs come first. ``unreadable``: a batch cannot be
     read, so the log is not compacted any more.
@@ -122,7 +122,7 @@ class LogCleaner:
         return self._work is not None
 
     def begin(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Begin a pass over the log that needs compaction most; return its partition, None if no log needs it."""
+        """Begin a pass of the log that needs compaction most; return its partition, None if no log needs it."""
         best: tuple[tuple[bool, float], Compactable] | None = None
         for partition in partitions:
             progress = self._progress_of(partition.log)
@@ -165,7 +165,7 @@ class LogCleaner:
         self._work = self._log = self._awaited = None
 
     def run(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Run a whole pass over the log that needs compaction most; return its partition."""
+        """Run a whole pass of the log that needs compaction most; return its partition."""
         tp = self.begin(partitions)
         while self.busy:
             self.step(1.0)

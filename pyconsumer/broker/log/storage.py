@@ -1,4 +1,4 @@
-"""The storage of a log: files in a folder, or memory. Both behave the same; only ``durable`` tells them apart.
+"""The storage of a log: files in a folder, or memory. Both behave the same; they differ only in ``durable``.
 
 A :class:`DataFile` is appended to, read at any position and truncated. Small files (checkpoints, snapshots) are
 replaced as a whole: the new content is written to a ``.tmp`` file, flushed to disk if that is asked for, and renamed.

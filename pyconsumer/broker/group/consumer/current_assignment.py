@@ -12,8 +12,8 @@ Rules
    heartbeat whose owned partitions do not contain the partition; a heartbeat without owned partitions confirms nothing.
 4. If a member's own subscription has changed, partitions of topics that it no longer subscribes to are revoked at once,
    even if the target assignment has not been computed again.
-5. Each partition has the epoch of the target assignment in which it was assigned to the member. It tells late commits
-   of a member, for partitions that it had all along, from those of a zombie (KIP-1251).
+5. Each partition has the epoch of the target assignment in which it was assigned to the member. By that, late commits
+   of a member for partitions that it had all along are distinguished from those of a zombie (KIP-1251).
 """
 
 from __future__ import annotations

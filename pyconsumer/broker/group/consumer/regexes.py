@@ -38,7 +38,7 @@ _NOTHING: Final = ResolvedRegex(frozenset())
 
 
 class RegexStatus(Enum):
-    """How a heartbeat changes the member's regular expression."""
+    """The change that a heartbeat makes to the member's regular expression."""
 
     UNCHANGED = auto()
     UPDATED = auto()
