@@ -60,8 +60,10 @@ class _Partition:
         self.task = task
 
     def end_load(self, *, failed: bool = False) -> None:
-        """Serve the ids, or refuse to."""
+        """Serve the ids or, if the load failed, forget those that were read."""
         self.pieces, self.failed = None, failed
+        if failed:
+            self.ids.clear()
 
     def cancel(self) -> None:
         """Stop loading."""
