@@ -22,9 +22,7 @@ __all__ = ["handle"]
 
 _ADDS = 5
 _KNOWS_ABORTABLE = 4
-#: Up to this version clients don't know these codes, and ask for the coordinator again after the one beside it.
-_OLD_CODES = 2
-_OLD = {Errors.COORDINATOR_LOAD_IN_PROGRESS: Errors.NOT_COORDINATOR}
+_KNOWS_LOADING = 2  # the version from which clients handle COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)
 
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
@@ -41,8 +39,9 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
                     topic_id=broker.topic_id(topic.name) or bytes(16),
                 )
     results = await _commit(broker, request, offsets, context.api_version) if offsets else {}
-    if context.api_version < _OLD_CODES:
-        results = {tp: _OLD.get(Errors(code), code) for tp, code in results.items()}
+    if context.api_version < _KNOWS_LOADING:
+        loading, unavailable = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE
+        results = {tp: unavailable if code == loading else code for tp, code in results.items()}
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

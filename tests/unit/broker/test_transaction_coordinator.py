@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.transaction.cluster import BrokerCluster
 from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionState
 from pyconsumer.broker.transaction.records import metadata_from_value
@@ -600,6 +601,16 @@ class TestOffsets:
             Errors.UNKNOWN_MEMBER_ID,
             Errors.ILLEGAL_GENERATION,
         )
+
+    def test_before_version_2_a_coordinator_that_loads_is_not_available(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """KAFKA-7296: older producers do not handle COORDINATOR_LOAD_IN_PROGRESS."""
+        producer = started(make(1))
+        assert producer.add_offsets() == Errors.NONE
+        monkeypatch.setattr(GroupMetadataManager, "is_loading", lambda self, group_id: True)
+        assert producer.commit_offset(1, version=1) == Errors.COORDINATOR_NOT_AVAILABLE
+        assert producer.commit_offset(1, version=2) == Errors.COORDINATOR_LOAD_IN_PROGRESS
 
     def test_pending_offsets_stay_when_the_group_coordinator_moves(self, make: Make) -> None:
         brokers = make(1, 3)
