@@ -1,4 +1,4 @@
-"""Clients of other languages use topics, groups, offsets and transactions: on both brokers they see the same.
+"""Clients of other languages, Kafka Streams and Kafka Connect: on both brokers they see the same.
 
 Not part of a bare ``tox``, as they are fetched and compiled first: ``tox -e clients``. A test without Go or npm fails.
 """
@@ -6,17 +6,21 @@ Not part of a bare ``tox``, as they are fetched and compiled first: ``tox -e cli
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tests.support.clients as programs
+from pyconsumer.broker.ports import hold_port
 from tests.support.cluster import Cluster
 from tests.support.go import go_program
-from tests.support.java import cache_folder
-from tests.support.process import run
+from tests.support.java import VERSION, cache_folder, fetch_jars, properties
+from tests.support.process import GuardedProcess, run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]  # what they need is fetched first
 
@@ -90,3 +94,82 @@ def test_kafkajs(cluster: Cluster, topic_name: str, kafkajs: Path) -> None:
         "first": "5",
         "deleted": True,
     }
+
+
+@pytest.fixture(scope="module")
+def java() -> list[str]:
+    """A Java command with Kafka Streams and Kafka Connect on its class path."""
+    artifacts = [f"org.apache.kafka:{name}:{VERSION}" for name in ("kafka-streams", "connect-runtime", "connect-file")]
+    jars = fetch_jars(cache_folder() / f"streams-{VERSION}" / "libs", [*artifacts, "org.slf4j:slf4j-nop:1.7.36"])
+    return ["java", "-cp", os.pathsep.join(map(str, sorted(jars.glob("*.jar"))))]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_kafka_streams(cluster: Cluster, topic_name: str, java: list[str], guarantee: str) -> None:
+    """It groups by another key through a topic of its own, with a state store, its changelog and a standby."""
+    program = _FOLDER / "java" / "CountWords.java"
+    done = run([*java, str(program), _first_address(cluster), topic_name, guarantee], timeout_s=300).check()
+
+    assert done.stdout.strip() == "equal"
+
+
+def test_kafka_connect(cluster: Cluster, topic_name: str, java: list[str], tmp_path: Path) -> None:
+    """A distributed worker, exactly once, copies a file through a topic into another file."""
+    lines = [f"line {number}\n" for number in range(2000)]
+    source, sink, settings = tmp_path / "source.txt", tmp_path / "sink.txt", tmp_path / "worker.properties"
+    source.write_text("".join(lines))
+    with hold_port("127.0.0.1", 0) as sock:
+        rest = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    storage = {f"{kind}.storage.topic": f"{topic_name}-{kind}" for kind in ("offset", "config", "status")}
+    converters = dict.fromkeys(("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter")
+    settings.write_text(
+        properties(
+            {
+                "bootstrap.servers": _first_address(cluster),
+                "group.id": topic_name,
+                "exactly.once.source.support": "enabled",
+                "listeners": rest,
+                "plugin.discovery": "service_load",
+                **storage,
+                **{name.replace(".topic", ".replication.factor"): 1 for name in storage},
+                **converters,
+            }
+        )
+    )
+
+    def ask(path: str, sent: dict[str, Any] | None = None) -> Any:
+        body = None if sent is None else json.dumps(sent).encode()
+        request = urllib.request.Request(f"{rest}{path}", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.load(response)
+
+    log = tmp_path / "worker.log"
+    with GuardedProcess([*java, "org.apache.kafka.connect.cli.ConnectDistributed", str(settings)], output=log):
+        end = time.monotonic() + 120
+        while True:
+            try:
+                assert ask("/connectors") == []
+                break
+            except OSError:
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.5)
+        copies = {
+            "source": {"connector.class": "FileStreamSource", "file": str(source), "topic": topic_name},
+            "sink": {
+                "connector.class": "FileStreamSink",
+                "file": str(sink),
+                "topics": topic_name,
+                "consumer.override.auto.offset.reset": "earliest",
+            },
+        }
+        for name, config in copies.items():
+            ask("/connectors", {"name": name, "config": config})
+        end = time.monotonic() + 60
+        while not sink.exists() or sink.stat().st_size < source.stat().st_size:
+            assert time.monotonic() < end, [ask(f"/connectors/{name}/status") for name in copies]
+            time.sleep(0.2)
+        assert sink.read_text() == source.read_text()
+        for name in copies:
+            assert ask(f"/connectors/{name}/status")["tasks"][0]["state"] == "RUNNING"
+        position = ask("/connectors/source/offsets")["offsets"][0]["offset"]["position"]
+        assert position == source.stat().st_size

@@ -1,1 +1,1 @@
-"""Programs with clients of other languages: ``go`` is a module of Go, ``kafkajs`` a package of npm."""
+"""Programs with clients of other languages: a module of Go, a package of npm, sources of Java."""
