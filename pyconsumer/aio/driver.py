@@ -12,8 +12,8 @@ Rules
 * A call serves the sockets before it waits, as the blocking driver does. Then it waits for its future, for any event,
   or until its time.
 * A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
-  next one does so before it changes anything. Unless another call waits, no sockets are served in that time, as with the
-  blocking driver: responses that are read while the buffer is full make the next requests smaller.
+  next one does so before it changes anything. Unless another call waits, no sockets are served at that moment, as with
+  the blocking driver: responses that are read while the buffer is full make the next requests smaller.
 * While a call has what it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A socket
   is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
 * A cancelled call throws ``CancelledError`` into its generator where it waits. Its requests stay in flight, and their
