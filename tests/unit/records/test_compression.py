@@ -394,7 +394,9 @@ def test_the_compiled_decoder_gives_what_the_library_gives(codec: Codec, monkeyp
                 place = (number, changed.hex(), most, magic)
                 assert theirs == f"{codec.name.lower()} data is damaged", place
                 assert codec is not Codec.LZ4 or isinstance(ours, str), place
-                assert isinstance(ours, bytes) or (codec is not Codec.SNAPPY and "decompress to more than" in ours), place
+                assert isinstance(ours, bytes) or (codec is not Codec.SNAPPY and "decompress to more than" in ours), (
+                    place
+                )
                 more += isinstance(ours, bytes)
     assert good > 1000 * more
 
