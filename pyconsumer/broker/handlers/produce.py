@@ -89,16 +89,16 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
 
 
 class _Unreplicated(NamedTuple):
-    """An append that is not replicated yet, and its response: the one at ``index`` of ``responses``."""
+    """An append that is not replicated yet, and its response: the one at ``position`` of ``responses``."""
 
     responses: list[PartitionProduceResponse]
-    index: int
+    position: int
     appended: AppendProgress
 
     def fail(self, code: int, leader: LeaderIdAndEpoch) -> None:
         """Replace the response with one that has an error code and the same offset."""
-        old = self.responses[self.index]
-        self.responses[self.index] = PartitionProduceResponse(
+        old = self.responses[self.position]
+        self.responses[self.position] = PartitionProduceResponse(
             old.index, code, old.base_offset, old.log_append_time_ms, old.log_start_offset, current_leader=leader
         )
 
