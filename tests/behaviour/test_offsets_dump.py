@@ -428,7 +428,7 @@ def test_the_end_of_the_newest_file_may_be_incomplete(tmp_path: Path, dump: Dump
 def test_folders_that_are_no_data_of_one_broker(tmp_path: Path, dump: Dump) -> None:
     status, out, err = dump("--data-dir", str(tmp_path))
     assert (status, out) == (1, "")
-    assert f"{tmp_path} holds no folder named __consumer_offsets-NUMBER" in err
+    assert f"{tmp_path} contains no folder named __consumer_offsets-NUMBER" in err
     for broker in ("broker-0", "broker-1"):
         segment(tmp_path / broker, 0, batch(0, offset(10)))
     status, out, err = dump("--data-dir", str(tmp_path))
@@ -442,8 +442,8 @@ def test_folders_that_are_no_data_of_one_broker(tmp_path: Path, dump: Dump) -> N
     ("arguments", "told"),
     [
         (["--data-dir", "/no/such/folder"], "/no/such/folder"),
-        (["--data-dir", ".", "-b", "localhost:1"], "not both"),
-        (["--json", "--format", "2.0"], "--format exclude"),
+        (["--data-dir", ".", "-b", "localhost:1"], "cannot be combined"),
+        (["--json", "--format", "2.0"], "--format cannot be combined"),
         (["--format", "1.0"], "'1.0'"),
         (["--only", "topics"], "'topics'"),
         (["-p", "-1"], "--partition"),
