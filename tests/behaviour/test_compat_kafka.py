@@ -165,7 +165,7 @@ def test_settings_that_have_no_effect_or_no_counterpart(cluster: Cluster, caplog
         assert producer.config.linger_ms == 0
         assert producer.max_usable_produce_magic((2, 6)) == 2
     for client in (KafkaConsumer, KafkaProducer):
-        with pytest.raises(ConfigurationError, match="socks5_proxy cannot be used"):
+        with pytest.raises(ConfigurationError, match="socks5_proxy is not supported"):
             client(bootstrap_servers=servers, socks5_proxy="socks5://proxy:1")
         with pytest.raises(ConfigurationError, match="bootstrap_server"):
             client(bootstrap_server=servers)
