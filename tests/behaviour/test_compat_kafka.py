@@ -212,12 +212,12 @@ def test_settings_that_have_no_effect_or_no_counterpart(cluster: Cluster, caplog
         assert not consumer.bootstrap_connected()
         assert consumer.config.partition_assignment_strategy == ("range", "roundrobin")
         assert consumer.config.default_api_timeout_ms == consumer.config.request_timeout_ms
-    assert "the setting selector has no effect: the system's best one is used" in caplog.text
+    assert "the setting selector has no effect: the best selector of the system is used" in caplog.text
     with KafkaProducer(bootstrap_servers=servers, api_version=(2, 6)) as producer:
         assert producer.config.linger_ms == 0
         assert producer.max_usable_produce_magic((2, 6)) == 2
     for client in (KafkaConsumer, KafkaProducer):
-        with pytest.raises(ConfigurationError, match="socks5_proxy cannot be used"):
+        with pytest.raises(ConfigurationError, match="socks5_proxy is not supported"):
             client(bootstrap_servers=servers, socks5_proxy="socks5://proxy:1")
         with pytest.raises(ConfigurationError, match="bootstrap_server"):
             client(bootstrap_server=servers)
@@ -360,11 +360,11 @@ def test_results_have_the_same_shapes(package: ModuleType, cluster: Cluster, top
 
 def test_calls_that_are_not_there_say_what_to_use(cluster: Cluster) -> None:
     from pyconsumer.compat.kafka import KafkaAdminClient as Theirs
-    from pyconsumer.compat.kafka.admin.client import NOT_THERE
+    from pyconsumer.compat.kafka.admin.client import UNSUPPORTED
 
     page = PAGE.read_text(encoding="utf-8")
     with Theirs(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        for name, instead in NOT_THERE.items():
+        for name, instead in UNSUPPORTED.items():
             assert f"`{name}`" in page
             with pytest.raises(UnsupportedVersionError, match=re.escape(instead)):
                 getattr(admin, name)(None)
