@@ -176,9 +176,10 @@ def find_hanging(
                 )
             )
             continue
-        owner = "nobody" if one.transactional_id is None else printable(one.transactional_id)
+        name = one.transactional_id
+        owner = "unknown transactional id" if name is None else f"transactional id {printable(name)}"
         click.echo(
-            f"{one.partition} from offset {start}: producer {one.producer.producer_id}, known as {owner}, last write "
+            f"{one.partition} from offset {start}: producer {one.producer.producer_id} ({owner}), last write "
             f"{_moment(one.producer.last_timestamp_ms)}"
         )
         click.echo(f"  pyconsumer transactions abort {one.partition.topic} {one.partition.partition} {start}")

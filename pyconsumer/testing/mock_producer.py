@@ -292,7 +292,9 @@ class MockProducer(Producer[SentK, SentV]):
             for value, key in zip(rows, row_keys, strict=True):
                 runs.append((*self.send(topic, value, key, None, partition, timestamp_ms).place, 1))
         except Exception as error:
-            error.add_note(f"{len(runs)} of the {len(rows)} records of this call were handed over before, and are sent")
+            error.add_note(
+                f"{len(runs)} of the {len(rows)} records of this call were accepted before the error, and are sent"
+            )
             raise
         return FutureRecords(runs)
 

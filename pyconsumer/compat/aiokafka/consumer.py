@@ -94,7 +94,7 @@ class AIOKafkaConsumer:
         try:
             await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
         except KafkaTimeoutError as error:
-            raise KafkaConnectionError(f"no broker answered: {error}") from error
+            raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         await self._assigned()
 
     async def _assigned(self) -> None:

@@ -142,4 +142,4 @@ def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
         try:
             admin.describe_cluster(timeout_ms=math.ceil(timeout_ms))
         except KafkaTimeoutError as error:
-            raise NoBrokersAvailableError(f"no broker answered within {timeout_ms:g} ms: {error}") from error
+            raise NoBrokersAvailableError(f"no broker could be reached within {timeout_ms:g} ms: {error}") from error
