@@ -6,7 +6,9 @@ import importlib
 import inspect
 import json
 import re
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,7 @@ from pyconsumer.errors import ConfigurationError, UnsupportedVersionError
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.kafka_python_names import NAMES
+from tests.support.proxy import KafkaProxy
 
 WITHIN_MS = 20_000
 PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
@@ -60,6 +63,53 @@ def test_the_first_program_of_every_user(package: ModuleType, cluster: Cluster, 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_times_of_flush_and_close_are_seconds(
+    package: ModuleType, new_proxy: Callable[..., KafkaProxy], topic: str
+) -> None:
+    """In as many milliseconds no record arrives here."""
+    proxy = new_proxy(round_trip_ms=100)
+    producer = package.KafkaProducer(bootstrap_servers=proxy.bootstrap_servers)
+    producer.partitions_for(topic)
+    flushed = producer.send(topic, b"flushed")
+    producer.flush(20)
+    assert flushed.succeeded()
+    closed = producer.send(topic, b"closed")
+    producer.close(20)
+    assert closed.succeeded()
+
+
+@pytest.mark.concurrent
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_another_thread_may_look_at_the_group_while_one_polls(
+    package: ModuleType, cluster: Cluster, topic: str, group_id: str
+) -> None:
+    with package.KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
+        tp = package.TopicPartition(topic, 0)
+        end = time.monotonic() + WITHIN_MS / 1000
+        while consumer.assignment() != {tp}:
+            assert time.monotonic() < end
+            consumer.poll(100)
+        polling = threading.Thread(target=consumer.poll, args=(1000,))
+        polling.start()
+        time.sleep(0.2)
+        try:
+            assert consumer.group_metadata().group_id == group_id
+            assert consumer.assignment() == {tp}
+            assert polling.is_alive()
+        finally:
+            polling.join()
+
+
+@pytest.mark.parametrize("name", ["KafkaConsumer", "KafkaProducer", "KafkaAdminClient"])
+def test_with_a_version_nothing_connects_before_the_first_call(name: str, dead_address: str) -> None:
+    ours = importlib.import_module("pyconsumer.compat.kafka")
+    getattr(ours, name)(bootstrap_servers=dead_address, api_version=(2, 6), bootstrap_timeout_ms=1).close()
+    plain = getattr(ours, name)(api_version=(2, 6))
+    assert list(map(str, plain.config.bootstrap_servers)) == ["localhost:9092"]
+    plain.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_assigning_and_seeking(package: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     tp = package.TopicPartition(topic, 0)
@@ -67,6 +117,8 @@ def test_assigning_and_seeking(package: ModuleType, cluster: Cluster, topic: str
         bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, enable_auto_commit=False
     )
     assert topic in consumer.topics()
+    if "pyconsumer" in package.__name__:  # kafka-python closes its first connection
+        assert consumer.bootstrap_connected()
     assert consumer.partitions_for_topic(topic) == {0}
     consumer.assign([tp])
     assert consumer.assignment() == {tp}
