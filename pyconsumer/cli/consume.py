@@ -89,7 +89,7 @@ class Ends(NamedTuple):
 @click.option(
     "--idle-ms",
     type=click.IntRange(1),
-    help="End when no record has arrived for this time, which begins when the group has assigned partitions.",
+    help="End when no record has arrived for this time. Waiting for the group to assign partitions does not count.",
 )
 @click.option("--key", "wanted_key", metavar="TEXT", help="Print only records with this key.")
 @click.option("--keys", is_flag=True, help="Print the key and a tab before the value.")

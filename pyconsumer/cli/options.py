@@ -141,8 +141,8 @@ def connected(function: F) -> F:
         multiple=True,
         callback=files_and_pairs,
         help="A properties file with client settings, as for Kafka's own tools, or one setting, such as "
-        "security.protocol=SSL; may be repeated. Put passwords into a file, or into an environment variable: "
-        "PYCONSUMER_ and the name of the setting in capitals.",
+        "security.protocol=SSL; may be repeated. Put passwords into a file, or into an environment variable such "
+        "as PYCONSUMER_SASL_PASSWORD.",
     )(decorated)
     decorated = click.option(
         "-b",
