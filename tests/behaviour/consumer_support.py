@@ -13,6 +13,10 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
+#: What a test marked ``ahead`` sets: the codec of what is appended, and settings of all consumers made here.
+default_codec = "none"
+default_settings: dict[str, Any] = {}
+
 __all__ = ["append", "consuming", "fill", "member", "offsets", "poll_until", "read", "read_to_end", "values"]
 
 
@@ -22,12 +26,12 @@ def append(
     values: Iterable[bytes | None],
     *,
     partition: int = 0,
-    codec: str = "none",
+    codec: str | None = None,
     timestamp_ms: int | None = None,
 ) -> int:
     """Append one batch; return its base offset. Timestamps count up by 1 ms from ``timestamp_ms`` (default: now)."""
     start = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
-    builder = BatchBuilder(codec=codec)
+    builder = BatchBuilder(codec=default_codec if codec is None else codec)
     for number, value in enumerate(values):
         assert builder.try_append(start + number, None if number % 2 else b"k%d" % number, value, []) is not None
     data = PartitionProduceData(index=partition, records=builder.build())
@@ -60,7 +64,8 @@ def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: An
     """A consumer with partitions assigned, from the start by default; closed at the end."""
     bootstrap = servers if isinstance(servers, str) else servers.bootstrap_servers
     with ExitStack() as stack:
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap, **{"auto_offset_reset": "earliest", **options})
+        settings = {"auto_offset_reset": "earliest", **default_settings, **options}
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, **settings)
         stack.callback(consumer.close, 5_000)
         if partitions:
             consumer.assign(partitions)
@@ -70,7 +75,8 @@ def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: An
 @contextmanager
 def member(cluster: Cluster, group_id: str, topic: str, **options: Any) -> Iterator[KafkaConsumer]:
     """A consumer that has joined a group, and commits nothing by itself; its client id is ``the-member``."""
-    settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False} | options
+    settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    settings |= default_settings | options
     with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **settings) as consumer:
         deadline = time.monotonic() + 60
         while not consumer.assignment():

@@ -1,0 +1,86 @@
+"""How many threads decompress ahead (``decode_threads``), and how much: what the process may use decides.
+
+The threads themselves are those of ``protocol/records/native/ahead.c``.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.protocol.records import DecodeAhead
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.records._native import DecodeAhead as Ahead
+
+__all__ = ["decode_ahead", "default_threads", "usable_cpus"]
+
+_MOST_THREADS: Final = 4
+_MOST_BYTES: Final = 4 << 20
+"""Most output that waits: further ahead, memory instead of caches would have to hold it."""
+_SHARE: Final = 8
+"""Of ``fetch_buffer_bytes`` at most this part is for output that waits."""
+
+
+def decode_ahead(threads: int | None, buffer_bytes: int) -> Ahead | None:
+    """Return what decompresses ahead for one consumer; None if nothing does.
+
+    Args:
+        threads: ``decode_threads``.
+        buffer_bytes: ``fetch_buffer_bytes``.
+    """
+    if DecodeAhead is None:
+        return None
+    wanted = default_threads() if threads is None else threads
+    return DecodeAhead(wanted, min(_MOST_BYTES, buffer_bytes // _SHARE)) if wanted else None
+
+
+@cache
+def default_threads() -> int:
+    """Return the default of ``decode_threads``: one fewer than the whole CPUs that the process may use, at most 4."""
+    return max(0, min(_MOST_THREADS, int(usable_cpus()) - 1))
+
+
+def usable_cpus(root: Path = Path("/")) -> float:
+    """Return how many CPUs this process may use, by its affinity and by the quota of its control group.
+
+    Args:
+        root: where ``proc`` and ``sys`` are.
+    """
+    cpus = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    for quota in _quotas(root):
+        cpus = min(cpus, quota)
+    return cpus
+
+
+def _quotas(root: Path) -> list[float]:
+    """Return the quotas of the process's control groups, in CPUs, from the innermost group outwards."""
+    found = []
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0":
+            base = root / "sys/fs/cgroup"
+        elif "cpu" in controllers.split(","):
+            base = root / "sys/fs/cgroup/cpu"
+        else:
+            continue
+        # In a container the path may be that on the host, of which only the top is to be seen.
+        group = base / path.lstrip("/")
+        for folder in (group, *group.parents):
+            if not folder.is_relative_to(base):
+                break
+            text = _read(folder / "cpu.max") or f"{_read(folder / 'cpu.cfs_quota_us')} {_read(folder / 'cpu.cfs_period_us')}"
+            words = text.split()
+            if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
+                found.append(int(words[0]) / int(words[1]))
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
