@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["decode_ahead", "default_threads", "usable_cpus"]
 
 _MOST_THREADS: Final = 4
-_MOST_BYTES: Final = 4 << 20
+_MOST_BYTES: Final = 2 << 20
 """Most output that waits: further ahead, memory instead of caches would have to hold it."""
 _SHARE: Final = 8
 """Of ``fetch_buffer_bytes`` at most this part is for output that waits."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyconsumer.protocol.records import (
     BatchBuilder,
@@ -73,10 +73,11 @@ def _sets() -> list[bytes]:
 
 
 class Inputs:
-    """An endless row of inputs that depends on the seed alone."""
+    """An endless row of inputs that depends on the seed alone, and on how often which codec is to come."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, codecs: Sequence[int] = (0, 0, 0, 1, 2, 3, 4)) -> None:
         self._source = random.Random(seed)
+        self._codecs = codecs
         self._sets = _sets()
 
     def next(self) -> bytes:
@@ -105,7 +106,7 @@ class Inputs:
         source = self._source
         payload, count = _payload(source)
         damaged = bytes(self._damaged(bytearray(payload))) if source.random() < 0.8 else payload
-        codec = source.choice((0, 0, 0, 1, 2, 3, 4))
+        codec = source.choice(self._codecs)
         packed = streamed(damaged) if codec == 4 and source.random() < 0.5 else compress(codec, damaged)
         if codec and source.random() < 0.3:
             packed = bytes(self._damaged(bytearray(packed)))
