@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, TopicPartition
+from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -45,15 +45,17 @@ def counts(consumer: KafkaConsumer) -> dict[str, int]:
     return dict.fromkeys(("queued", "workers", "jobs", "held", "threads"), 0) if ahead is None else ahead.counts()
 
 
-def poll_until_queued(consumer: KafkaConsumer, threads: int) -> None:
-    """Poll for nothing until something is buffered, and the threads have begun."""
+def begin(consumer: KafkaConsumer, threads: int) -> list[ConsumerRecord]:
+    """Poll until more is buffered, and wait until the threads have done some of it; return the records that came."""
+    found: list[ConsumerRecord] = []
     buffer = consumer._delegate.fetcher.buffer
     deadline = time.monotonic() + _LONG_S
     while not buffer or (threads and not counts(consumer)["workers"]):
         assert time.monotonic() < deadline, counts(consumer)
         if not buffer:
-            consumer.poll(0)
+            found += consumer.poll(100).records()
         time.sleep(0.001)
+    return found
 
 
 def fill_as_java(cluster: Cluster, topic: str, count: int, each: int) -> None:
@@ -92,8 +94,8 @@ def test_frames_that_do_not_say_their_size_are_read(cluster: Cluster, topic: str
     fill_as_java(cluster, topic, 1000, 50)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp, decode_threads=threads) as consumer:
-        poll_until_queued(consumer, threads)
-        records = read(consumer, 1001)
+        records = begin(consumer, threads)
+        records += read(consumer, 1001 - len(records))
         assert (counts(consumer)["workers"] > 0) == (threads > 0)
         consumer.seek(tp, 0)
         rows = 0
@@ -111,7 +113,6 @@ def test_a_seek_drops_what_was_decompressed(cluster: Cluster, topic: str, thread
     with consuming(cluster, tp, decode_threads=threads, max_poll_records=130) as consumer:
         for target in (1500, 10, 2950, 0, 1499):
             consumer.seek(tp, target)
-            poll_until_queued(consumer, 0)
             found = read(consumer, min(400, 3000 - target))
             assert offsets(found) == list(range(target, target + len(found)))
             assert [record.value for record in found] == [b"%d" % n * 20 for n in offsets(found)]
@@ -165,8 +166,8 @@ def test_a_damaged_batch_is_raised_when_poll_reaches_it(
         proxy.bootstrap_servers, tp, decode_threads=threads, check_crcs=check_crcs, max_poll_records=30
     ) as consumer:
         rule = proxy.edit(ApiKey.FETCH, damage)
-        poll_until_queued(consumer, threads)
-        assert offsets(read(consumer, 200)) == list(range(200))
+        found = begin(consumer, threads)
+        assert offsets(found + read(consumer, 200 - len(found))) == list(range(200))
         for _ in range(2):
             with pytest.raises(CorruptRecordError) as caught:
                 consumer.poll(60_000)
@@ -187,7 +188,7 @@ def test_closing_does_not_wait_for_the_threads(cluster: Cluster, topic: str, thr
             append(client, topic, fill_zstd, codec="zstd")
     _native.break_workers(0, 3_000_000)
     with consuming(cluster, TopicPartition(topic, 0), decode_threads=threads) as consumer:
-        poll_until_queued(consumer, threads)
+        begin(consumer, threads)
         budget = consumer._delegate.fetcher.planner.budget
         start = time.monotonic()
         consumer.close()
