@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -50,13 +51,20 @@ def append(
 
 
 def fill(cluster: Cluster, topic: str, count: int, *, partition: int = 0, size: int = 0, each: int = 100) -> None:
-    """Append ``count`` records whose values are their numbers, padded to ``size`` bytes, in batches of ``each``."""
+    """Append ``count`` records whose values are their numbers, padded to ``size`` bytes, in batches of ``each``.
+
+    With a codec they are padded with what cannot be compressed, so that a batch is as large as without.
+    """
     with cluster.raw() as client:
         for start in range(0, count, each):
             numbers = range(start, min(start + each, count))
-            append(
-                client, topic, [b"%d" % n + b" " * max(0, size - len(b"%d" % n)) for n in numbers], partition=partition
-            )
+            append(client, topic, [_padded(b"%d" % n, size) for n in numbers], partition=partition)
+
+
+def _padded(number: bytes, size: int) -> bytes:
+    if default_codec == "none" or len(number) >= size:
+        return number.ljust(size)
+    return number + b" " + random.Random(number).randbytes(size - len(number) - 1)
 
 
 @contextmanager
