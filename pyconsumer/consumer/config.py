@@ -317,9 +317,10 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "decode_threads",
             None,
             Integer(0, 16, nullable=True),
-            "Threads that decompress fetched batches in zstd before a poll asks for them, while the application's thread"
-            " does something else; the consumers of a process share them. By default one fewer than the CPUs that the"
-            " process may use, at most 4. 0: the poll decompresses all, as it does what other codecs compressed.",
+            "Threads that decompress fetched batches in zstd before a poll asks for them, while the application's"
+            " thread does something else; the consumers of a process share them. By default one fewer than the CPUs"
+            " that the process may use, at most 4. 0: the poll decompresses all, as it does what other codecs"
+            " compressed.",
         ),
         Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),

@@ -1,4 +1,4 @@
-"""How many threads decompress ahead (``decode_threads``), and how much: what the process may use decides.
+"""Number of threads that decompress ahead (``decode_threads``) and room for their output: what the process may use.
 
 The threads themselves are those of ``protocol/records/native/ahead.c``.
 """
@@ -72,8 +72,8 @@ def _quotas(root: Path) -> list[float]:
         for folder in (group, *group.parents):
             if not folder.is_relative_to(base):
                 break
-            text = _read(folder / "cpu.max") or f"{_read(folder / 'cpu.cfs_quota_us')} {_read(folder / 'cpu.cfs_period_us')}"
-            words = text.split()
+            names = ("cpu.max",) if number == "0" else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            words = " ".join(_read(folder / name) for name in names).split()
             if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]):
                 found.append(int(words[0]) / int(words[1]))
     return found

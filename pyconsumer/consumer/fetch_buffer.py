@@ -19,9 +19,9 @@ Rules
 7. All that one response brought is one piece of memory, that of its frame, however many partitions it is for. It is
    charged to the budget as a whole until the last partition has been read past its part. Fetches that stay longer
    (paused, or with an error) copy their own part.
-8. What a poll will have to decompress may be decompressed before by the threads of a ``DecodeAhead``, in the order of the
-   queue. The room for its output, which what has come out never exceeds, is charged to the budget while anything waits
-   there; if there is not so much left, the poll decompresses. A fetch that is dropped or set aside leaves it.
+8. What a poll will have to decompress may be decompressed before by the threads of a ``DecodeAhead``, in the order of
+   the queue. The room for its output, which what has come out never exceeds, is charged to the budget while anything
+   waits there; if there is not so much left, the poll decompresses. A fetch that is dropped or set aside leaves it.
 """
 
 from __future__ import annotations

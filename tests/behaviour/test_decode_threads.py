@@ -68,9 +68,7 @@ def fill_as_java(cluster: Cluster, topic: str, count: int, each: int) -> None:
             assert answer.responses[0].partition_responses[0].error_code == 0
 
 
-def test_records_of_all_codecs_come_in_order(
-    cluster: Cluster, make_topic: Callable[..., str], threads: int
-) -> None:
+def test_records_of_all_codecs_come_in_order(cluster: Cluster, make_topic: Callable[..., str], threads: int) -> None:
     topic = make_topic(3)
     partitions = [TopicPartition(topic, number) for number in range(3)]
     codecs = ["zstd", "none", "zstd", "lz4", "gzip", "zstd", "snappy"]

@@ -51,7 +51,7 @@ def main(inputs: int, seed: int, readers: int, sanitizers: tuple[str, ...], mode
         for sanitizer in sanitizers or SANITIZERS:
             program = build(Path(folder), sanitizer)
             for mode in modes or MODES:
-                if (sanitizer, mode) in _SKIPPED or not modes and sanitizer == "undefined" and mode != "forks":
+                if (sanitizer, mode) in _SKIPPED or (not modes and sanitizer == "undefined" and mode != "forks"):
                     continue
                 start = time.monotonic()
                 done = run(program, corpus, inputs, seed=seed, readers=readers, mode=mode)
@@ -90,7 +90,8 @@ def make_corpus(seed: int, batches: int = 400) -> bytes:
         builder = BatchBuilder(chance.choice(("snappy", "lz4", "zstd")))
         length = chance.choice((1, 5, 20, 200))
         for number in range(chance.choice((1, 3, 20, 100)) if length < 200 else chance.randrange(1, 40)):
-            value = b" ".join(chance.choices(words, k=length)) if chance.random() < 0.9 else chance.randbytes(10 * length)
+            text = b" ".join(chance.choices(words, k=length))
+            value = text if chance.random() < 0.9 else chance.randbytes(10 * length)
             builder.try_append(1_700_000_000_000 + number, None, value, relative_offset=number)
         data = bytes(builder.build(0))
         if scan(data)[0].codec == Codec.ZSTD and chance.random() < 0.5:  # as Java's producer has it

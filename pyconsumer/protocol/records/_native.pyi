@@ -32,6 +32,7 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0, *, by_tables: 
 def decompress_compiled(
     codec: int, data: bytes | bytearray | memoryview, max_bytes: int, magic: int
 ) -> bytes | int: ...
+
 @final
 class DecodeAhead:
     size_bytes: int

@@ -195,7 +195,8 @@ def test_what_came_out_takes_room_and_not_what_might_have() -> None:
 
 def test_no_more_is_held_than_there_is_room_for() -> None:
     queue = a_queue(threads=4, size_bytes=1 << 18)
-    cursors = [a_cursor(b"".join(streamed_batch(n * 10, 10, value=os.urandom(900)) for n in range(30))) for _ in range(8)]
+    data = b"".join(streamed_batch(n * 10, 10, value=os.urandom(900)) for n in range(30))
+    cursors = [a_cursor(data) for _ in range(8)]
     for cursor in cursors:
         queue.add(cursor)
     wait_until(queue, "workers", 1)
