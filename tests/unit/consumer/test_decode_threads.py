@@ -266,3 +266,4 @@ def test_clearing_and_closing_free_the_room(end: str) -> None:
     desk.ahead.cursors = []
     desk.add(A, zstd(0))
     assert len(desk.ahead.cursors) == (end == "clear")
+    assert desk.charged_ahead == (1000 if end == "clear" else 0)

@@ -193,6 +193,19 @@ def test_what_came_out_takes_room_and_not_what_might_have() -> None:
     assert queue.counts()["held"] == 0
 
 
+def test_a_damaged_batch_takes_no_room() -> None:
+    queue = a_queue()
+    data = bytearray(b"".join(streamed_batch(n * 10, 10, value=b"some value " * 30) for n in range(30)))
+    for info in scan(bytes(data))[::2]:
+        data[info.end_position - 4] ^= 0xFF
+    cursor = a_cursor(data)
+    queue.add(cursor)
+    deadline = time.monotonic() + _LONG_S
+    while queue.counts()["workers"] < 30 or queue.counts()["held"] != 15 * 4096:
+        assert time.monotonic() < deadline, queue.counts()
+        time.sleep(0.001)
+
+
 def test_no_more_is_held_than_there_is_room_for() -> None:
     queue = a_queue(threads=4, size_bytes=1 << 18)
     data = b"".join(streamed_batch(n * 10, 10, value=os.urandom(900)) for n in range(30))
