@@ -1,10 +1,10 @@
 """Number of threads that decompress ahead (``decode_threads``) and room for their output: what the process may use.
 
-The threads themselves are those of ``protocol/records/native/ahead.c``. Only zstd is worth the hand-over, which costs
-the reading thread some locking and the warmth of its cache: a batch of 16 KiB takes 20 microseconds in zstd, 8 in
-snappy and 6 in lz4. With one thread beside Apache Kafka on two cores lz4 took 1.03 to 1.28 times as long as without, and 1.23
-to 1.53 times the processor time (docs/proof/codecs.md). gzip is decompressed by Python's library, which a thread that
-never takes the interpreter's lock cannot call.
+The threads themselves are those of ``protocol/records/native/ahead.c``. Only zstd is worth the hand-over, which
+costs the reading thread some locking and the warmth of its cache: a batch of 16 KiB takes 20 microseconds in zstd,
+8 in snappy and 6 in lz4. With one thread beside Apache Kafka on two cores lz4 took 1.03 to 1.28 times as long as
+without, and 1.23 to 1.53 times the processor time (docs/proof/codecs.md). gzip is decompressed by Python's library,
+which a thread that never takes the interpreter's lock cannot call.
 """
 
 from __future__ import annotations
