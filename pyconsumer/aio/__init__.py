@@ -1,4 +1,4 @@
-"""Clients for asyncio: the names, settings, errors and results of the blocking ones, with coroutines where those wait.
+"""Clients for asyncio: names, settings, errors and results of the blocking clients, whose waiting calls are coroutines.
 
 See ``docs/asyncio.md``.
 """

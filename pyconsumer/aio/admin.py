@@ -1,4 +1,7 @@
-"""``AsyncKafkaAdminClient``: the calls of ``KafkaAdminClient`` as coroutines."""
+"""``AsyncKafkaAdminClient``: the calls of ``KafkaAdminClient`` as coroutines.
+
+The client belongs to the event loop of its first call. One call runs at a time; a lock makes those of other tasks wait.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ _NAME = "AsyncKafkaAdminClient"
 
 
 class _LoopAdminClient(KafkaAdminClient):
-    """An admin client whose calls return coroutines."""
+    """The blocking client, with calls that return coroutines."""
 
     _how_to_close = "await close(), or use it in async with"
 
@@ -40,15 +43,15 @@ class _LoopAdminClient(KafkaAdminClient):
     ) -> None:
         super().__init__({**(configs or {}), **settings}, clock=clock)
         self._driver = LoopDriver(self._client, _NAME)
-        self._turn = asyncio.Lock()
+        self._one_call = asyncio.Lock()
 
     @property
     def network(self) -> NetworkClient:
-        """The client that does the I/O."""
+        """The network client."""
         return self._client
 
     def bind(self) -> None:
-        """Belong to the running loop."""
+        """Make the running loop that of this client."""
         self._driver.bind()
 
     def _abandon(self) -> None:
@@ -63,7 +66,7 @@ class _LoopAdminClient(KafkaAdminClient):
         deadline = self._clock.now() + timeout
         try:
             async with asyncio.timeout(max(0.0, timeout)):
-                await self._turn.acquire()
+                await self._one_call.acquire()
         except TimeoutError:
             raise KafkaTimeoutError("timed out while waiting for calls of other tasks to finish") from None
         try:
@@ -71,10 +74,10 @@ class _LoopAdminClient(KafkaAdminClient):
                 raise IllegalStateError("the admin client is closed")
             return await self._driver.run(steps(deadline), deadline)
         finally:
-            self._turn.release()
+            self._one_call.release()
 
     def close(self) -> None:
-        """Close the connections at once; a call that is under way fails."""
+        """Close the connections at once; a call in progress fails."""
         self._closed = True
         self._driver.close()
 
@@ -85,7 +88,7 @@ class _LoopAdminClient(KafkaAdminClient):
 def _awaited(
     method: Callable[Concatenate[KafkaAdminClient, P], R],
 ) -> Callable[Concatenate[AsyncKafkaAdminClient, P], Coroutine[Any, Any, R]]:
-    """Return a call of the blocking client as a coroutine function."""
+    """Return a method of the blocking client as a coroutine function."""
 
     @functools.wraps(method)
     async def call(self: AsyncKafkaAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -101,18 +104,21 @@ class AsyncKafkaAdminClient:
 
     Args:
         configs: settings in a mapping, which allows Kafka's dotted names.
-        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
-            machine's.
-        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
+            the machine.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is required.
+
+    Raises:
+        ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     Every call of :class:`pyconsumer.KafkaAdminClient` is a coroutine here, with the same arguments, results and errors.
-    Those of several tasks take turns. It belongs to the loop of its first call; use it in ``async with``, or await
-    :meth:`close`.
+    Calls of several tasks run one after the other. The client belongs to the loop of its first call; use it in ``async
+    with``, or await :meth:`close`.
     """
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Make an admin client with settings from a properties file and from the environment.
+        """Return an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
@@ -156,7 +162,7 @@ class AsyncKafkaAdminClient:
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
 
     async def close(self) -> None:
-        """Close the connections at once; a call of another task that is under way fails. A second call does nothing."""
+        """Close the connections at once; a call of another task in progress fails. A second call does nothing."""
         self.calls.close()
 
     def __repr__(self) -> str:

@@ -1,8 +1,11 @@
 """``AsyncKafkaConsumer``: the consumer for asyncio, with the names, settings and results of ``KafkaConsumer``.
 
 Calls that may wait are coroutines, the others are plain methods. The generators and cores are those of the blocking
-consumer; :class:`~pyconsumer.aio.driver.LoopDriver` waits for them on the event loop. The heartbeat thread is the same,
-too: a loop that is busy for seconds loses no membership.
+consumer; :class:`~pyconsumer.aio.driver.LoopDriver` runs them on the event loop. Heartbeats are sent by the same
+thread, so a loop that is busy for seconds loses no membership.
+
+State: the delegate's, and the task that closes the consumer. Only the thread of the loop touches it, but for
+:meth:`AsyncKafkaConsumer.wakeup`; :class:`~pyconsumer.aio.guard.TaskGuard` refuses other calls.
 """
 
 from __future__ import annotations
@@ -69,20 +72,20 @@ _CLOSE_TIMEOUT_MS = 30_000
 
 
 class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
-    """A rebalance listener whose methods are coroutines: the ``poll`` that called one continues when it has ended.
+    """A rebalance listener whose methods are coroutines, which ``poll`` awaits.
 
-    They may await ``commit``, ``committed``, ``position`` and their like; ``poll`` and what changes the subscription
-    raise ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as well.
+    They may await calls such as ``commit``, ``committed`` and ``position``; ``poll`` and calls that change the
+    subscription raise ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as well.
     """
 
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # type: ignore[override]
-        """Commit what has been processed, as :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_revoked`."""
+        """Commit processed records, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_revoked`."""
 
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:  # type: ignore[override]
-        """Prepare for new partitions, as :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
+        """Prepare for new partitions, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
 
     async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:  # type: ignore[override]
-        """Discard the state of partitions that are lost; by default awaits :meth:`on_partitions_revoked`."""
+        """Discard the state of lost partitions; by default it awaits :meth:`on_partitions_revoked`."""
         await self.on_partitions_revoked(lost)
 
 
@@ -92,24 +95,24 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     Args:
         topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
             names.
-        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
-            machine's.
+        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
+            the machine.
         settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
             ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
-    It belongs to the loop of its first awaited call. Use it in ``async with``, or await :meth:`close`. One task at a
-    time may poll; commits, positions, seeks, pauses and metrics are allowed to all tasks of the loop, and
-    :meth:`wakeup` to all threads. A cancelled call has no effect on positions: records are either returned or stay
-    buffered. A cancelled commit stays under way.
+    The consumer belongs to the loop of its first awaited call. Use it in ``async with``, or await :meth:`close`. One
+    task at a time may poll; all tasks of the loop may commit, seek, pause, and read positions and metrics, and all
+    threads may call :meth:`wakeup`. A cancelled call has no effect on positions: its records stay buffered. If a commit
+    is cancelled, its request stays in flight.
 
     Names, settings and errors are those of :class:`pyconsumer.KafkaConsumer`, which documents each call in full.
     """
 
     _released = True  # there is nothing to release: not opened yet, or closed
-    _doubted = False  # a time that looks like seconds was pointed out
+    _seconds_pointed_out = False  # that a timeout looks like seconds
 
     def __init__(
         self,
@@ -134,7 +137,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
-        """Make a consumer with settings from a properties file and from the environment.
+        """Return a consumer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
@@ -168,11 +171,14 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
-            timeout_ms: longest time to wait if no record is there yet; 0 returns at once.
+            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
             max_records: the most records to return; by default ``max_poll_records``.
 
+        Returns:
+            The records by partition, each partition's in the order of offsets; empty if none arrived in time.
+
         Raises:
-            ConcurrentAccessError: another task is inside ``poll`` or iterates.
+            ConcurrentAccessError: another task is in ``poll``, or iterates over the consumer.
             KafkaError: as :meth:`pyconsumer.KafkaConsumer.poll`.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
@@ -210,15 +216,15 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
                 self._client.raise_wakeup()
             now = self._now()
             if now - driver.turn_began > LONGEST_TURN_S:
-                await driver.breathe()
+                await driver.let_others_run()
                 now = self._now()
             delegate.metrics.on_poll_start(now)
             found = delegate.buffered(now, take)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            if looks_like_seconds(timeout_ms) and not self._doubted:
-                self._doubted = True
+            if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
+                self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
             return await driver.run(delegate.fetched(deadline, take), deadline, interruptible=True)
         except (KeyboardInterrupt, SystemExit) as error:
@@ -228,13 +234,13 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
             guard.end()
 
     async def _until_assigned(self, timeout_ms: float) -> bool:
-        """Join the group, or find the partitions of a subscription without one, and find the positions.
+        """Join the group (without one: find the partitions of the subscription), and set the positions.
 
         Returns:
             Whether that was done in time.
 
-        No record is taken, so what is produced from now on is read also with ``latest``. aiokafka's ``start`` does
-        this, and so does the class that stands for it.
+        No record is returned; records that are produced from now on are read also with ``latest``. This is
+        aiokafka's ``start``, for the compatible class.
         """
         group = self._delegate.coordinator
 
@@ -249,9 +255,9 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         return self
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
-        """Return the next record and move the position past it: a commit in the loop covers it and no later one.
+        """Return the next record and move the position past it: a commit in the loop covers it, but no later record.
 
-        The loop ends when no record came for ``consumer_timeout_ms``, and when another task closes the consumer.
+        The loop ends when no record has arrived for ``consumer_timeout_ms``, and when another task closes the consumer.
         """
         prefetched = self._prefetched
         records = prefetched.records
@@ -284,10 +290,14 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         """Subscribe to topics by name or by pattern; see :meth:`pyconsumer.KafkaConsumer.subscribe`.
 
         Args:
-            topics: names of topics; not an empty list, for which there is :meth:`unsubscribe`.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
-                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
-            listener: is notified when partitions are assigned, revoked or lost; plain or with coroutines.
+            topics: names of topics. The list must not be empty: await :meth:`unsubscribe` instead.
+            pattern: a regular expression that must match the whole name of a topic, instead of ``topics``. The client
+                evaluates it; the broker does, if it is a :class:`SubscriptionPattern`.
+            listener: is notified when partitions are assigned, revoked or lost; its methods may be coroutines.
+
+        Raises:
+            IllegalStateError: partitions are assigned by hand, or this was called from a callback.
+            TypeError, ValueError: the arguments are not topics, or not a pattern.
         """
         self._guard.enter()
         self._guard.refuse_in_exclusive("subscribe")
@@ -295,8 +305,8 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         if pattern is not None:
             self._delegate.subscribe_pattern(pattern, listener)
         else:
-            self._at_once(self._delegate.subscribe(_not_empty(topics, "subscribe"), listener))
-        self._driver.kick()
+            self._run_without_waiting(self._delegate.subscribe(_not_empty(topics, "subscribe"), listener))
+        self._driver.serve_soon()
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
         """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first."""
@@ -310,7 +320,8 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     def subscription(self) -> set[str]:
         """Return the subscribed topics; empty if partitions are assigned by hand.
 
-        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        For a pattern these are the topics that match; for a :class:`SubscriptionPattern`, the topics with partitions
+        that are assigned to this consumer.
         """
         self._guard.enter()
         return self._subscriptions.subscription()
@@ -319,7 +330,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         """Assign partitions by hand, without a group. The list replaces the assignment.
 
         Args:
-            partitions: not an empty list, for which there is :meth:`unsubscribe`.
+            partitions: the partitions. The list must not be empty: await :meth:`unsubscribe` instead.
 
         Raises:
             IllegalStateError: topics or a pattern are subscribed.
@@ -329,8 +340,8 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._guard.refuse_in_exclusive("assign")
         if partitions is None:
             raise TypeError("partitions must be a list of TopicPartition, not None")
-        self._at_once(self._delegate.assign(_not_empty(as_partitions(partitions), "assign")))
-        self._driver.kick()
+        self._run_without_waiting(self._delegate.assign(_not_empty(as_partitions(partitions), "assign")))
+        self._driver.serve_soon()
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are assigned now, by hand or by the group."""
@@ -373,7 +384,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         return await self._driver.run(self._delegate.position(tp, deadline), deadline)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until :meth:`resume`; they stay assigned, fetched records are kept."""
+        """Return no records of these partitions until :meth:`resume`; they stay assigned, and buffered records stay."""
         self._guard.enter()
         for tp in partitions:
             self._subscriptions.pause(as_partition(tp))
@@ -390,10 +401,10 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         return self._subscriptions.paused()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records follow the position, as of the last fetch; None if unknown (KIP-695)."""
+        """Return the number of offsets from the position to the end at the last fetch; None if unknown (KIP-695)."""
         self._guard.enter()
         lag = self._delegate.current_lag(as_partition(partition))
-        self._driver.kick()
+        self._driver.serve_soon()
         return lag
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
@@ -415,11 +426,12 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     ) -> None:
         """Commit offsets, by default all positions, and wait for the broker's response.
 
-        Commits of several tasks are sent one after the other, in the order of the calls. One that is cancelled stays
-        under way: its offsets may or may not be committed.
+        Commits of several tasks are sent one after the other, in the order of the calls. If a call is cancelled, its
+        request stays in flight, and it is unknown whether the offsets are committed.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
+            timeout_ms: longest time to wait; by default ``default_api_timeout_ms``.
 
         Raises:
             KafkaError: as :meth:`pyconsumer.KafkaConsumer.commit`.
@@ -427,7 +439,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._enter()
         deadline = self._deadline(timeout_ms)
         self._delegate.require_group()
-        checked = self._delegate.offsets_to_commit(offsets)  # as of this call, however long the ones before take
+        checked = self._delegate.offsets_to_commit(offsets)  # as of now, not as of when earlier commits are done
         try:
             async with asyncio.timeout(max(0.0, deadline - self._now())):
                 await self._commits.acquire()
@@ -447,15 +459,15 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
         Args:
             offsets: as in :meth:`commit`.
-            callback: ``callback(offsets, error or None)``, plain or a coroutine function; a later call of this
+            callback: ``callback(offsets, error or None)``, which may be a coroutine function; a later call of this
                 consumer runs it.
 
         Returns:
-            An awaitable of the outcome, which need not be awaited.
+            An awaitable, which raises the error of the commit, if any. It need not be awaited.
         """
         self._enter()
         request = self._delegate.commit_async(offsets, callback)
-        self._driver.kick()
+        self._driver.serve_soon()
         outcome: asyncio.Future[None] = self._driver.bind().create_future()
         request.add_callback(lambda done: _settle(outcome, done))
         return outcome
@@ -464,8 +476,8 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         """Store offsets of finished records, for the next commit; see :meth:`pyconsumer.KafkaConsumer.store_offsets`.
 
         Args:
-            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
-                each partition.
+            offsets: one or more finished records, which include all records before them, or the *next* offset to read
+                of each partition.
 
         Raises:
             IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
@@ -515,6 +527,9 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset of each partition whose timestamp is at or after a time (ms); None if there is none.
 
+        Args:
+            timestamps: times in ms since the epoch, by partition.
+
         Raises:
             KafkaError: as :meth:`pyconsumer.KafkaConsumer.offsets_for_times`.
         """
@@ -550,7 +565,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         return await self._driver.run(self._delegate.partitions_for(topic, deadline), deadline)
 
     def known_partitions(self, topic: str) -> set[int]:
-        """Return the numbers of a topic's partitions as far as metadata is known already; empty if it is not."""
+        """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none."""
         self._guard.enter()
         return {found.partition for found in self._delegate.metadata.partitions_for(topic) or ()}
 
@@ -572,18 +587,19 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         return self._delegate.metrics_snapshot()
 
     def wakeup(self) -> None:
-        """Make the current waiting call, or the next one, raise ``WakeupError``. Safe in any thread."""
+        """Make the current waiting call, or the next one, raise ``WakeupError``. Any thread may call this."""
         self._client.wakeup()
         self._prefetched.stop()
 
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
 
-        A ``poll`` of another task ends with ``IllegalStateError``, and ``async for`` ends. Closing continues when the
-        awaiting task is cancelled; another call waits for the same end. After that a call does nothing.
+        A ``poll`` of another task raises ``IllegalStateError``, and its ``async for`` ends. If the task is cancelled,
+        closing continues; another call waits until it is done, and later calls do nothing.
 
         Args:
-            timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
+            timeout_ms: longest time for all of this, by default 30 s. When it has passed, connections are closed at
+                once.
             leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
                 (KIP-1092).
 
@@ -595,7 +611,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
                 return
             if self._guard.in_callback():
                 raise IllegalStateError("close must not be called from a callback")
-            if self._driver.loop_is_closed:  # nothing can be waited for; the heartbeat thread leaves the group
+            if self._driver.loop_is_closed:  # this cannot wait for anything; the heartbeat thread leaves the group
                 self._release()
                 return
             deadline = self._deadline(_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
@@ -627,7 +643,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._released = True
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        # The garbage collector may run this in any thread that holds any lock: nothing here waits or takes a lock.
+        # The garbage collector may run this in any thread, whatever lock that holds: it must not wait or take a lock.
         if self._released or self._guard.forked:
             return
         self._released = True
@@ -650,12 +666,12 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         return loop
 
     def _enter(self) -> None:
-        """Begin a call that any task may make."""
+        """Begin a call that is allowed to all tasks."""
         self._guard.enter()
         self._bind()
 
-    def _at_once(self, steps: Steps[None]) -> None:
-        """Run a call that never waits, with the arguments that it has here."""
+    def _run_without_waiting(self, steps: Steps[None]) -> None:
+        """Run a generator that must not wait."""
         for _ in steps:
             raise IllegalStateError("this call would have to wait")
 
@@ -673,21 +689,21 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
 
 def _not_empty(items: Any, call: str) -> Any:
-    """Return the items; refuse an empty list, which would mean to unsubscribe, and that has to wait."""
+    """Return the items; refuse an empty list, which would mean to unsubscribe, and that is a coroutine."""
     if isinstance(items, str) or not isinstance(items, Iterable):
-        return items  # refused with the other wrong arguments
+        return items  # which another check refuses
     found = list(items)
     if not found:
-        raise ValueError(f"{call} was given an empty list; to drop everything, await unsubscribe()")
+        raise ValueError(f"{call} was called with an empty list; to drop the subscription, await unsubscribe()")
     return found
 
 
 def _settle(outcome: asyncio.Future[None], request: RequestFuture[Any]) -> None:
-    """Hand the result of a request on to whoever awaits it, unless nobody does any more."""
+    """Set the result of a request as that of a future, unless the future is done or its loop is closed."""
     if outcome.done() or outcome.get_loop().is_closed():
         return
     if request.exception is None:
         outcome.set_result(None)
     else:
         outcome.set_exception(request.exception)
-        outcome.exception()  # it need not be awaited: the callback, or the log, has the error
+        outcome.exception()  # retrieved, so that asyncio does not warn: the callback, or the log, has the error

@@ -1,21 +1,24 @@
-"""The driver on an event loop: runs blocking calls, which are generators, as coroutines.
+"""The driver for an event loop: it runs blocking calls, which are generators, as coroutines.
+
+State: the loop of the first call, the calls that wait, one timer, and whether the loop watches the client's descriptor.
+Everything happens in the thread of the loop.
 
 Rules
-* Everything happens on one loop, in its thread. The loop watches one descriptor, the one that the network client's
-  selector stands behind, and one timer. There is no second loop and no helper thread.
-* Sockets are served whenever there is something to do, also while no call waits. So answers arrive while the
-  application awaits something else. What depends on the application (its group, its positions) moves only inside its
-  calls, as with the blocking driver.
-* A call looks at the sockets before it waits, as the blocking driver does; then it waits for its future, for anything
-  to happen, or for its time.
-* A call that finds everything it needs would never give up the loop. So a call gives it up first if none has for
-  ``LONGEST_TURN_S``, before it changes anything. What arrives in these rounds is read later, as by the blocking driver,
-  unless another call waits: responses that are read while the buffer is full make the next requests smaller.
-* While a call has what it needs, the system receives the next answer ahead (:meth:`NetworkClient.leave`). A socket is
-  not reported then, so the sockets are served in the loop's next round in which it might wait.
-* A cancelled call throws ``CancelledError`` into its generator at the place where it waits. Its requests stay under
-  way, and their answers are handled when they arrive.
-* Nothing that the loop holds keeps the client alive, so that one that was dropped without ``close`` is noticed.
+* The loop watches one file descriptor, that of the network client's selector, and one timer. There is no second loop
+  and no helper thread.
+* Sockets are served whenever they are ready, also while no call waits. So responses arrive while the application awaits
+  something else. Group membership and positions change only inside the application's calls, as with the blocking
+  driver.
+* A call serves the sockets before it waits, as the blocking driver does. Then it waits for its future, for any event,
+  or until its time.
+* A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
+  next one does so before it changes anything. Unless another call waits, no sockets are served at that moment, as with
+  the blocking driver: responses that are read while the buffer is full make the next requests smaller.
+* While a call has what it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A socket
+  is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
+* A cancelled call throws ``CancelledError`` into its generator where it waits. Its requests stay in flight, and their
+  responses are processed when they arrive.
+* The loop holds no strong reference to the client, so that a client that was dropped without ``close`` is noticed.
 """
 
 from __future__ import annotations
@@ -31,51 +34,51 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps
 
-__all__ = ["LONGEST_TURN_S", "LoopDriver", "give_way", "own_loop"]
+__all__ = ["LONGEST_TURN_S", "LoopDriver", "own_loop", "yield_to_loop"]
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: A call that never waits gives up the loop after this time (seconds).
+#: Calls that do not wait yield to the loop after this time (seconds).
 LONGEST_TURN_S: Final = 0.005
 
 
 def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop:
-    """Return the running loop, to which an object belongs from its first call on.
+    """Return the running loop, after checking that an object may be used in it.
 
     Args:
-        name: of the object, for messages.
-        mine: the loop of its first call; None if this is it.
+        name: name of the object, for messages.
+        mine: the loop of its first call; None if this is the first one.
 
     Raises:
-        IllegalStateError: no loop runs in this thread, or another one than ``mine``.
+        IllegalStateError: no loop is running in this thread, or another one than ``mine``.
     """
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        raise IllegalStateError(f"{name} works on a running event loop: await its calls in a task") from None
+        raise IllegalStateError(f"{name} needs a running event loop: call it in a coroutine") from None
     if mine is not None and loop is not mine:
         other = "was closed" if mine.is_closed() else "is another one"
         raise IllegalStateError(
-            f"this {name} belongs to the event loop of its first call, which {other}: make one in each loop, and close "
-            "it there"
+            f"this {name} belongs to the event loop of its first call, which {other}: create one in each loop, and "
+            "close it there"
         )
     return loop
 
 
-async def give_way() -> None:
-    """Let all others run that are ready, and those that a timer makes ready now.
+async def yield_to_loop() -> None:
+    """Let all tasks run that are ready, or whose timer has expired.
 
-    A task that sleeps runs two rounds after its timer: the first one completes its future, the second one resumes it,
-    and whoever gave up the loop comes before it in each.
+    A sleeping task runs two iterations after its timer: the first one completes its future, the second one resumes it.
+    In each of them the caller comes first; hence three.
     """
     for _ in range(3):
         await asyncio.sleep(0)
 
 
 class _Waiter:
-    """A call that waits: for ``request`` (None: for anything to happen), at most until ``until`` (monotonic)."""
+    """A call that waits for ``request`` (None: for any event), at most until ``until`` (monotonic seconds)."""
 
     __slots__ = ("interruptible", "request", "resumed", "until")
 
@@ -88,7 +91,7 @@ class _Waiter:
         self.interruptible = interruptible
 
     def resume(self, error: BaseException | None = None) -> None:
-        """Let the call continue, unless it does so already."""
+        """Let the call continue, or raise ``error`` in it; do nothing if it has continued already."""
         if self.resumed.done():
             return
         if error is None:
@@ -101,12 +104,12 @@ class LoopDriver:
     """Runs the calls of one client on the event loop in which the first of them is made.
 
     Args:
-        client: does the I/O.
-        name: of the object that the application uses, for messages.
-        check: called when a wait is over; what it raises is thrown into the call.
+        client: the network client.
+        name: name of the application's object, for messages.
+        check: called when a wait is over; an error that it raises is thrown into the call.
 
     Attributes:
-        turn_began: when the loop was last given up, as far as this driver knows (monotonic seconds).
+        turn_began: when a call of this driver last yielded to the loop (monotonic seconds).
     """
 
     def __init__(
@@ -121,30 +124,30 @@ class LoopDriver:
         self._name = name
         self._check = check
         self._now = client.clock.now
-        client.on_leave(_weakly(self._arrange_step))
+        client.on_leave(_weakly(self._schedule_service))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf  # by the loop's time
         self._waiters: dict[_Waiter, None] = {}
-        self._giving_way = 0  # calls that let others run and wait for nothing
-        self._step_is_arranged = False
+        self._yielding = 0  # calls inside let_others_run
+        self._service_is_scheduled = False
         self._stopped: BaseException | None = None
-        self._happenings = 0  # turns in which anything was received or failed
+        self._events = 0  # how many times serving the sockets has received something or failed a request
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
     @property
     def loop_is_closed(self) -> bool:
-        """Return whether the loop that this belongs to was closed."""
+        """True if the loop of this driver was closed."""
         return self._loop is not None and self._loop.is_closed()
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; the first call makes it the one of this driver.
+        """Return the running loop; the first call makes it that of this driver.
 
         Raises:
-            IllegalStateError: no loop runs in this thread, or another one than before.
+            IllegalStateError: no loop is running in this thread, or another one than at the first call.
         """
         loop = asyncio._get_running_loop()
         if loop is not None and loop is self._loop and self._watches:
@@ -156,8 +159,8 @@ class LoopDriver:
             self._watches = True
         return loop
 
-    def kick(self) -> None:
-        """Serve the sockets soon: something was queued by a call that does not wait."""
+    def serve_soon(self) -> None:
+        """Serve the sockets soon, because a call that does not wait has enqueued a request."""
         if self._loop is not None and not self._loop.is_closed():
             self._arm(-math.inf)
 
@@ -167,10 +170,10 @@ class LoopDriver:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            # The next call watches again; until then the loop must not come back here at once.
+            # The next call watches the descriptor again; until then the loop would call this again and again.
             self._stop_watching()
             if not self._waiters:
-                _log.exception("%s: serving its connections failed", self._name)
+                _log.exception("%s: an error occurred while serving its connections", self._name)
             for waiter in list(self._waiters):
                 waiter.resume(error)
 
@@ -179,31 +182,31 @@ class LoopDriver:
         self._timer_at = math.inf
         self._on_event()
 
-    def _arrange_step(self) -> bool:
-        """Serve the sockets in the loop's next round, before it waits; return False if the loop is closed."""
+    def _schedule_service(self) -> bool:
+        """Serve the sockets in the next iteration of the loop, before it waits; return False if it is closed."""
         if self._loop is None or self._loop.is_closed():
             return False
-        if not self._step_is_arranged:
-            self._step_is_arranged = True
-            self._loop.call_soon(_weakly(self._on_arranged_step))
+        if not self._service_is_scheduled:
+            self._service_is_scheduled = True
+            self._loop.call_soon(_weakly(self._on_scheduled_service))
         return True
 
-    def _on_arranged_step(self) -> None:
-        self._step_is_arranged = False
+    def _on_scheduled_service(self) -> None:
+        self._service_is_scheduled = False
         self._on_readable()
 
     def _on_readable(self) -> None:
-        if self._giving_way and not self._waiters:
-            self._arrange_step()  # the call continues in a moment and has what it needs; nor does the loop wait then
+        if self._yielding and not self._waiters:
+            self._schedule_service()  # not now: no call waits, and the one that yields continues before the loop waits
         else:
             self._on_event()
 
     def _serve(self) -> bool:
-        """Serve the sockets without waiting, and resume the calls whose wait is over; whether anything happened."""
+        """Serve the sockets without waiting, and resume calls whose wait is over; return whether anything happened."""
         if self._client.closed:
             return True
         due, happened = self._client.step(self._now())
-        self._happenings += happened
+        self._events += happened
         now = self._now()
         for waiter in list(self._waiters):
             request = waiter.request
@@ -215,7 +218,7 @@ class LoopDriver:
         return happened
 
     def _arm(self, at: float) -> None:
-        """See to it that the sockets are served at a time. An earlier timer stays: serving too early does no harm."""
+        """Set the timer for serving the sockets, unless it is set to an earlier time, which does no harm."""
         if self._loop is None:
             return
         when = self._loop.time() + max(0.0, at - self._now())  # the client's clock may have been moved ahead
@@ -227,7 +230,7 @@ class LoopDriver:
         self._timer = self._loop.call_at(when, _weakly(self._on_timer))
 
     def _stop_watching(self) -> None:
-        """Let the loop forget the client's descriptor, before it is closed or after serving it has failed."""
+        """Remove the client's descriptor from the loop, before it is closed or after an error."""
         if self._watches and self._loop is not None:
             self._watches = False
             if not self._loop.is_closed():
@@ -235,15 +238,15 @@ class LoopDriver:
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    async def breathe(self) -> None:
-        """Let others run, where a call has kept the loop for :data:`LONGEST_TURN_S`, before it changes anything."""
+    async def let_others_run(self) -> None:
+        """Yield to the loop, before a call changes anything, if none has done so for :data:`LONGEST_TURN_S`."""
         if not self._client.closed:
             self._client.leave()
-        self._giving_way += 1
+        self._yielding += 1
         try:
-            await give_way()
+            await yield_to_loop()
         finally:
-            self._giving_way -= 1
+            self._yielding -= 1
         self.turn_began = self._now()
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
@@ -255,8 +258,8 @@ class LoopDriver:
             interruptible: whether :meth:`interrupt` ends it.
 
         Raises:
-            KafkaTimeoutError: the deadline has passed.
-            BaseException: what the generator or a callback raised.
+            KafkaTimeoutError: the call did not finish before the deadline.
+            BaseException: any error of the generator, or of a callback.
         """
         self.bind()
         overdue = False
@@ -281,12 +284,12 @@ class LoopDriver:
             return result
 
     async def _wait(self, until: float, request: RequestFuture[Any] | None, interruptible: bool) -> None:
-        seen = self._happenings
+        seen = self._events
         if self._now() - self.turn_began > LONGEST_TURN_S:
-            await self.breathe()  # an event may be served meanwhile, and this call is not among those it resumes
+            await self.let_others_run()  # an event in the meantime does not resume this call, which is not a waiter yet
         if interruptible and self._stopped is not None:
             raise self._stopped
-        happened = self._serve_again() or self._happenings != seen
+        happened = self._serve_again() or self._events != seen
         self._check()
         over = happened if request is None else request.done
         if over or self._now() >= until:
@@ -310,14 +313,14 @@ class LoopDriver:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def interrupt(self, error: BaseException) -> None:
-        """End the interruptible calls, now or at their next wait, with an error. A callback is not interrupted."""
+        """Raise an error in the interruptible calls, now or at their next wait. A callback is not interrupted."""
         self._stopped = error
         for waiter in list(self._waiters):
             if waiter.interruptible:
                 waiter.resume(error)
 
     def close(self) -> None:
-        """Close the client at once; all calls continue and see what has become of them."""
+        """Close the client at once, and resume all calls, whose requests have failed."""
         self._stop_watching()
         self._client.close()
         if self._timer is not None:
@@ -336,17 +339,17 @@ class LoopDriver:
             return
 
         def forget() -> None:
-            loop.remove_reader(fileno)  # before its number is given to somebody else
+            loop.remove_reader(fileno)  # before the system reuses its number
             client.abandon()
 
         try:
             loop.call_soon_threadsafe(forget)
-        except RuntimeError:  # it was closed in this moment
+        except RuntimeError:  # the loop has just been closed
             client.abandon()
 
 
 def _weakly(method: Callable[[], T]) -> Callable[[], T | None]:
-    """Return a function that calls a bound method as long as its object lives; after that it returns None."""
+    """Return a function that calls a bound method while its object exists, and returns None after that."""
     found = weakref.WeakMethod(method)
 
     def call() -> T | None:

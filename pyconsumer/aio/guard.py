@@ -1,4 +1,8 @@
-"""``TaskGuard``: which task of an event loop may call what. It refuses, and never waits."""
+"""``TaskGuard``: it refuses calls from the wrong thread, process or task. It never waits.
+
+State: the loop and its thread, the task that makes the exclusive call, and whether the object is closing or closed.
+Only the thread of the loop changes it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,11 @@ __all__ = ["TaskGuard"]
 class TaskGuard:
     """Guards the calls of one object on an event loop.
 
-    Calls that only look, move a position or commit are allowed to every task of the loop. *Exclusive* ones (``poll``,
-    ``subscribe``) exclude one another: a second one is refused. One that comes from the same task comes from a
-    callback.
+    Every task of the loop may read state, seek, pause and commit. *Exclusive* calls (``poll``, ``subscribe``) are
+    allowed to one task at a time; a second one is refused. If the same task makes it, it is inside a callback.
 
     Args:
-        name: of the guarded object, for messages.
+        name: name of the guarded object, for messages.
     """
 
     __slots__ = (
@@ -55,15 +58,15 @@ class TaskGuard:
 
     @property
     def forked(self) -> bool:
-        """True in a process that was forked from the one that made the object."""
+        """True in a process that was forked from the one that created the object."""
         return self._forks != fork_count()
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function to call at the start of each call; None for none."""
+        """Set a function that is called at the start of each call; None for none."""
         self._on_enter = callback
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take a loop, which runs in this thread, as the one of the object."""
+        """Make a loop, which runs in this thread, that of the object."""
         self._loop = loop
         self._thread = get_ident()
 
@@ -79,7 +82,7 @@ class TaskGuard:
         """Check a call of any kind.
 
         Raises:
-            ConcurrentAccessError: this is another thread than the loop's, or a forked process.
+            ConcurrentAccessError: it was made in another thread than the loop's, or in a forked process.
             IllegalStateError: the object is closed.
         """
         if self._forks != fork_count():
@@ -88,7 +91,7 @@ class TaskGuard:
             )
         if self._thread is not None and self._thread != get_ident():
             raise ConcurrentAccessError(
-                f"{self._name} belongs to the thread of its event loop; other threads may only call wakeup(), or use "
+                f"this {self._name} belongs to the thread of its event loop; from other threads use only wakeup(), or "
                 "asyncio.run_coroutine_threadsafe"
             )
         if self._on_enter is not None:
@@ -97,26 +100,34 @@ class TaskGuard:
             raise IllegalStateError(f"this {self._name} is closed")
 
     def refuse_in_exclusive(self, name: str) -> None:
-        """Raise an error if an exclusive call is under way.
+        """Check that no exclusive call is in progress.
+
+        Args:
+            name: name of the call to be made.
 
         Raises:
-            IllegalStateError: this is a callback of it.
-            ConcurrentAccessError: it is another task's.
+            IllegalStateError: the call was made in a callback of the exclusive call.
+            ConcurrentAccessError: another task makes the exclusive call.
         """
         if self._task is None:
             return
         if self._task is asyncio.current_task(self._loop):
             raise IllegalStateError(f"{name} must not be called from a callback")
         raise ConcurrentAccessError(
-            f"{name} while {self._call} is under way in task {self._task.get_name()!r}: one task at a time may poll, "
-            "and change what is subscribed or assigned"
+            f"{name} was called while task {self._task.get_name()!r} is in {self._call}: only one task at a time may "
+            "poll, or change the subscription or assignment"
         )
 
     def begin(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin an exclusive call; :meth:`end` must follow if this does not raise. Raises as the checks above.
+        """Begin an exclusive call; :meth:`end` must follow if this does not raise.
 
         Args:
+            name: name of the call.
             loop: see :meth:`bind`.
+
+        Raises:
+            ConcurrentAccessError, IllegalStateError: as :meth:`enter` and :meth:`refuse_in_exclusive`, or the object is
+                closing.
         """
         self._loop = loop
         self._thread = get_ident()
@@ -138,11 +149,11 @@ class TaskGuard:
             self._waiters.clear()
 
     def in_callback(self) -> bool:
-        """Return whether this task is inside an exclusive call, and so in a callback of it."""
+        """Return whether this task makes the exclusive call, which means that it is in a callback."""
         return self._task is not None and self._task is asyncio.current_task(self._loop)
 
     async def until_free(self, seconds: float) -> None:
-        """Wait until no exclusive call is under way, for this time at most."""
+        """Wait until no exclusive call is in progress, at most this time."""
         if self._task is None:
             return
         ended = asyncio.get_running_loop().create_future()

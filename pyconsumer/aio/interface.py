@@ -1,6 +1,6 @@
-"""The interfaces between an application and its clients on an event loop: ``AsyncConsumer`` and ``AsyncProducer``.
+"""The interfaces of clients on an event loop: ``AsyncConsumer`` and ``AsyncProducer``.
 
-A program that takes them works with :class:`pyconsumer.aio.AsyncKafkaConsumer` and
+A program that is written for them runs with :class:`pyconsumer.aio.AsyncKafkaConsumer` and
 :class:`pyconsumer.aio.AsyncKafkaProducer`, and is tested with :class:`pyconsumer.testing.AsyncMockConsumer` and
 :class:`pyconsumer.testing.AsyncMockProducer`, which need no cluster.
 """
@@ -107,7 +107,7 @@ class AsyncConsumer(Protocol[K, V]):
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records follow the position, None if unknown."""
+        """Return the number of offsets from the position to the end, None if unknown."""
         ...
 
     async def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
@@ -212,7 +212,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record to be sent; return the future of its metadata."""
+        """Enqueue a record to be sent; return the future of its metadata."""
         ...
 
     async def send_and_wait(
@@ -240,7 +240,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         ...
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Wait until everything that was sent has succeeded or failed."""
+        """Wait until all records that were sent have succeeded or failed."""
         ...
 
     async def partitions_for(self, topic: str) -> set[int]:
@@ -248,7 +248,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         ...
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get ready for transactions."""
+        """Prepare for transactions: get a producer id, and fence older producers with the same transactional id."""
         ...
 
     def begin_transaction(self) -> None:
@@ -281,7 +281,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         ...
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send what is left and close the producer."""
+        """Send the buffered records and close the producer."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,7 +1,9 @@
 """``AsyncKafkaProducer``: the producer for asyncio, with the names, settings and results of ``KafkaProducer``.
 
-The producer's thread sends, as behind the blocking face: a loop that is busy delays no batch and no retry. What waits
-is a generator of the blocking producer; here a change that the thread announces resumes it.
+The thread of the blocking producer sends the batches, so a busy loop delays no batch and no retry. A call that has to
+wait is a generator of the blocking producer; here it is resumed by a change that the thread announces.
+
+The producer belongs to the loop of its first call. Tasks that wait for memory get it in the order of their calls.
 """
 
 from __future__ import annotations
@@ -17,14 +19,14 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
-from pyconsumer.aio.driver import LONGEST_TURN_S, give_way, own_loop
+from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
-from pyconsumer.producer.changes import BREATHER, Pause
+from pyconsumer.producer.changes import YIELD, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.loop_calls import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
@@ -48,7 +50,7 @@ _log = logging.getLogger("pyconsumer.producer.producer")
 T = TypeVar("T")
 
 _NAME: Final = "AsyncKafkaProducer"
-_SENDS_BETWEEN_LOOKS: Final = 64  # at the clock
+_SENDS_PER_CHECK: Final = 64  # whether to yield to the loop
 
 
 class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
@@ -56,16 +58,16 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     Args:
         configs: settings in a mapping, which allows Kafka's dotted names.
-        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
-            machine's.
-        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed. For type
+        clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
+            the machine.
+        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is required. For type
             checkers ``key_serializer`` and ``value_serializer`` decide the types of keys and values.
 
     Raises:
-        ConfigurationError: a setting is unknown, wrong, or contradicts another one.
+        ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
-    It belongs to the loop of its first call. All tasks of that loop may use it. Use it in ``async with``, or
-    await :meth:`close`. Callbacks that are added to a future run in the producer's thread; await the future instead.
+    The producer belongs to the loop of its first call, and all tasks of that loop may use it. Use it in ``async with``,
+    or await :meth:`close`. Callbacks that are added to a future run in the producer's thread; await the future instead.
 
     Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`, which documents each call in full.
     """
@@ -74,7 +76,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Make a producer with settings from a properties file and from the environment.
+        """Return a producer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
@@ -104,7 +106,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn_began = 0.0
         self._sends = 0
-        self._room = asyncio.Lock()  # tasks that wait for memory get it in turn
+        self._room = asyncio.Lock()  # held by the task that is next to get memory
         self._closing: asyncio.Future[None] | None = None
         self._open = True
 
@@ -119,7 +121,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Queue a record to be sent; wait while metadata is missing or the buffer is full, ``max_block_ms`` at most.
+        """Enqueue a record to be sent; wait up to ``max_block_ms`` while metadata is missing or the buffer is full.
 
         Returns:
             The future of its :class:`pyconsumer.structs.RecordMetadata`: ``metadata = await (await send(...))``.
@@ -127,13 +129,13 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         Raises:
             KafkaError, ValueError: as :meth:`pyconsumer.KafkaProducer.send`.
 
-        A call that is cancelled while it waits has sent nothing. A record that is queued is sent, whichever task is
+        A call that is cancelled while it waits sends nothing. A record that was enqueued is sent, also if the task is
         cancelled afterwards.
         """
         self._bind()
         self._sends += 1
-        if not self._sends % _SENDS_BETWEEN_LOOKS:
-            await self._breathe()
+        if not self._sends % _SENDS_PER_CHECK:
+            await self._yield_if_due()
         future = self._producer._send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:
             return future
@@ -163,7 +165,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     ) -> FutureRecords:
         """Send many records, with one future for all; see :meth:`pyconsumer.KafkaProducer.send_many`.
 
-        A call that is cancelled has queued those of its records for which there was room until then.
+        A call that is cancelled has enqueued those of its records for which there was memory until then.
         """
         self._bind()
         return await self._run(self._producer._send_many_steps(topic, values, keys, partition, timestamp_ms))
@@ -176,13 +178,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         return await self._run(self._producer._send_arrow_steps(topic, table, partition))
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send all records that were queued before this call, and wait until each has succeeded or failed.
+        """Send all records that were enqueued before this call, and wait until each has succeeded or failed.
 
         Args:
-            timeout_ms: None waits as long as deliveries may take. By name only: other clients count in seconds.
+            timeout_ms: longest time to wait; None: as long as deliveries may take. By name only, because other clients
+                count in seconds.
 
         Raises:
-            KafkaTimeoutError: not everything was done in time; the rest continues.
+            KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
             TypeError: the time was not given by name.
         """
         self._bind()
@@ -196,14 +199,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
                 raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms") from None
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
+        """Return the partitions of a topic. Raises as :meth:`send` if metadata is missing."""
         self._bind()
         return await self._run(self._producer._partitions_steps(topic))
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get ready for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        """Prepare for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
         await self._call(lambda transactions: transactions.initialize(), timeout_ms)
 
     def begin_transaction(self) -> None:
@@ -225,9 +228,9 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             await self._call(begin, timeout_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Send what is left and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`.
+        """Send the buffered records and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`.
 
-        A commit that is cancelled continues, with an unknown outcome; call this again to learn it.
+        If the call is cancelled, the commit continues, and its outcome is unknown; call this again to learn it.
         """
         await self._call(lambda transactions: transactions.commit(), timeout_ms)
 
@@ -241,7 +244,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         Raises:
             TransactionAbortableError: the transaction failed and was aborted; the block may be repeated.
-            ApplicationRecoverableError: this producer was fenced; close it, make another one and repeat the block.
+            ApplicationRecoverableError: this producer was fenced; close it, create another one and repeat the block.
         """
         self.begin_transaction()
         try:
@@ -261,7 +264,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             try:
                 await self.abort_transaction()
             except KafkaError as error:
-                _log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
+                _log.warning("could not abort the transaction of %r: %s", self.config.transactional_id, error)
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         self._bind()
@@ -271,7 +274,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             async with asyncio.timeout(limit / 1000):
                 await settled(result)
         except TimeoutError:
-            pass  # said below, with the reason
+            pass  # _check_outcome raises, with the reason
         self._producer._check_outcome(result, limit)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
@@ -281,12 +284,13 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         return self._producer.metrics()
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send what is left and end the producer's thread. An open transaction is aborted.
+        """Send the buffered records and end the producer's thread. An open transaction is aborted.
 
-        Closing continues when the awaiting task is cancelled; another call waits for the same end.
+        If the task is cancelled, closing continues; another call waits until it is done.
 
         Args:
-            timeout_ms: as in :meth:`pyconsumer.KafkaProducer.close`. By name only: other clients count in seconds.
+            timeout_ms: as in :meth:`pyconsumer.KafkaProducer.close`. By name only, because other clients count in
+                seconds.
 
         Raises:
             KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
@@ -323,48 +327,48 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         try:
             await self.close(timeout_ms=self._producer._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
-            _log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
+            _log.info("%s", dropped)  # the sender has warned, and the exception of the block is the one to raise
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def _bind(self) -> None:
         self._loop = own_loop(_NAME, self._loop)
 
-    async def _breathe(self) -> None:
-        """Give up the loop for a moment if sends have kept it for long."""
+    async def _yield_if_due(self) -> None:
+        """Yield to the loop if this producer has not done so for :data:`LONGEST_TURN_S`."""
         if time.monotonic() - self._turn_began > LONGEST_TURN_S:
-            await give_way()
+            await yield_to_loop()
             self._turn_began = time.monotonic()
 
     async def _run(self, steps: Generator[Pause, None, T]) -> T:
-        """Run a call that may have to wait."""
+        """Run a generator of the blocking producer to its end, and return its result."""
         try:
             pause = next(steps)
         except StopIteration as stop:
             result: T = stop.value
             return result
-        in_turn = False
+        has_room = False
         try:
             while True:
-                if pause is BREATHER:
-                    await self._breathe()
+                if pause is YIELD:
+                    await self._yield_if_due()
                     pause = steps.send(None)
                     continue
-                if pause.for_room and not in_turn:
-                    in_turn = await self._before(pause.deadline, self._room.acquire()) is not None
+                if pause.for_room and not has_room:
+                    has_room = await self._until(pause.deadline, self._room.acquire()) is not None
                 else:
-                    await self._before(pause.deadline, self._changed(pause.seen))
+                    await self._until(pause.deadline, self._changed(pause.seen))
                 self._turn_began = time.monotonic()
                 pause = steps.send(None)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
         finally:
-            if in_turn:
+            if has_room:
                 self._room.release()
             steps.close()
 
-    async def _before(self, deadline: float, awaitable: Any) -> Any:
-        """Await something, until a time (monotonic seconds) at most; None if that came first."""
+    async def _until(self, deadline: float, awaitable: Any) -> Any:
+        """Await something, at most until a deadline (monotonic seconds); return None if that has passed."""
         try:
             async with asyncio.timeout(max(0.0, deadline - self._now())):
                 return await awaitable

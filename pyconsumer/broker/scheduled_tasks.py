@@ -109,7 +109,7 @@ class ScheduledTasks:
         if cleaner is None:
             cleaner = self._cleaners[broker.node_id] = LogCleaner(self._clock, self._flusher.submit)
         if not cleaner.busy:
-            cleaner.choose(broker.partitions.values())
+            cleaner.begin(broker.partitions.values())
             self._clean_on(cleaner)
 
     def _clean_on(self, cleaner: LogCleaner) -> None:
@@ -128,7 +128,7 @@ class ScheduledTasks:
             self._for_all(Broker.checkpoint)
             return
         self._flushing = True
-        cuts = [log.cuts for log, _, _ in jobs]
+        truncations = [log.truncations for log, _, _ in jobs]
 
         def work() -> None:
             for _, _, calls in jobs:
@@ -140,8 +140,8 @@ class ScheduledTasks:
             if error is not None:
                 _log.error("flushing logs to disk failed: %s", error)
                 return
-            for (log, point, _), before in zip(jobs, cuts, strict=True):
-                if log.cuts == before:  # or what was forced to disk is not what is there now
+            for (log, point, _), before in zip(jobs, truncations, strict=True):
+                if log.truncations == before:  # otherwise the flushed records are no longer those of the log
                     log.confirm_flush(point)
             if self._running:
                 self._for_all(Broker.checkpoint)

@@ -85,7 +85,7 @@ class KafkaConsumer(Consumer[K, V]):
     """
 
     _released = True  # there is nothing to release: not opened yet, or closed
-    _doubted = False  # a time that looks like seconds was pointed out
+    _seconds_pointed_out = False  # that a timeout looks like seconds
 
     def __init__(
         self,
@@ -237,8 +237,8 @@ class KafkaConsumer(Consumer[K, V]):
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            if looks_like_seconds(timeout_ms) and not self._doubted:
-                self._doubted = True
+            if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
+                self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
             return client.run(self._delegate.fetched(deadline, take), deadline)
         finally:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["BREATHER", "Changes", "Pause"]
+__all__ = ["YIELD", "Changes", "Pause"]
 
 
 class Pause(NamedTuple):
@@ -26,7 +26,7 @@ class Pause(NamedTuple):
 
 
 #: Waits for nothing: a call that does a lot lets others run here.
-BREATHER: Final = Pause(-1, math.inf)
+YIELD: Final = Pause(-1, math.inf)
 
 
 class Changes(threading.Condition):

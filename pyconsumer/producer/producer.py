@@ -44,7 +44,7 @@ from pyconsumer.producer.arguments import (
     is_topic_name,
     serializer_of,
 )
-from pyconsumer.producer.changes import BREATHER, Changes, Pause
+from pyconsumer.producer.changes import YIELD, Changes, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.interface import Producer
@@ -300,7 +300,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 future = yield from self._send_steps(topic, rows[at], key, None, partition, timestamp_ms)
                 runs.append((*future.place, 1))
                 at += 1
-                yield BREATHER
+                yield YIELD
         except Exception as error:
             error.add_note(f"{at} of the {len(rows)} records of this call were handed over before, and are sent")
             raise
@@ -369,7 +369,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         try:
             pause = next(steps)
             while True:
-                if pause is not BREATHER:
+                if pause is not YIELD:
                     with self._lock:
                         while self._lock.count == pause.seen and (left := pause.deadline - self._clock.now()) > 0:
                             self._lock.wait(min(left, threading.TIMEOUT_MAX))

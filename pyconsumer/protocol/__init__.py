@@ -1,5 +1,7 @@
-"""Bytes to values and back: Kafka's wire protocol and record formats.
+"""Kafka's wire protocol and record formats: encoding values to bytes, and decoding them.
 
-No I/O, no clock, no thread. Clients and the embedded broker use the same code. Everything that is read is untrusted:
-whatever does not follow the protocol raises :class:`pyconsumer.errors.ProtocolError`, and nothing else.
+No I/O, no clock, no threads. Clients and the embedded broker use the same code. All input is untrusted: if it violates
+the protocol, :class:`pyconsumer.errors.ProtocolError` is raised and nothing else; for record batches it is
+:class:`pyconsumer.errors.CorruptRecordError`, or UnsupportedCodecError for an unknown compression type. State: codecs
+and message classes, cached for the process.
 """

@@ -1,11 +1,12 @@
-"""Turns the declaration of a struct and a version into the source of one encode and one decode function.
+"""Generates, from the declaration of a struct and a version, the source of an encode and a decode function.
 
-Only :mod:`pyconsumer.protocol.schema` uses this. A struct inside a message becomes a function of its own in the same
-namespace; everything else is inline. Names in generated code: ``m`` the value, ``a`` appends a buffer to the output,
+Only :mod:`pyconsumer.protocol.schema` uses this. A struct inside a message gets functions of its own in the same
+namespace; everything else is inlined. Names in generated code: ``m`` the value, ``a`` appends a buffer to the output,
 ``b`` the input (a memoryview), ``p`` the position in it.
 
-Decoding a truncated input raises ``IndexError`` or ``struct.error`` from the generated code, or ``ProtocolError``
-from an explicit check; the caller turns all of them into ``ProtocolError``.
+Decoding truncated input raises ``IndexError`` or ``struct.error`` from the generated code, or ``ProtocolError`` from an
+explicit check; the caller turns all of them into ``ProtocolError``. No state: a :class:`_Writer` lives for one
+generation.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _UV = tuple(primitives.encode_uvarint(n) for n in range(128))
 
 
 def _unsupported(name: str, version: int) -> None:
-    raise UnsupportedVersionError(f"version {version} cannot carry a value for {name}")
+    raise UnsupportedVersionError(f"version {version} has no field for {name}, which is set")
 
 
 class _Writer:
-    """Collects lines of source and the objects that they refer to."""
+    """Collects lines of source, and the objects that they refer to."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -50,7 +51,7 @@ class _Writer:
         self._serial = 0
 
     def indent(self) -> None:
-        """Begin a block: what follows is indented by one level more."""
+        """Begin a block: the next lines are indented by one more level."""
         self.depth += 1
 
     def dedent(self) -> None:
@@ -58,26 +59,29 @@ class _Writer:
         self.depth -= 1
 
     def line(self, text: str) -> None:
+        """Add a line."""
         self.lines.append("    " * self.depth + text)
 
     def constant(self, value: Any, hint: str) -> str:
-        """Bind an object to a name in the namespace, the same object once."""
+        """Bind an object to a new name in the namespace; return the name, which begins with ``hint``."""
         name = f"{hint}_{len(self.namespace)}"
         self.namespace[name] = value
         return name
 
     def packer(self, letters: str, method: str) -> str:
+        """Return the name of a method of ``struct.Struct``, bound to a big-endian format."""
         name = f"{method}_{letters.replace('?', 'o')}"
         if name not in self.namespace:
             self.namespace[name] = getattr(_struct.Struct(">" + letters), method)
         return name
 
     def temporary(self) -> str:
+        """Return a new name for a local variable."""
         self._serial += 1
         return f"t{self._serial}"
 
     def claim(self, kind: str, name: str) -> bool:
-        """True the first time that a function of this kind is asked for."""
+        """Return True at the first call with this kind and name, when the function must be written."""
         if (kind, name) in self._done:
             return False
         self._done.add((kind, name))
@@ -89,7 +93,7 @@ def _is_fixed(spec: FieldSpec) -> bool:
 
 
 def _split(cls: type[Struct], version: int, flexible: bool) -> tuple[list[FieldSpec], list[FieldSpec]]:
-    """Fields in the body, and tagged ones in the order of their tags."""
+    """Return the fields in the body, and the tagged fields in the order of their tags."""
     body, tagged = [], []
     for spec in cls.FIELDS:
         if version not in spec.versions:
@@ -102,7 +106,7 @@ def _split(cls: type[Struct], version: int, flexible: bool) -> tuple[list[FieldS
 
 
 def _min_size(cls: type[Struct], version: int, flexible: bool) -> int:
-    """The fewest bytes that a struct can take, at least 1, so that a claimed count can be checked."""
+    """Return the smallest size of a struct in bytes, at least 1, against which the length of an array is checked."""
     body, _ = _split(cls, version, flexible)
     return max(1, sum(_field_min_size(spec, version, flexible) for spec in body) + flexible)
 
@@ -130,7 +134,7 @@ def _encoder(w: _Writer, cls: type[Struct]) -> str:
     if not w.claim("enc", name):
         return name
     body, tagged = _split(cls, w.version, w.flexible)
-    for spec in cls.FIELDS:  # functions that this one calls come first
+    for spec in cls.FIELDS:  # the functions that this one calls
         if w.version in spec.versions and not isinstance(spec.type, tuple):
             _encoder(w, spec.type)
     w.line(f"def {name}(m, a):")
@@ -160,7 +164,7 @@ def _encoder(w: _Writer, cls: type[Struct]) -> str:
 
 
 def _encode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
-    """Neighbouring fields of fixed size in one ``struct`` call; ``more`` are values of one byte each after them."""
+    """Write one ``struct`` call for adjacent fields of fixed size, and for the one-byte values ``more`` after them."""
     if run:
         letters = "".join(spec.type.letter for spec in run)  # type: ignore[union-attr]
         values = ", ".join([*(f"m.{spec.name}" for spec in run), *more])
@@ -168,7 +172,7 @@ def _encode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
 
 
 def _encode_end(w: _Writer, run: list[FieldSpec], tagged: list[FieldSpec], owner: str) -> None:
-    """The last fields of fixed size and the tagged fields, which are hardly ever there."""
+    """Write the last fields of fixed size and the tagged fields, which are usually all absent."""
     defaults = [w.constant(spec.default, "default") for spec in tagged]
     if tagged:
         equal = [
@@ -212,7 +216,7 @@ def _encode_tagged(w: _Writer, tagged: list[FieldSpec], defaults: list[str], own
 
 
 def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
-    """A field of variable size."""
+    """Write a field of variable size."""
     label = f"{owner}.{spec.name}"
     compact = w.flexible and spec.compact
     nullable = w.version in spec.nullable
@@ -228,7 +232,7 @@ def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
     if not nullable and type_name != "records":
         w.line(f"bad_null({label!r})")
     elif is_struct and not spec.is_array:
-        # In a tagged field the mark is an unsigned varint, elsewhere a byte with a sign.
+        # The marker of a null struct is an unsigned varint in a tagged field, elsewhere a signed byte.
         w.line("a(b'\\0')" if spec.tag >= 0 else "a(b'\\xff')")
     elif compact:
         w.line("a(b'\\0')")
@@ -341,14 +345,14 @@ def _default_expression(w: _Writer, spec: FieldSpec) -> str:
 
 
 def _absent(w: _Writer, spec: FieldSpec) -> str:
-    """Return the value of an absent tagged field; a struct of fixed fields is made once, as nobody changes it."""
+    """Return the value of an absent tagged field; one struct serves all if its fields are fixed: nobody changes it."""
     if spec.is_array or isinstance(spec.type, tuple) or not all(map(_is_fixed, spec.type.FIELDS)):
         return _default_expression(w, spec)
     return w.constant(spec.type(), "absent")
 
 
 def _decode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
-    """Neighbouring fields of fixed size in one ``struct`` call; ``more`` are names of one byte each after them."""
+    """Write one ``struct`` call for adjacent fields of fixed size, and for the one-byte names ``more`` after them."""
     if run:
         letters = "".join(spec.type.letter for spec in run) + "B" * len(more)  # type: ignore[union-attr]
         size = sum(spec.type.size for spec in run) + len(more)  # type: ignore[union-attr, misc]
@@ -357,18 +361,18 @@ def _decode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
 
 
 def _decode_length(w: _Writer, compact: bool, letter: str, *, is_read: bool = False, more_by: int = 0) -> None:
-    """Leave the length in ``n``, negative for null.
+    """Write code that reads a length into ``n``, negative for null.
 
     Args:
-        is_read: its first byte is there already.
-        more_by: 1 to leave a compact length as it is written, greater by one.
+        is_read: whether ``n`` is the first byte of it already.
+        more_by: 1 to keep a compact length as it is encoded, greater by one.
     """
     if compact:
         if not is_read:
             w.line("n = b[p]; p += 1")
         w.line("if n > 127:")
         w.line("    h = b[p]")
-        w.line("    if h < 128: n += (h - 1) << 7; p += 1")  # two bytes, as most lengths of records have
+        w.line("    if h < 128: n += (h - 1) << 7; p += 1")  # two bytes, as in most record sets
         w.line("    else: n, p = uvt(b, p, n)")
         if not more_by:
             w.line("n -= 1")
@@ -412,7 +416,7 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str, *, length_is_read: bo
 
 
 def _decode_blob(w: _Writer, type_name: str, target: str, label: str, compact: bool) -> None:
-    if compact and type_name == "string":  # Kafka's bound, which the encoder keeps too
+    if compact and type_name == "string":  # Kafka's limit, which the encoder checks too
         w.line(f"if n > 32767: too_long({label!r}, n, 32767)")
     w.line("q = p + n; d = b[p:q]")
     w.line(f"if len(d) != n: bad_length({label!r}, n, len(d))")
@@ -452,7 +456,7 @@ def _decode_elements(w: _Writer, spec: FieldSpec, target: str, label: str) -> No
 
 
 def _decode_tagged(w: _Writer, tagged: list[FieldSpec], absent: dict[str, str], owner: str) -> None:
-    """The tagged fields, of which there are ``k`` > 0; more if ``k`` is the first byte of a longer number."""
+    """Write code that reads tagged fields: ``k`` > 0 of them, or more if ``k`` is the first byte of a longer number."""
     for spec in tagged:
         w.line(f"f_{spec.name} = {absent[spec.name]}")
     w.line("if k > 127: k, p = uvt(b, p, k)")
@@ -490,12 +494,12 @@ def _write(cls: type[Struct], version: int, flexible: bool) -> tuple[_Writer, st
 
 
 def source(cls: type[Struct], version: int, flexible: bool) -> str:
-    """The generated source, with both functions of every struct."""
+    """Return the generated source, with both functions of every struct."""
     return "\n".join(_write(cls, version, flexible)[0].lines) + "\n"
 
 
 def compile_codec(cls: type[Struct], version: int, flexible: bool) -> tuple[Encoder, Decoder]:
-    """The encode and decode function of a message at a version."""
+    """Return the encode and the decode function of a message at a version."""
     writer, encode, decode = _write(cls, version, flexible)
     code = compile("\n".join(writer.lines) + "\n", f"<{cls.__name__} v{version}>", "exec")
     exec(code, writer.namespace)

@@ -1,11 +1,13 @@
-"""Frames and headers: the version of the header of each message, and the version of an API to use with a broker.
+"""Frames and headers, and the choice of the version of an API to use with a broker.
 
-A frame on the wire is an int32 with its size, then a header, then the message. The functions that read take a frame
-without the size; those that write return a list of buffers with it, ready for a gathering write.
+A frame is its size (int32), a header and the message. Functions that decode take a frame without the size; those that
+encode return a list of buffers with it, ready for a gathering write.
 
-Header versions: a request has header 2 if its own version is flexible, else 1. A response has header 1 if flexible,
-else 0; ApiVersions responses always have header 0, because a client must be able to read one before it knows what the
-broker supports (KIP-511).
+Header versions: a request has header 2 if its version is flexible, else 1. A response has header 1 if its version is
+flexible, else 0; ApiVersions responses always have header 0, because a client must be able to read one before it knows
+the versions of the broker (KIP-511).
+
+State: encoded ends of headers, and response classes, cached for the process.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ __all__ = [
 
 
 _SHORT: Final = 4096
-"""Buffers of a message that have fewer bytes than this are joined."""
+"""Buffers of a frame with fewer bytes are joined."""
 _HEADER_START: Final = struct.Struct(">hhi")
 _PLAIN_HEADER_BYTES: Final = 4
 _MOST_HEADER_ENDS: Final = 1024
@@ -68,7 +70,7 @@ class ResponseHeaderMessage(Message):
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request as read from a frame; the request itself begins at ``body_offset``."""
+    """The header of a request, read from a frame; the request itself begins at ``body_offset``."""
 
     api_key: int
     api_version: int
@@ -78,24 +80,24 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """Return the version of a request's header, 1 or 2; ``KeyError`` for an API that is not declared."""
+    """Return the version of a request's header, 1 or 2; raise ``ValueError`` for an unknown API."""
     return 2 if API[ApiKey(api_key)].is_flexible(version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the version of a response's header, 0 or 1; ``KeyError`` for an API that is not declared."""
+    """Return the version of a response's header, 0 or 1; raise ``ValueError`` for an unknown API."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if API[ApiKey(api_key)].is_flexible(version) else 0
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """Return a request as a frame, size included. Errors as :meth:`Message.encode_parts`."""
+    """Return a request as a frame, size included. Raises as :meth:`.Message.encode_parts`."""
     return _frame(_request_header(request.API_KEY, version, correlation_id, client_id), request.encode_parts(version))
 
 
 def _request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Write a header: what follows the correlation id is the same for all requests of a client at one version."""
+    """Encode a header. After the correlation id it is the same for all requests of a client with an API and version."""
     rest = _header_ends.get((api_key, version, client_id))
     if rest is None:
         header = RequestHeaderMessage(api_key, version, 0, client_id)
@@ -106,7 +108,7 @@ def _request_header(api_key: int, version: int, correlation_id: int, client_id: 
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """Return a response as a frame, size included. Errors as :meth:`Message.encode_parts`."""
+    """Return a response as a frame, size included. Raises as :meth:`.Message.encode_parts`."""
     header = ResponseHeaderMessage(correlation_id)
     return _frame(header.encode(response_header_version(response.API_KEY, version)), response.encode_parts(version))
 
@@ -116,8 +118,8 @@ def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
     if size < _SHORT:
         return [b"".join((size.to_bytes(4, "big"), header, *body))]
     if size > 0x7FFFFFFF:
-        raise ProtocolError(f"a message of {size} bytes is larger than the protocol can carry")
-    # Short buffers are joined, record sets stay as they are: one write with few pieces and no large copy.
+        raise ProtocolError(f"a message of {size} bytes is larger than the protocol allows (2147483647)")
+    # Short buffers are joined, record sets are not: one write of few buffers, and no large copy.
     out: list[Buffer] = []
     short: list[Buffer] = [size.to_bytes(4, "big"), header]
     for part in body:
@@ -135,12 +137,11 @@ def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
 def decode_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request.
 
-    An unknown version of ApiVersions still has a readable header, so that the broker can respond to it (KIP-511):
-    only the fields of header 1 are needed.
+    The header of an unknown version of ApiVersions can be read too, so that the broker can respond (KIP-511).
 
     Raises:
         ProtocolError: the frame does not begin with a request header.
-        UnsupportedVersionError: the API is not declared here.
+        UnsupportedVersionError: the API is unknown.
     """
     if len(frame) < 8:
         raise ProtocolError(f"a frame of {len(frame)} bytes is too short for a request header")
@@ -155,7 +156,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 
 
 def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[int, int]:
-    """Read the header of a response; return the correlation id and where the response begins.
+    """Read the header of a response; return the correlation id and the position of the response.
 
     Raises:
         ProtocolError: the frame does not begin with a response header.
@@ -172,11 +173,11 @@ def decode_response(
     Record sets in the message are views of ``frame``.
 
     Args:
-        on_trailing: called with API key, version and the number of bytes after a complete message; without it they
-            are an error.
+        on_trailing: called with API key, version and number of bytes if there are bytes after the message; without it
+            they are an error.
 
     Raises:
-        ProtocolError: the bytes are not such a response.
+        ProtocolError: the frame is not a response of this API and version.
     """
     found = _response_kinds.get((api_key, version))
     if found is None:
@@ -185,7 +186,7 @@ def decode_response(
     header_version, kind = found
     if len(frame) > _PLAIN_HEADER_BYTES and (not header_version or not frame[_PLAIN_HEADER_BYTES]):
         correlation_id = int.from_bytes(frame[:_PLAIN_HEADER_BYTES], "big", signed=True)
-        start = _PLAIN_HEADER_BYTES + header_version  # no tagged field follows, which is one byte
+        start = _PLAIN_HEADER_BYTES + header_version  # header 1 without tagged fields: one more byte, their number
     else:
         correlation_id, start = decode_response_header(api_key, version, frame)
     if on_trailing is None:
@@ -200,7 +201,7 @@ class BrokerVersions:
     """The versions of each API that one broker supports, and the choice of the one to use.
 
     Args:
-        ranges: first and last version by API key, from the broker's ApiVersions response.
+        ranges: oldest and newest version by API key, from the broker's ApiVersions response.
     """
 
     __slots__ = ("_chosen", "ranges")
@@ -211,16 +212,16 @@ class BrokerVersions:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
-        """Make an object from ``(api key, first version, last version)`` triples."""
+        """Return the versions of triples ``(api key, oldest version, newest version)``."""
         return cls({key: (first, last) for key, first, last in keys})
 
     def choose(self, api_key: int, *, min_version: int = 0, max_version: int | None = None) -> int:
-        """Return the newest version that both sides know.
+        """Return the newest version that both sides support.
 
         Args:
             api_key: the API.
-            min_version: the oldest version that can do what the caller needs.
-            max_version: the newest one that the caller can use; None for any.
+            min_version: the oldest version that the caller can use.
+            max_version: the newest version that the caller can use; None: any.
 
         Raises:
             UnsupportedVersionError: there is none; the message names both ranges.
@@ -243,7 +244,7 @@ class BrokerVersions:
         return version
 
     def supports(self, api_key: int, min_version: int = 0) -> bool:
-        """Return whether both sides know some version from ``min_version`` on."""
+        """Return whether both sides support some version from ``min_version`` on."""
         try:
             self.choose(api_key, min_version=min_version)
         except UnsupportedVersionError:

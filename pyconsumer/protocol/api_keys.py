@@ -1,7 +1,7 @@
-"""The numbers of Kafka's APIs, and for each: its module, the versions that we speak and the first flexible one.
+"""Kafka's API keys, and for each API: its module, the supported versions and the first flexible one.
 
-The table stands apart from the messages so that headers can be read without importing any of them. A test checks that
-it equals the declarations; another that the versions are those of Apache Kafka 4.3.1 without the unstable ones.
+The table is separate from the messages so that headers can be read without importing any of them. Tests compare it with
+the declarations, and with the stable versions of Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["API", "ApiInfo", "ApiKey"]
 
 
 class ApiKey(IntEnum):
-    """Kafka's API keys, those that pyconsumer declares."""
+    """The API keys that pyconsumer supports."""
 
     PRODUCE = 0
     FETCH = 1
@@ -67,6 +67,7 @@ class ApiInfo(NamedTuple):
     flexible_from: int | None
 
     def is_flexible(self, version: int) -> bool:
+        """Return whether a version is flexible (KIP-482)."""
         return self.flexible_from is not None and version >= self.flexible_from
 
 

@@ -1,7 +1,9 @@
-"""Finding a compiled module, whose twin in Python serves where it is missing, and saying what that costs.
+"""Loading of compiled modules. If one is missing, its equivalent in Python is used instead.
 
-That Python decodes records where a compiled module could is one line in the log, when the first client is made. It is
-none where it was chosen (``PYCONSUMER_PURE=1``), or nothing can be compiled (free-threaded Python).
+That is logged once, when the first client is created, because it is slow. It is not logged if it was chosen
+(``PYCONSUMER_PURE=1``), or if the compiled module cannot be used (free-threaded Python).
+
+State: the reason that is still to be logged.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def load_compiled(name: str, revision: int) -> tuple[Any, str]:
-    """Return a compiled module, or None and the reason.
+    """Return a compiled module and an empty text, or None and the reason.
 
     Args:
-        name: of the module, dotted.
-        revision: what its ``REVISION`` must be: a build of another source is not used.
+        name: the dotted name of the module.
+        revision: the ``REVISION`` that it must have: a build of other sources is not used.
     """
     if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
         return None, "PYCONSUMER_PURE is set"
@@ -31,60 +33,60 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
         import sysconfig
 
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            return None, "the compiled one is not used on free-threaded Python"
+            return None, "the compiled module is not used on free-threaded Python"
     try:
         module = importlib.import_module(name)
     except ImportError as error:
         if not isinstance(error, ModuleNotFoundError):
-            return _missing(f"the compiled one cannot be loaded: {error}", "install pyconsumer again")
+            return _missing(f"the compiled module cannot be loaded: {error}", "reinstall pyconsumer")
         tree = source_tree()
         if tree is None:
             return _missing(
-                "the compiled one was not built when pyconsumer was installed",
-                "install a C compiler and Python's headers, then pyconsumer again",
+                "the compiled module was not built when pyconsumer was installed",
+                "install a C compiler and Python's headers, then reinstall pyconsumer",
             )
-        return _missing(f"this is the source tree {tree}, in which nothing is compiled", _cure(tree))
+        return _missing(f"this is the source tree {tree}, in which it was not compiled", _remedy(tree))
     if revision != module.REVISION:
         tree = source_tree()
         return _missing(
-            "the compiled one is of another version", "install pyconsumer again" if tree is None else _cure(tree)
+            "the compiled module is of another version", "reinstall pyconsumer" if tree is None else _remedy(tree)
         )
     return module, ""
 
 
-_cures: list[tuple[str, str]] = []  # why a compiled module is missing that could be there, and what helps
+_to_report: list[tuple[str, str]] = []  # why a compiled module is missing, and what to do
 
 
-def _missing(reason: str, cure: str) -> tuple[None, str]:
-    _cures.append((reason, cure))
-    return None, f"{reason}: {cure}"
+def _missing(reason: str, remedy: str) -> tuple[None, str]:
+    _to_report.append((reason, remedy))
+    return None, f"{reason}: {remedy}"
 
 
 def report_missing() -> None:
-    """Log once what it costs that a compiled module is missing; nothing if none could be there."""
-    if not _cures:
+    """Log once that a compiled module is missing, what that costs and what to do; nothing if that is intended."""
+    if not _to_report:
         return
-    reason, cure = _cures[0]
-    _cures.clear()
+    reason, remedy = _to_report[0]
+    _to_report.clear()
     _log.warning(
-        "records are decoded in Python, about eight times slower than by compiled code, because %s: %s", reason, cure
+        "records are decoded in Python, about eight times slower than by compiled code, because %s: %s", reason, remedy
     )
 
 
 def source_tree() -> str | None:
-    """Return the folder of the source tree that this package is in; None if it was installed."""
+    """Return the source tree that this package is imported from; None if it was installed."""
     root = os.path.dirname(_PACKAGE)
     here = all(os.path.isfile(os.path.join(root, name)) for name in ("setup.py", "pyproject.toml"))
     return root if here else None
 
 
-def _cure(tree: str) -> str:
-    """Return what helps in a source tree without compiled modules: perhaps it only hides an installed package."""
+def _remedy(tree: str) -> str:
+    """Return what to do in a source tree without compiled modules, which may only hide an installed package."""
     from importlib import metadata
     from pathlib import Path
 
     for found in metadata.distributions(name="pyconsumer"):  # the tree itself may be one of them
         installed = Path(str(found.locate_file("pyconsumer")))
         if installed.resolve() != Path(_PACKAGE).resolve() and any(installed.glob("protocol/records/_native.*.so")):
-            return f"start Python in another folder, which uses the installed package in {installed.parent}"
+            return f"start Python in another folder, so that it imports the installed package in {installed.parent}"
     return f"compile it with pip install -e {tree} (which needs a C compiler), or start Python in another folder"

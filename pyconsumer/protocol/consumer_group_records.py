@@ -1,9 +1,9 @@
-"""Records of consumer groups (KIP-848) in ``__consumer_offsets``: values by Kafka's names, and their keys.
+"""Records of consumer groups (KIP-848) in ``__consumer_offsets``: values by Kafka's names, and their keys. No state.
 
-A key is an int16, the type of the record (:class:`RecordType`), the group id, and for most types another name: a member
-id, or the regular expression. A value is the int16 version of its layout (0) and the layout. A null value is a
-tombstone. Current brokers only read and tombstone ``ConsumerGroupPartitionMetadata``: the metadata hash in
-``ConsumerGroupMetadata`` replaces it (KIP-1101). Offsets and classic groups: ``offsets_topic``.
+A key is the type of the record (:class:`RecordType`, int16), the group id, and for most types another name: a member
+id, or a regular expression. A value is the version of its schema (int16, 0) and the fields. A null value is a
+tombstone. Brokers of today read ``ConsumerGroupPartitionMetadata`` only to replace it by a tombstone: they store the
+metadata hash of ``ConsumerGroupMetadata`` instead (KIP-1101). For offsets and classic groups see ``offsets_topic``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 class RecordType(IntEnum):
-    """Kinds of records, as the first two bytes of a key name them."""
+    """Types of records, the first two bytes of a key."""
 
     GROUP_METADATA = 3
     PARTITION_METADATA = 4
@@ -169,9 +169,9 @@ def encode_key(kind: RecordType, group_id: str, name: str | None = None) -> byte
     """Encode a key.
 
     Args:
-        kind: what the record is.
-        group_id: the group it belongs to.
-        name: the member id or regular expression, for the kinds that have one.
+        kind: the type of the record.
+        group_id: the group.
+        name: the member id or regular expression, for the types that have one.
     """
     start = int(kind).to_bytes(2, "big")
     if name is None:
@@ -179,18 +179,18 @@ def encode_key(kind: RecordType, group_id: str, name: str | None = None) -> byte
     return start + ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=name).encode(0)
 
 
-#: Kinds whose keys name only the group.
+#: Types whose keys contain only the group id.
 _OF_THE_GROUP = frozenset(
     {RecordType.GROUP_METADATA, RecordType.PARTITION_METADATA, RecordType.TARGET_ASSIGNMENT_METADATA}
 )
 
 
 def decode_key_of(key: Buffer) -> tuple[RecordType, str, str | None]:
-    """Read a key whose kind is one of :class:`RecordType`: kind, group id, and member id or regular expression.
+    """Read a key: its type, the group id, and the member id or regular expression, or None.
 
     Raises:
-        ProtocolError: the bytes are not such a key.
-        ValueError: it is of another kind.
+        ProtocolError: the bytes are not a key of the type that they begin with.
+        ValueError: the type is not in :class:`RecordType`.
     """
     kind = RecordType(int.from_bytes(key[:2], "big"))
     if kind in _OF_THE_GROUP:
@@ -203,6 +203,6 @@ def decode_value(kind: RecordType, value: Buffer) -> Message:
     """Read the value of a record.
 
     Raises:
-        ProtocolError: the bytes are not such a value.
+        ProtocolError: the bytes are not a value of this type.
     """
     return VALUES[kind].decode_with_version(value)[0]

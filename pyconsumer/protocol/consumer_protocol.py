@@ -1,7 +1,7 @@
-"""The blobs that consumers put into JoinGroup and SyncGroup: Subscription and Assignment, versions 0 to 3.
+"""The embedded consumer protocol: the Subscription in JoinGroup and the Assignment in SyncGroup, versions 0 to 3.
 
-Each starts with its version. A newer version is read as our newest one, and bytes after what we know are left alone,
-so that newer members and ones with small faults can be in one group with us (Java's ``ConsumerProtocol``).
+Each begins with its version. A newer version is read as our newest one, and bytes after the known fields are ignored,
+so that members with a newer client can be in the group (Java's ``ConsumerProtocol``). No state.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def encode_subscription(
 
     Args:
         owned_partitions: the partitions that the member keeps while it rejoins (since version 1, KIP-429).
-        generation_id: the generation that gave it those, -1 for none (since version 2, KIP-792).
-        rack_id: its ``client_rack`` (since version 3, KIP-881).
+        generation_id: the generation that assigned them, -1 for none (since version 2, KIP-792).
+        rack_id: the member's ``client_rack`` (since version 3, KIP-881).
+        version: the version to write.
     """
     by_topic: dict[str, list[int]] = {}
     for partition in sorted(owned_partitions):
@@ -88,13 +89,13 @@ def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
     """Read a member's subscription, of any version.
 
     Raises:
-        ProtocolError: the bytes are no subscription, or their version is negative.
+        ProtocolError: the bytes are not a subscription, or their version is negative.
     """
     return _decode(ConsumerProtocolSubscription, data)
 
 
 def owned_partitions(subscription: ConsumerProtocolSubscription) -> list[structs.TopicPartition]:
-    """Return the partitions that the member owns according to its subscription, in the order written."""
+    """Return the partitions that a member owns according to its subscription, in their order there."""
     return [
         structs.TopicPartition(item.topic, number)
         for item in subscription.owned_partitions
@@ -119,10 +120,10 @@ def encode_assignment(
 
 
 def decode_assignment(data: Buffer) -> tuple[list[structs.TopicPartition], bytes | None]:
-    """Read a member's assignment: its partitions and user data. No bytes at all mean no partitions.
+    """Read a member's assignment: its partitions and user data. Empty bytes stand for no partitions.
 
     Raises:
-        ProtocolError: the bytes are no assignment, or their version is negative.
+        ProtocolError: the bytes are not an assignment, or their version is negative.
     """
     if not len(data):
         return [], None
@@ -135,7 +136,7 @@ def decode_assignment(data: Buffer) -> tuple[list[structs.TopicPartition], bytes
 
 def _decode(cls: type[M], data: Buffer) -> M:
     if len(data) < 2:
-        raise ProtocolError(f"{cls.__name__}: {len(data)} bytes are too few to hold a version")
+        raise ProtocolError(f"{cls.__name__}: {len(data)} bytes are too short for a version")
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < cls.MIN_VERSION:
         raise ProtocolError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")

@@ -1,8 +1,8 @@
-"""Keys and values of ``__consumer_offsets``, and how their kinds are recognised.
+"""Keys and values of ``__consumer_offsets``: offsets and classic groups. No state.
 
-Both begin with an int16 version. That of a *key* says what kind of record it is: 0 and 1 a committed offset (1 is
-written), 2 the registration of a group; higher ones belong to newer group protocols and are skipped. That of a
-*value* is the version of its layout. A null value is a tombstone; an empty one is not a value at all.
+Both begin with an int16 version. That of a *key* is the type of the record: 0 and 1 a committed offset (1 is written),
+2 the metadata of a classic group; higher ones belong to newer group protocols. That of a *value* is the version of its
+schema. A null value is a tombstone; an empty value is an error.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ class GroupMetadataValue(Message):
 
 @message(5, "data", versions="0", flexible="none")
 class ConsumerGroupMemberMetadataKey(Message):
-    """Key of the newer protocols with a group id and another name; all such keys have the same layout."""
+    """The key of the newer protocols' records with a group id and another name; all of these have the same schema."""
 
     group_id: str = field(STRING, "0", default="")
     member_id: str = field(STRING, "0", default="")
 
 
-#: What current brokers write. An offset with an expiry of its own has to be version 1, the only one that holds it.
+#: The versions that brokers of today write. Only version 1 of an offset has an expiration time of its own.
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
 
-#: Kinds of records of the newer group protocols: consumer groups (KIP-848), share groups (KIP-932) and streams groups
-#: (KIP-1071), by the version of their keys. We pass them over, but they have names and belong to groups.
+#: Types of records of the newer group protocols, consumer groups (KIP-848), share groups (KIP-932) and streams groups
+#: (KIP-1071), by the version of their keys.
 NEWER_KINDS = {
     3: "ConsumerGroupMetadata",
     4: "ConsumerGroupPartitionMetadata",
@@ -106,7 +106,7 @@ NEWER_KINDS = {
     22: "StreamsGroupCurrentMemberAssignment",
     23: "StreamsGroupTopology",
 }
-#: Those whose keys name more than the group: a member id, or here a regular expression.
+#: Those whose keys contain more than the group id: a member id or a regular expression.
 _KINDS_OF_MEMBERS = (5, 7, 8, 10, 13, 14, 16, 19, 21, 22)
 
 _OFFSET_KEY_VERSIONS = (0, 1)
@@ -116,7 +116,7 @@ M = TypeVar("M", bound=Message)
 
 
 class UnknownKey(NamedTuple):
-    """Key of a record of an unsupported group protocol; ``version`` identifies its kind."""
+    """The key of a record of another type, which ``version`` identifies."""
 
     version: int
 
@@ -125,9 +125,10 @@ class NewerKey(NamedTuple):
     """The key of a record of :data:`NEWER_KINDS`.
 
     Attributes:
-        kind: its name in Kafka.
-        group: the group that it belongs to.
-        member: the member id (``ConsumerGroupRegularExpression``: the expression), None where it is of the group.
+        kind: Kafka's name of the type.
+        group: the group id.
+        member: the member id (``ConsumerGroupRegularExpression``: the expression); None if the record is about the
+            whole group.
     """
 
     kind: str
@@ -141,23 +142,27 @@ def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
 
 
 def encode_group_key(group: str) -> bytes:
-    """Encode the key of a group's registration."""
+    """Encode the key of a classic group's metadata."""
     return b"\0\2" + GroupMetadataKey(group=group).encode(0)
 
 
 def encode_offset_value(value: OffsetCommitValue) -> bytes:
-    """Encode a committed offset in the version that current Kafka writes."""
+    """Encode a committed offset in the version that brokers of today write."""
     expires = value.expire_timestamp != -1
     return value.encode_with_version(OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION)
 
 
 def encode_group_value(value: GroupMetadataValue) -> bytes:
-    """Encode a registration in the version that current Kafka writes."""
+    """Encode a group's metadata in the version that brokers of today write."""
     return value.encode_with_version(GROUP_VALUE_VERSION)
 
 
 def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
-    """Read a key; ``ProtocolError`` if it has no version, or is not what its version says."""
+    """Read a key.
+
+    Raises:
+        ProtocolError: the bytes are too short for a version, or are not a key of this version.
+    """
     version = _version(key)
     body = memoryview(key)[2:]
     if version in _OFFSET_KEY_VERSIONS:
@@ -168,10 +173,10 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
 
 
 def decode_newer_key(key: Buffer) -> NewerKey | None:
-    """Read a key of :data:`NEWER_KINDS`; None for one of another kind.
+    """Read a key of one of the :data:`NEWER_KINDS`; return None for another one.
 
     Raises:
-        ProtocolError: it is not what its version says.
+        ProtocolError: the bytes are too short for a version, or are not a key of this version.
     """
     version = _version(key)
     kind = NEWER_KINDS.get(version)
@@ -184,12 +189,12 @@ def decode_newer_key(key: Buffer) -> NewerKey | None:
 
 
 def decode_offset_value(value: Buffer) -> OffsetCommitValue:
-    """Read a committed offset of any version; ``ProtocolError`` for an unknown one."""
+    """Read a committed offset of any known version; raise ``ProtocolError`` if it is not one."""
     return _decode_value(OffsetCommitValue, value)
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """Read a registration of any version; ``ProtocolError`` for an unknown one."""
+    """Read a group's metadata of any known version; raise ``ProtocolError`` if it is not that."""
     return _decode_value(GroupMetadataValue, value)
 
 
@@ -202,19 +207,19 @@ def _decode_value(cls: type[M], value: Buffer) -> M:
 
 def _version(data: Buffer) -> int:
     if len(data) < 2:
-        raise ProtocolError(f"{len(data)} bytes are too few to hold a version")
+        raise ProtocolError(f"{len(data)} bytes are too short for a version")
     return int.from_bytes(data[:2], "big", signed=True)
 
 
 def format_record(key: Buffer, value: Buffer | None) -> str | None:
-    """Return a record as a line of text, in the form of Kafka's dump tools up to 2.0; None for an unknown kind.
+    """Return a record as a line of text, in the format of Kafka's dump tools up to 2.0; None for an unknown type.
 
-    An offset is ``[group,topic,partition]::[OffsetMetadata[offset,metadata],CommitTime t,ExpirationTime t]`` with
-    ``NO_METADATA`` for none and -1 for no expiry of its own; a registration is ``group::[group,type,state,members]``.
+    An offset is ``[group,topic,partition]::[OffsetMetadata[offset,metadata],CommitTime t,ExpirationTime t]``, with
+    ``NO_METADATA`` for empty metadata and -1 for no expiration time; a group is ``group::[group,type,state,members]``.
     The value of a tombstone is ``NULL``.
 
     Raises:
-        ProtocolError: the record is not what its versions say.
+        ProtocolError: the bytes are not a record of their version.
     """
     kind = decode_key(key)
     if isinstance(kind, OffsetCommitKey):
@@ -237,10 +242,10 @@ def _format_offset(value: Buffer | None) -> str:
 def _format_group(group: str, value: Buffer | None) -> str:
     if value is None:
         return "NULL"
-    registration = decode_group_value(value)
+    metadata = decode_group_value(value)
     members = ", ".join(
         f"{one.member_id} -> [{one.member_id},{one.client_id},{one.client_host},{one.session_timeout}]"
-        for one in registration.members
+        for one in metadata.members
     )
-    kind = f"Some({registration.protocol_type})" if registration.protocol_type else "None"
-    return f"[{group},{kind},{'Stable' if registration.members else 'Empty'},Map({members})]"
+    kind = f"Some({metadata.protocol_type})" if metadata.protocol_type else "None"
+    return f"[{group},{kind},{'Stable' if metadata.members else 'Empty'},Map({members})]"

@@ -1,14 +1,15 @@
-"""Wire types that need more than one ``struct`` call: varints, UUIDs, and the helpers of compiled codecs.
+"""Wire types by the names of Kafka's protocol guide, varints, UUIDs, and the helpers of generated codecs. No state.
 
-Kafka's protocol guide names the types. Big-endian throughout. An *unsigned varint* is base 128, least significant
-group first, at most 5 bytes for 32 bits; a *varint* is the same after zig-zag (record format v2). "Compact" lengths are
-unsigned varints of length + 1, with 0 for null.
+Numbers are big-endian. An *unsigned varint* is base 128, least significant group first, at most 5 bytes for 32 bits; a
+*varint* is the same after zigzag (record format v2). A *compact* length is an unsigned varint of length + 1, with 0 for
+null.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
@@ -37,7 +38,7 @@ def encode_uvarint(value: int) -> bytes:
     if 0 <= value < 128:
         return _ONE_BYTE[value]
     if value < 0:
-        raise ProtocolError(f"an unsigned varint cannot hold {value}")
+        raise ProtocolError(f"{value} cannot be encoded as an unsigned varint")
     out = bytearray()
     while value > 127:
         out.append(value & 0x7F | 0x80)
@@ -47,7 +48,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a signed number of up to 64 bits as a zig-zag varint."""
+    """Encode a signed number of up to 64 bits as a varint."""
     return encode_uvarint((value << 1) ^ (value >> 63))
 
 
@@ -64,10 +65,10 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Continue an unsigned varint whose first byte, 128 or more, was read already.
+    """Read the rest of an unsigned varint, after its first byte (128 or more).
 
     Raises:
-        IndexError: the data ends inside it (compiled codecs turn that into ``ProtocolError``).
+        IndexError: the data ends inside it (the callers turn that into ``ProtocolError``).
         ProtocolError: it is longer than 5 bytes or does not fit into 32 bits.
     """
     byte = buffer[position]
@@ -87,7 +88,7 @@ def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, i
 
 
 def read_varint(buffer: Buffer, position: int, max_bytes: int = 10) -> tuple[int, int]:
-    """Read a zig-zag varint (5 bytes for 32 bits, 10 for 64); return ``(value, position after it)``."""
+    """Read a varint (at most 5 bytes for 32 bits, 10 for 64); return ``(value, position after it)``."""
     value = 0
     try:
         for index in range(max_bytes):
@@ -107,7 +108,7 @@ def uuid_to_str(value: bytes) -> str:
 
 
 def uuid_from_str(text: str) -> bytes:
-    """Return the 16 bytes of a UUID in Kafka's notation; raise ``ValueError`` if it is none."""
+    """Return the 16 bytes of a UUID in Kafka's notation; raise ``ValueError`` if the text is not one."""
     try:
         value = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -117,7 +118,7 @@ def uuid_from_str(text: str) -> bytes:
     return value
 
 
-# What compiled codecs call when something is wrong; kept out of them so that they stay short.
+# The errors of generated codecs.
 
 
 def bad_null(name: str) -> NoReturn:
@@ -125,15 +126,15 @@ def bad_null(name: str) -> NoReturn:
 
 
 def bad_length(name: str, length: int, left: int) -> NoReturn:
-    raise ProtocolError(f"{name} claims {length} bytes or elements, but {left} bytes are left")
+    raise ProtocolError(f"{name} claims {length} bytes or elements, but only {left} bytes are left")
 
 
 def too_long(name: str, length: int, limit: int) -> NoReturn:
-    raise ProtocolError(f"{name} has {length} bytes, more than the {limit} that the protocol can carry")
+    raise ProtocolError(f"{name} has {length} bytes, more than the {limit} that the protocol allows")
 
 
 def bad_tag_size(name: str, size: int, used: int) -> NoReturn:
-    raise ProtocolError(f"tagged field {name} has {size} bytes, but its value takes {used}")
+    raise ProtocolError(f"tagged field {name} claims {size} bytes, but its value has {used}")
 
 
 _MAX_VERSION = 32767
@@ -187,6 +188,7 @@ class Versions(NamedTuple):
     last: int
 
     @classmethod
+    @functools.cache
     def parse(cls, text: str | None) -> Versions:
         """Parse Kafka's notation: ``"3"``, ``"3-5"``, ``"3+"`` or ``"none"``."""
         if text is None or text == "none":
@@ -208,9 +210,9 @@ class Versions(NamedTuple):
 
 
 class FieldSpec(NamedTuple):
-    """One field of a struct as declared.
+    """The declaration of one field of a struct.
 
-    ``type`` is a wire type or a :class:`Struct` class, that of the elements if ``is_array``; ``tag`` is -1 for a field
+    ``type`` is a wire type or a :class:`Struct` class; for an array, that of the elements. ``tag`` is -1 for a field
     that is never tagged.
     """
 
@@ -239,15 +241,20 @@ Decoder = Callable[[Buffer, int], tuple[Any, int]]
 
 
 class Struct:
-    """A part of a message. Subclasses are dataclasses; every field has Kafka's default."""
+    """A part of a message, made by ``structure`` of the module ``schema``; every field has Kafka's default."""
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
 
     @classmethod
     def declare_fields(cls, fields: tuple[FieldSpec, ...]) -> None:
-        """Take the fields, in order; the decorators of :mod:`pyconsumer.protocol.schema` call this."""
+        """Set the fields, in order; the decorators of :mod:`pyconsumer.protocol.schema` call this."""
         cls.FIELDS = fields
+
+    @classmethod
+    def take_constructor(cls, constructor: Callable[..., None]) -> None:
+        """Set the compiled ``__init__``, at the first call of the constructor."""
+        cls.__init__ = constructor  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.FIELDS)

@@ -1,4 +1,4 @@
-"""Declaration of messages with version ranges; the codec of each version is compiled on first use.
+"""Declaration of messages with version ranges; the codec of each version is generated on first use, and kept.
 
 A message is a class whose fields have a wire type, the versions that contain them, and Kafka's default::
 
@@ -11,25 +11,24 @@ A message is a class whose fields have a wire type, the versions that contain th
 
 Rules, all of them Kafka's:
 
-1. Fields are written in the order of their declaration. A field that a version does not have is not written, and reads
-   as its default.
-2. Writing a version without a field whose value differs from its default raises ``UnsupportedVersionError``, unless the
+1. Fields are encoded in the order of their declaration. A version without a field does not encode it, and decodes it as
+   its default.
+2. Encoding a version without a field whose value is not the default raises ``UnsupportedVersionError``, unless the
    field is ``ignorable``.
 3. In flexible versions strings, bytes and arrays have compact lengths, and every struct ends with its tagged fields;
-   unknown tags are skipped. A tagged field that has its default is not written.
-4. A null where the version does not allow one is an error in both directions.
-5. A length is checked against the bytes that are left before memory is allocated for it.
+   unknown tags are skipped. A tagged field with its default is not encoded.
+4. A null is an error in both directions, unless the version allows it.
+5. A length is compared with the bytes that are left before memory is allocated for it.
 
-Not here: the choice of the version (``api.py``), framing, and the formats inside ``records`` fields.
-The generated source of a codec is kept, see :func:`codec_source`.
+Not here: the choice of the version and framing (``api.py``), and the formats inside ``records`` fields.
+:func:`codec_source` shows the source of a codec.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import struct as _struct
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol import _codegen
@@ -84,8 +83,15 @@ _UNSET: Any = object()
 S = TypeVar("S", bound="type[Struct]")
 
 
+class _Declaration(NamedTuple):
+    """The declaration of a field; ``factory`` makes a default that must not be shared."""
+
+    spec: FieldSpec
+    factory: Callable[[], Any] | None
+
+
 class MessageSchema(NamedTuple):
-    """Declaration of a message. ``kind`` is request, response, header or data; ``api_key`` is -1 without an API."""
+    """The declaration of a message. ``kind`` is request, response, header or data; ``api_key`` is -1 without an API."""
 
     name: str
     kind: str
@@ -95,7 +101,7 @@ class MessageSchema(NamedTuple):
 
 
 class Message(Struct):
-    """A whole message, which can be encoded and decoded by itself."""
+    """A whole message, which is encoded and decoded by itself."""
 
     __slots__ = ()
     SCHEMA: ClassVar[MessageSchema]
@@ -106,7 +112,7 @@ class Message(Struct):
 
     @classmethod
     def declare(cls, schema: MessageSchema) -> None:
-        """Take the declaration; :func:`message` calls this."""
+        """Set the declaration; :func:`message` calls this."""
         cls.SCHEMA = schema
         cls.API_KEY = schema.api_key
         cls.MIN_VERSION, cls.MAX_VERSION = schema.versions
@@ -116,8 +122,8 @@ class Message(Struct):
         """Return the message as a list of buffers, in order. Record sets are not copied.
 
         Raises:
-            UnsupportedVersionError: the version is not supported, or cannot carry a field that is set.
-            ProtocolError: a value does not fit its type.
+            UnsupportedVersionError: the version is not supported, or lacks a field that is set.
+            ProtocolError: a value is not one of its field's type.
         """
         parts: list[Buffer] = []
         encode = (self._codecs.get(version) or self._codec(version))[0]
@@ -126,7 +132,7 @@ class Message(Struct):
         except (_struct.error, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, ProtocolError):
                 raise
-            raise ProtocolError(f"cannot write {type(self).__name__} version {version}: {error}") from error
+            raise ProtocolError(f"cannot encode {type(self).__name__} version {version}: {error}") from error
         return parts
 
     def encode(self, version: int) -> bytes:
@@ -139,11 +145,11 @@ class Message(Struct):
 
         Args:
             data: the body, without any header. Record sets in the result are views of it.
-            allow_trailing: ignore bytes after the message, which a newer writer may have added.
+            allow_trailing: whether to ignore bytes after the message, which a newer version may have added.
 
         Raises:
             UnsupportedVersionError: the version is not supported.
-            ProtocolError: the bytes are not such a message.
+            ProtocolError: the bytes are not this message.
         """
         value, end = cls.decode_from(data, version, 0)
         if end != len(data) and not allow_trailing:
@@ -154,7 +160,7 @@ class Message(Struct):
 
     @classmethod
     def decode_from(cls, data: Buffer, version: int, position: int) -> tuple[Self, int]:
-        """Read the message at ``position``; return it and the position after it. Errors as :meth:`decode`."""
+        """Read the message at ``position``; return it and the position after it. Raises as :meth:`decode`."""
         decode = (cls._codecs.get(version) or cls._codec(version))[1]
         try:
             return decode(data if isinstance(data, memoryview) else memoryview(data), position)
@@ -166,21 +172,21 @@ class Message(Struct):
             raise ProtocolError(f"{cls.__name__} version {version}: {error}") from None
 
     def encode_with_version(self, version: int) -> bytes:
-        """Return the version as int16, then the message: the format of blobs and records of internal topics."""
+        """Return the version (int16) and the message: the form of embedded protocols and records of internal topics."""
         return version.to_bytes(2, "big") + self.encode(version)
 
     @classmethod
     def decode_with_version(cls, data: Buffer) -> tuple[Self, int]:
-        """Read what :meth:`encode_with_version` wrote; return the message and its version.
+        """Read what :meth:`encode_with_version` has written; return the message and its version.
 
         A version newer than the newest declared one is read as that one, and bytes after it are ignored, as in Kafka's
         ``ConsumerProtocol``.
 
         Raises:
-            ProtocolError: the bytes are not such a message, or their version is negative or too old.
+            ProtocolError: the bytes are not this message, or their version is negative or too old.
         """
         if len(data) < 2:
-            raise ProtocolError(f"{cls.__name__}: {len(data)} bytes are too few to hold a version")
+            raise ProtocolError(f"{cls.__name__}: {len(data)} bytes are too short for a version")
         version = int.from_bytes(data[:2], "big", signed=True)
         if version < cls.MIN_VERSION:
             raise ProtocolError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
@@ -214,9 +220,9 @@ def field(
         versions: the versions that contain it, in Kafka's notation.
         default: Kafka's default.
         nullable: the versions in which it may be None.
-        tag, tagged: its number, and the versions in which it is a tagged field.
-        ignorable: True if it is dropped silently in versions that do not contain it.
-        compact: False for a string that keeps its two-byte length in flexible versions (client id in the header).
+        tag, tagged: its tag, and the versions in which it is a tagged field.
+        ignorable: whether versions without the field silently drop its value.
+        compact: False for a string with a two-byte length also in flexible versions (client id in the header).
     """
     return _declare(type, False, versions, nullable, default, None, tag, tagged, ignorable, compact)
 
@@ -232,7 +238,7 @@ def array(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field that is a list of ``type``: ``factory=list``, or ``default=None`` as in Kafka."""
+    """Declare a field that is a list of ``type``; pass ``factory=list``, or ``default=None`` if that is Kafka's."""
     return _declare(type, True, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -247,7 +253,7 @@ def struct(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field that is one struct: ``factory=TheStruct``, or ``default=None`` where that is Kafka's default."""
+    """Declare a field that is one struct; pass ``factory=TheStruct``, or ``default=None`` if that is Kafka's."""
     return _declare(type, False, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -275,29 +281,61 @@ def _declare(
         ignorable,
         compact,
     )
-    metadata = {"spec": spec}
-    if factory is not None:
-        return dataclasses.field(default_factory=factory, metadata=metadata)
-    if default is _UNSET:
+    if factory is None and default is _UNSET:
         raise TypeError("a field needs a default or a factory")
-    return dataclasses.field(default=default, metadata=metadata)
+    return _Declaration(spec, factory)
 
 
 @dataclass_transform(field_specifiers=(field, array, struct))
 def structure(cls: S) -> S:
-    """Make a class a struct (decorator): a dataclass with slots whose fields are collected."""
-    # What dataclasses would write for each of some hundred classes costs a third of a client's import time.
-    cls.__doc__ = cls.__doc__ or f"See {cls.__module__}."
-    made: Any = dataclasses.dataclass(slots=True, repr=False, eq=False, match_args=False)(cls)
-    specs = []
-    for item in dataclasses.fields(made):
-        spec: FieldSpec = item.metadata["spec"]
-        default = spec.default
-        if item.default_factory is not dataclasses.MISSING:
-            default = item.default_factory()
-        specs.append(spec._replace(name=item.name, default=default))
-    made.declare_fields(tuple(specs))
+    """Make a class a struct (decorator): its fields become slots and the arguments of its constructor.
+
+    ``dataclasses`` does the same, but took a tenth of the time to import a client: it generates and compiles some
+    hundred constructors, few of which a program calls. Here the first call of a constructor compiles it.
+    """
+    namespace = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+    declared = {name: value for name, value in namespace.items() if isinstance(value, _Declaration)}
+    for name in declared:
+        del namespace[name]
+
+    def compile_and_call(self: Struct, *args: Any, **kwargs: Any) -> None:
+        made.take_constructor(_constructor(declared))
+        made.__init__(self, *args, **kwargs)
+
+    namespace.update(
+        __init__=compile_and_call,
+        __slots__=tuple(declared),
+        __qualname__=cls.__qualname__,
+        __doc__=cls.__doc__ or f"See {cls.__module__}.",
+    )
+    made: Any = type(cast("Any", cls))(cls.__name__, cls.__bases__, namespace)
+    made.declare_fields(
+        tuple(
+            declaration.spec._replace(
+                name=name, default=declaration.spec.default if declaration.factory is None else declaration.factory()
+            )
+            for name, declaration in declared.items()
+        )
+    )
     return made  # type: ignore[no-any-return]
+
+
+def _constructor(declared: dict[str, _Declaration]) -> Callable[..., None]:
+    """Compile ``__init__`` of a struct: every field is an argument with its default, as of a dataclass."""
+    objects: dict[str, Any] = {"UNSET": _UNSET}
+    arguments, lines = [], []
+    for name, (spec, factory) in declared.items():
+        if factory is None:
+            objects[f"default_{name}"] = spec.default
+            arguments.append(f"{name}=default_{name}")
+            lines.append(f"    self.{name} = {name}")
+        else:
+            objects[f"make_{name}"] = factory
+            arguments.append(f"{name}=UNSET")
+            lines.append(f"    self.{name} = make_{name}() if {name} is UNSET else {name}")
+    source = "\n".join([f"def __init__(self, {', '.join(arguments)}):", *lines, "    pass"])
+    exec(compile(source, "<constructor of a struct>", "exec"), objects)
+    return cast("Callable[..., None]", objects["__init__"])
 
 
 M = TypeVar("M", bound="type[Message]")
@@ -308,9 +346,10 @@ def message(api_key: int, kind: str, *, versions: str, flexible: str) -> Callabl
     """Make a class a message (decorator).
 
     Args:
-        api_key: number of the API, -1 for a message without an API.
+        api_key: the key of the API, -1 for a message without an API.
         kind: ``request``, ``response``, ``header`` or ``data``.
-        versions: the supported versions; flexible: those with compact lengths and tagged fields.
+        versions: the supported versions.
+        flexible: the versions with compact lengths and tagged fields (KIP-482).
     """
 
     def decorate(cls: M) -> M:

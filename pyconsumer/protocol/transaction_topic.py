@@ -1,4 +1,4 @@
-"""Keys and values of ``__transaction_state``."""
+"""Keys and values of ``__transaction_state``: both begin with an int16 version. No state."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """Read a key: the transactional id, or None for a kind of record that is not known.
+    """Read a key; return the transactional id, or None for a record of an unknown type.
 
     Raises:
-        ProtocolError: it has no version, or is not what its version says.
+        ProtocolError: the bytes are too short for a version, or are not a key of this version.
     """
     if _version(key) not in TransactionLogKey.SCHEMA.versions:
         return None
@@ -64,7 +64,7 @@ def decode_key(key: Buffer) -> str | None:
 
 
 def decode_value(value: Buffer) -> TransactionLogValue:
-    """Read a value of any version; ``ProtocolError`` for an unknown one."""
+    """Read a value of any known version; raise ``ProtocolError`` if it is not one."""
     version = _version(value)
     if version not in TransactionLogValue.SCHEMA.versions:
         raise ProtocolError(f"TransactionLogValue has versions {TransactionLogValue.SCHEMA.versions}, not {version}")
@@ -73,5 +73,5 @@ def decode_value(value: Buffer) -> TransactionLogValue:
 
 def _version(data: Buffer) -> int:
     if len(data) < 2:
-        raise ProtocolError(f"{len(data)} bytes are too few to hold a version")
+        raise ProtocolError(f"{len(data)} bytes are too short for a version")
     return int.from_bytes(data[:2], "big", signed=True)

@@ -1,4 +1,4 @@
-"""Apache Spark reads and writes Kafka topics: ``spark.readStream.format("pyconsumer")`` and so on, without a jar.
+"""Kafka topics in Apache Spark, without a jar: ``spark.readStream.format("pyconsumer")`` and so on.
 
 ::
 
@@ -12,8 +12,8 @@
         .load()
     )
 
-Options, columns, offsets and checkpoints are those of Spark's own Kafka connector; :func:`lag` returns how far a
-streaming query is behind, :func:`lag_metrics` the same by the connector's names. A session of your own takes
+Options, columns, offsets and checkpoints are those of Spark's own Kafka connector. :func:`lag` returns the lag of a
+streaming query, :func:`lag_metrics` the same by the connector's names. For a session that you have made yourself call
 :func:`register`; where pyconsumer is installed beside Spark, the format is known without a call.
 """
 

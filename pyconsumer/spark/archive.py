@@ -1,23 +1,24 @@
-"""A topic to Parquet files and back, with Spark; both can be killed at any time and run again.
+"""Archives: a topic written to Parquet files, and replayed from them, with Spark. Both can be killed and run again.
 
-The archive's form::
+The files of an archive::
 
-    DIR/batch=0000000012/partition=3/part-....parquet   the records of one batch, each partition's by itself
-    DIR/_checkpoint/                                    Spark's: which offsets are in which batch
-    DIR/_topic.json                                     of which topic and cluster it is
-    DIR/_replay/TOPIC@CLUSTER/batch=0000000012          a batch that a replay has sent: an empty file
+    DIR/batch=0000000012/partition=3/part-....parquet   the records of one batch, by partition
+    DIR/_checkpoint/                                    Spark's checkpoint: the offsets of each batch
+    DIR/_topic.json                                     the topic and the cluster
+    DIR/_replay/TOPIC@CLUSTER/batch=0000000012          an empty file: a replay has sent this batch
 
-A batch of the archive is a micro-batch of a streaming query. After a kill Spark runs the last one again with the same
-offsets, and it replaces its folder. So in the files each record is there once, for every reader and not only for one
-that knows Spark's own list of good files.
+A batch of the archive is a micro-batch of a streaming query. After a kill Spark repeats the last one with the same
+offsets, and it replaces its folder. So each record is in the files once, for every reader, not only for those that read
+Spark's own list of valid files.
 
-Two runs at a time would overwrite each other's files, so on a local file system the second one is refused; the lock is
-released with the process that holds it, however that ends.
+Two runs at a time would overwrite each other's files, so on a local file system the second one is refused. The lock is
+released when the process that holds it ends, in whatever way.
 
-A replay sends batch after batch, within each the records of each partition in order, and notes each batch when all of
-it is acknowledged. After a kill it begins with the batch that it was at, so some records may come twice, none is lost.
+A replay sends batch after batch, the records of each partition in order, and notes a batch when all of its records are
+acknowledged. After a kill it repeats the batch in which it was interrupted: records may be duplicated, none is lost.
 
-:class:`ArchiveFiles` reaches the files by Hadoop's file systems, so that ``s3a://`` and ``hdfs://`` work as well.
+All state is in these files. :class:`ArchiveFiles` accesses them by Hadoop's file systems, so ``s3a://`` and ``hdfs://``
+work as well.
 """
 
 from __future__ import annotations
@@ -57,24 +58,24 @@ _DIGITS: Final = 10
 
 
 def batch_name(number: int) -> str:
-    """Name of a batch's folder."""
+    """Return the name of a batch's folder."""
     return f"batch={number:0{_DIGITS}d}"
 
 
 class ArchiveFiles:
-    """The contents of an archive.
+    """The files of an archive. Names are relative to its folder.
 
     Args:
         spark: a session with a JVM.
         folder: path of the archive.
 
     Raises:
-        ConfigurationError: the session is one of Spark Connect, whose JVM is out of reach.
+        ConfigurationError: the session uses Spark Connect, which gives no access to the JVM.
     """
 
     def __init__(self, spark: Any, folder: str) -> None:
         if not hasattr(spark, "_jvm"):
-            raise ConfigurationError("archives need a Spark session of this machine, not one of Spark Connect (sc://)")
+            raise ConfigurationError("archives cannot be used through Spark Connect (sc://); use a classic session")
         self._jvm = spark._jvm
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._folder = folder
@@ -84,28 +85,29 @@ class ArchiveFiles:
         return found.getFileSystem(self._conf), found
 
     def exists(self, name: str) -> bool:
+        """Return whether a file or folder exists."""
         system, found = self._path(name)
         return bool(system.exists(found))
 
     def names(self, name: str = "") -> list[str]:
-        """Return what is in a folder; nothing if there is none."""
+        """Return the names in a folder; none if it does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return []
         return [str(status.getPath().getName()) for status in system.listStatus(found)]
 
     def batches(self) -> list[str]:
-        """Names of the batches that were finished, in order."""
+        """Return the names of the completed batches, in order."""
         names = [name for name in self.names() if _BATCH.fullmatch(name)]
-        whole = [name for name in names if self.exists(f"{name}/_SUCCESS")]
-        return sorted(whole, key=lambda name: int(name.partition("=")[2]))
+        complete = [name for name in names if self.exists(f"{name}/_SUCCESS")]
+        return sorted(complete, key=lambda name: int(name.partition("=")[2]))
 
     def partitions(self, batch: str) -> list[int]:
-        """Numbers of the partitions that a batch has records of."""
+        """Return the partitions of which a batch has records."""
         return [int(name.partition("=")[2]) for name in self.names(batch) if name.startswith("partition=")]
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None if there is none."""
+        """Return the text of a file; None if it does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return None
@@ -116,7 +118,7 @@ class ArchiveFiles:
             stream.close()
 
     def write(self, name: str, text: str = "") -> None:
-        """Make a file. Where files can be renamed it is there as a whole or not at all."""
+        """Write or replace a file; atomically, if the file system can rename files."""
         system, found = self._path(name)
         _, fresh = self._path(f"{name}.new")
         stream = system.create(fresh, True)
@@ -126,24 +128,25 @@ class ArchiveFiles:
         system.rename(fresh, found)
 
     def remove(self, name: str) -> None:
+        """Remove a file or folder, if it exists."""
         system, found = self._path(name)
         system.delete(found, True)
 
     @contextlib.contextmanager
-    def alone(self, name: str, what: str) -> Iterator[None]:
-        """Only one process is in here at a time, on a local file system; elsewhere nobody is kept out.
+    def lock(self, name: str, what: str) -> Iterator[None]:
+        """Hold the lock of a folder, which exists on local file systems only; elsewhere do nothing.
 
         Args:
-            name: of a folder.
-            what: who else is in there, for the error's message.
+            name: of the folder, which is created.
+            what: the other process that may hold the lock, for the message.
 
         Raises:
-            IllegalStateError: another one is.
-            KafkaError: the folder cannot be made.
+            IllegalStateError: another process holds the lock.
+            KafkaError: the folder could not be created.
         """
         system, found = self._path(name)
         if not system.mkdirs(found):
-            raise KafkaError(f"the folder {found} cannot be made")
+            raise KafkaError(f"the folder {found} could not be created")
         if system.getScheme() != "file":
             yield
             return
@@ -152,7 +155,7 @@ class ArchiveFiles:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise IllegalStateError(f"{what} is at work; wait for its end, or end it") from None
+                raise IllegalStateError(f"{what} is running; wait until it ends, or end it") from None
             yield
         finally:
             os.close(handle)
@@ -161,14 +164,13 @@ class ArchiveFiles:
 _log = logging.getLogger("pyconsumer.spark")
 
 _CHECKPOINT: Final = "_checkpoint"
-#: The name of a replay's writes, with exactly-once.
+#: The file with the name (``txnAppId``) of a replay's exactly-once writes.
 _WRITES: Final = "_writes"
 
 _TOPIC: Final = "_topic.json"
 
 _POLL_S: Final = 0.2
-#: Spark gives up on a Python process that takes more than 10 s to start, which on a busy machine it may. The query
-#: can be started again then.
+#: The message of Spark if a Python process needs more than 10 s to start, as on a busy machine. The query is restarted.
 _SLOW_START: Final = "Python worker failed to connect back"
 
 _ATTEMPTS: Final = 10
@@ -178,12 +180,12 @@ _COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 
 @dataclass(frozen=True)
 class Archived:
-    """The progress of an archive.
+    """The progress of :func:`archive`.
 
     Attributes:
-        batches: number of its batches.
-        records: that this run has added.
-        behind: offsets that are left to read, as far as known.
+        batches: number of batches in the archive.
+        records: number of records that this run has added.
+        behind: number of offsets left to read, as far as known.
     """
 
     batches: int
@@ -193,12 +195,12 @@ class Archived:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The progress of a replay.
+    """The progress of :func:`replay`.
 
     Attributes:
-        batches: of the archive.
-        done: of them, those sent by now, earlier runs included.
-        records: that this run has sent.
+        batches: number of batches in the archive.
+        done: number of batches that were sent, by this and earlier runs.
+        records: number of records that this run has sent.
     """
 
     batches: int
@@ -217,23 +219,26 @@ def archive(
     follow: bool = False,
     on_progress: Callable[[Archived], object] = lambda progress: None,
 ) -> Archived:
-    """Add to an archive what a topic has that it lacks.
+    """Add the records of a topic to an archive, from where the last run ended.
 
     Args:
         spark: a session that knows the format; see :func:`pyconsumer.spark.register`.
         servers: addresses of brokers.
-        folder: path of the archive, in any file system that Spark knows.
+        folder: path of the archive, in any file system that Spark can use.
         batch_records: most offsets of a batch.
-        options: further ones of the source, such as ``kafka.security.protocol``; the column ``headers`` is kept unless
-            ``includeHeaders`` says otherwise.
-        follow: whether to continue with what comes later, until interrupted.
-        on_progress: called now and then.
+        options: further options of the source, such as ``kafka.security.protocol``; the column ``headers`` is included
+            unless ``includeHeaders`` is ``false``.
+        follow: whether to continue with new records until interrupted.
+        on_progress: called after a batch.
+
+    Returns:
+        The progress at the end.
 
     Raises:
-        ConfigurationError: a wrong option; or the folder holds the archive of another topic, or batches of which nobody
-            knows what is in them.
-        IllegalStateError: another process adds to this archive.
-        KafkaError: the topic does not exist, the cluster is not there, or the query failed.
+        ConfigurationError: an option is wrong; or the folder contains the archive of another topic, or batches without
+            a checkpoint.
+        IllegalStateError: another process is adding to this archive.
+        KafkaError: the topic does not exist, the cluster cannot be reached, or the query failed.
     """
     files = ArchiveFiles(spark, folder)
     chosen = {
@@ -249,24 +254,28 @@ def archive(
     lacking = [name for name in ("partition", "offset") if name not in parsed.columns]
     if lacking:
         raise ConfigurationError(f"option columns: an archive needs the column {lacking[0]}")
-    identity = _identify(topic, parsed.client)
-    with files.alone("", f"another archiving to {folder}"):
+    identity = _identify(topic, parsed.kafka_options)
+    with files.lock("", f"another process that archives to {folder}"):
         _check_topic(files, folder, identity)
         return _archive(spark, files, folder, topic, chosen, follow, on_progress)
 
 
 def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
-    """Which topic it is, of which cluster."""
+    """Return what identifies a topic: its name, its id and the id of its cluster."""
     with KafkaAdminClient(admin_settings(client)) as admin:
         (found,) = admin.describe_topics([topic])
         return {"topic": topic, "topic_id": found.topic_id, "cluster_id": admin.describe_cluster().cluster_id}
 
 
 def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None]) -> None:
-    """Offsets in the checkpoint count for one topic of one cluster; the first run writes down which."""
+    """Check that the offsets of the checkpoint are those of the topic ``here``; the first run writes which it is.
+
+    Raises:
+        ConfigurationError: they are not, or there is no checkpoint.
+    """
     if files.batches() and not files.exists(_CHECKPOINT):
         raise ConfigurationError(
-            f"{folder} has batches but no {_CHECKPOINT}: what is in them is not known; use a new folder"
+            f"{folder} has batches but no {_CHECKPOINT}, so it is unknown which offsets they contain; use a new folder"
         )
     text = files.read(_TOPIC)
     if text is None:
@@ -277,11 +286,11 @@ def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None
         return
     topic, cluster = here["topic"], here["cluster_id"]
     if (there["topic"], there["cluster_id"]) != (topic, cluster):
-        holds = f"topic {there['topic']} of cluster {there['cluster_id']}, not of {topic} of cluster {cluster}"
-        raise ConfigurationError(f"{folder} is the archive of {holds}; use another folder")
+        archived = f"topic {there['topic']} of cluster {there['cluster_id']}, not of {topic} of cluster {cluster}"
+        raise ConfigurationError(f"{folder} is the archive of {archived}; use another folder")
     raise ConfigurationError(
-        f"topic {topic} was deleted and created again since {folder} was begun, and its offsets began again;"
-        " use another folder"
+        f"topic {topic} was deleted and created again after the archive in {folder} was begun, so its offsets began"
+        " again; use another folder"
     )
 
 
@@ -327,7 +336,7 @@ def _archive(
             break
         if _SLOW_START not in str(error) or attempt == _ATTEMPTS:
             raise KafkaError(f"archiving {topic} failed: {reason_from_spark(error)}")
-        _log.warning("this machine is busy: attempt %d of %d: %s", attempt, _ATTEMPTS, _SLOW_START)
+        _log.warning("attempt %d of %d failed, as this machine may be busy: %s", attempt, _ATTEMPTS, _SLOW_START)
     return Archived(len(files.batches()), records, behind)
 
 
@@ -342,38 +351,43 @@ def replay(
     restart: bool = False,
     on_progress: Callable[[Replayed], object] = lambda progress: None,
 ) -> Replayed:
-    """Send the records of an archive to a topic: keys, values, headers and times, in the order of each partition.
+    """Send the records of an archive to a topic: keys, values, headers and timestamps, each partition in order.
 
-    A record that never had a time (-1, from before Kafka 0.10) gets that of the sending.
+    A record without a timestamp (-1, from before Kafka 0.10) gets the time at which it is sent.
 
     Args:
         spark, servers: as for :func:`archive`.
         folder: path of the archive.
-        topic: where to send them.
-        options: further ones of the sink, such as ``kafka.compression.type``. With ``deliveryGuarantee=exactly-once``
-            a batch that is sent again is there once for those who read what is committed.
-        keep_partitions: whether records go to the partition that they came from; else the key's hash decides.
-        restart: whether to begin again although an earlier run has sent some or all batches to this topic.
-        on_progress: called after each batch.
+        topic: the topic to send to.
+        options: further options of the sink, such as ``kafka.compression.type``. With
+            ``deliveryGuarantee=exactly-once`` a batch that is sent again is not duplicated for consumers with
+            ``read_committed``.
+        keep_partitions: whether records are sent to the partition that they came from; else the hash of the key
+            decides.
+        restart: whether to send all batches, also those that earlier runs have sent to this topic.
+        on_progress: called at the start and after each batch.
+
+    Returns:
+        The progress at the end.
 
     Raises:
-        ConfigurationError: there is no archive, or a wrong option.
-        IllegalStateError: another process replays it to this topic.
+        ConfigurationError: the folder contains no archive, or an option is wrong.
+        IllegalStateError: another process is replaying this archive to this topic.
         UnknownTopicOrPartitionError: the topic does not exist.
-        KafkaError: a batch could not be sent.
+        KafkaError: the cluster cannot be reached, or a batch could not be sent.
     """
     files = ArchiveFiles(spark, folder)
     batches = files.batches()
     if not batches:
-        raise ConfigurationError(f"there is no archive in {folder}: it has no folder such as {batch_name(0)}")
+        raise ConfigurationError(f"there is no archive in {folder}: it contains no folder such as {batch_name(0)}")
     chosen = {
         "kafka.bootstrap.servers": servers,
         "topic": topic,
         "includeTimestamp": "true",
         **(options or {}),
     }
-    notes = f"_replay/{topic}@{_target(files, batches, topic, SinkOptions.parse(chosen).client)}"
-    with files.alone(notes, f"another replay of {folder} to {topic}"):
+    notes = f"_replay/{topic}@{_target(files, batches, topic, SinkOptions.parse(chosen).kafka_options)}"
+    with files.lock(notes, f"another replay of {folder} to {topic}"):
         if restart:
             for name in (*batches, _WRITES):
                 files.remove(f"{notes}/{name}")
@@ -383,7 +397,7 @@ def replay(
         for name in batches:
             if name not in done:
                 if files.partitions(name):  # a batch may have offsets without any record
-                    chosen |= _named(files, f"{notes}/{_WRITES}", chosen, name)
+                    chosen |= _write_name(files, f"{notes}/{_WRITES}", chosen, name)
                     records += _send(spark, f"{folder}/{name}", chosen, keep_partitions)
                 files.write(f"{notes}/{name}")
                 done.add(name)
@@ -391,8 +405,8 @@ def replay(
     return Replayed(len(batches), len(done), records)
 
 
-def _named(files: ArchiveFiles, path: str, options: Mapping[str, str], batch: str) -> dict[str, str]:
-    """With exactly-once, the name and number of a batch's write, by which it is known when it is sent again."""
+def _write_name(files: ArchiveFiles, path: str, options: Mapping[str, str], batch: str) -> dict[str, str]:
+    """Return, for exactly-once, the options with name and number of a batch's write, which identify its repetition."""
     if SinkOptions.parse(options).delivery is None:
         return {}
     app_id = files.read(path)
@@ -403,16 +417,20 @@ def _named(files: ArchiveFiles, path: str, options: Mapping[str, str], batch: st
 
 
 def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Mapping[str, str]) -> str:
-    """Id of the cluster that has the topic."""
+    """Return the id of the cluster that has the topic.
+
+    Raises:
+        UnknownTopicOrPartitionError: the topic does not exist.
+    """
     with KafkaAdminClient(admin_settings(client)) as admin:
         try:
             admin.describe_topics([topic])
         except UnknownTopicOrPartitionError:
-            # A broker may make topics by itself; but with its own retention time it would soon delete old records.
+            # A broker may create topics by itself, but with its default retention it would soon delete old records.
             count = 1 + max((number for name in batches for number in files.partitions(name)), default=0)
             raise UnknownTopicOrPartitionError(
-                f"topic {topic} does not exist; make it first, such as by: pyconsumer topics create {topic} -p {count} "
-                "-t retention.ms=-1 (a topic deletes records that are older than its retention time)"
+                f"topic {topic} does not exist; create it first, for instance by: pyconsumer topics create {topic} -p"
+                f" {count} -t retention.ms=-1 (by default a topic deletes records older than its retention time)"
             ) from None
         return admin.describe_cluster().cluster_id or "unnamed"
 
@@ -424,7 +442,7 @@ def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bo
     if "timestamp" in frame.columns:
         time = frame["timestamp"]
         frame = frame.withColumn("timestamp", functions.when(time.cast("double") >= 0, time))
-    # Records of one partition of the old topic go through one task, so their order stays.
+    # One task sends all records of a partition, in order.
     ordered = frame.repartition("partition").sortWithinPartitions("partition", "offset")
     kept = [name for name in _COLUMNS if name in frame.columns and (keep_partitions or name != "partition")]
     writer = ordered.select(*kept).write.format("pyconsumer").mode("append").options(**options)

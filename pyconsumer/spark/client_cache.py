@@ -1,7 +1,10 @@
-"""Idle clients and producers of this process, kept from task to task: Spark uses its Python workers again.
+"""Caches of idle clients, producers and admin clients of this process: Spark reuses its Python workers for many tasks.
 
-A task borrows one and gives it back. A client that failed, or that still waits for an answer, is closed instead; so is
-a producer after a failure. Few are kept, so that many workers don't hold many connections to each broker.
+A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead; so are
+a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each
+broker.
+
+State: the idle clients, by options and process. A borrowed client is in no cache; it belongs to its borrower.
 """
 
 from __future__ import annotations
@@ -28,11 +31,14 @@ _MOST_IDLE: Final = 4
 
 
 class SparkClient:
-    """A client for one cluster, with its settings and its metadata.
+    """A client of one cluster, with its settings and its metadata.
 
     Args:
         options: ``kafka.*`` options, without the prefix.
         warn: whether to log which of them have no effect.
+
+    Raises:
+        ConfigurationError: an option is unknown, invalid or not supported.
     """
 
     def __init__(self, options: Mapping[str, str], *, warn: bool = False) -> None:
@@ -43,12 +49,13 @@ class SparkClient:
         self.client = ConsumerNetworkClient(config, self.metadata)
 
     def admin(self) -> KafkaAdminClient:
-        """An admin client for the same cluster, with the same login; the caller closes it."""
+        """Return an admin client for the same cluster, with the same login; the caller closes it."""
         from pyconsumer.admin import KafkaAdminClient  # not needed by tasks
 
         return KafkaAdminClient(admin_settings(self.options))
 
     def close(self) -> None:
+        """Close the connections."""
         self.client.close()
 
 
@@ -59,7 +66,7 @@ _idle: deque[tuple[int, _Key, SparkClient]] = deque()
 
 
 def _take_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key) -> _Client | None:
-    """Return an idle client with these options, if any; forget those of the process this one was forked from."""
+    """Return an idle client with these options, or None; forget those of a process that this one was forked from."""
     for entry in list(idle):
         pid, kept, client = entry
         if pid != os.getpid():
@@ -78,47 +85,51 @@ def _keep_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key, client: _Clien
 
 
 def _take(key: _Key) -> SparkClient | None:
-    while (connection := _take_idle(_idle, key)) is not None:
+    while (spark_client := _take_idle(_idle, key)) is not None:
         try:
-            connection.client.poll_no_wakeup()  # notices connections that brokers have closed
+            spark_client.client.poll_no_wakeup()  # notices connections that brokers have closed
         except KafkaError:
-            connection.close()
+            spark_client.close()
         else:
-            return connection
+            return spark_client
     return None
 
 
 @contextmanager
 def connect(options: Mapping[str, str]) -> Iterator[SparkClient]:
-    """A connection for a short job, closed at the end.
+    """Create a client for a short job, and close it at the end.
 
     Args:
         options: ``kafka.*`` options, without the prefix.
     """
-    connection = SparkClient(options, warn=True)
+    spark_client = SparkClient(options, warn=True)
     try:
-        yield connection
+        yield spark_client
     finally:
-        connection.close()
+        spark_client.close()
 
 
 @contextmanager
 def borrow(options: Mapping[str, str]) -> Iterator[SparkClient]:
-    """A connection that may have served before, and is kept for the next borrower."""
+    """Borrow a client, an idle one if there is one, and keep it for the next borrower.
+
+    Args:
+        options: ``kafka.*`` options, without the prefix.
+    """
     key = tuple(sorted(options.items()))
-    connection = _take(key) or SparkClient(options)
+    spark_client = _take(key) or SparkClient(options)
     good = False
     try:
-        yield connection
+        yield spark_client
         good = True
-    except GeneratorExit:  # the reader was given up half-way, as by a LIMIT
+    except GeneratorExit:  # Spark has closed the reader before its end, for instance after a LIMIT
         good = True
         raise
     finally:
-        if good and not connection.client.has_pending_requests():
-            _keep_idle(_idle, key, connection, _MOST_IDLE)
+        if good and not spark_client.client.has_pending_requests():
+            _keep_idle(_idle, key, spark_client, _MOST_IDLE)
         else:
-            connection.close()
+            spark_client.close()
 
 
 _MOST_IDLE_PRODUCERS: Final = 2
@@ -128,7 +139,7 @@ _idle_producers: deque[tuple[int, _Key, KafkaProducer]] = deque()
 
 @contextmanager
 def borrow_producer(options: Mapping[str, str]) -> Iterator[KafkaProducer]:
-    """A producer that may have served before, and is kept for the next borrower.
+    """Borrow a producer, an idle one if there is one, and keep it for the next borrower.
 
     Args:
         options: ``kafka.*`` options, without the prefix.
@@ -154,7 +165,11 @@ _idle_admins: deque[tuple[int, _Key, KafkaAdminClient]] = deque()
 
 @contextmanager
 def borrow_admin(options: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
-    """An admin client that may have served before, and is kept for the next borrower; arguments as for a producer."""
+    """Borrow an admin client, an idle one if there is one, and keep it for the next borrower.
+
+    Args:
+        options: ``kafka.*`` options, without the prefix.
+    """
     key = tuple(sorted(options.items()))
     from pyconsumer.admin import KafkaAdminClient
 

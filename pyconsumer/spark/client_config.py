@@ -1,6 +1,7 @@
-"""``kafka.*`` options: settings of Java's consumer or producer, turned into ours.
+"""``kafka.*`` options: settings of Java's consumer or producer, translated into ours. Functions without state.
 
-The options travel to the tasks as they are; each process makes its own configuration of them.
+The options travel to the tasks unchanged; each process builds its own configuration from them, and only there are
+references to secrets resolved.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _log = logging.getLogger("pyconsumer.spark")
 
 
 class ReaderConfig(ClientConfig):
-    """The settings of the source's connections."""
+    """The settings of the source's clients."""
 
     client_rack: str
     fetch_max_bytes: int
@@ -57,10 +58,10 @@ _SETTINGS: Final[Settings[ReaderConfig]] = Settings(
             "client_id", "pyconsumer-spark", Text(blank=True), "Name of the tasks in the broker's logs and quotas."
         ),
         Setting("client_rack", "", Text(blank=True), "Our rack, to fetch from a replica in the same one (KIP-392)."),
-        Setting("fetch_max_bytes", 52_428_800, Integer(1), "Most bytes in one answer."),
+        Setting("fetch_max_bytes", 52_428_800, Integer(1), "Most bytes in one response."),
         Setting("fetch_max_wait_ms", 500, Duration(0, 0x7FFFFFFF), "Longest time that a broker holds a fetch."),
-        # Eight times Java's: a task reads one partition, so its whole budget may go there; answers cost something each.
-        Setting("max_partition_fetch_bytes", 8_388_608, Integer(1), "Most bytes of one partition in one answer."),
+        # Eight times Java's: a task reads only one partition, and each response has a fixed cost.
+        Setting("max_partition_fetch_bytes", 8_388_608, Integer(1), "Most bytes of one partition in one response."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),
         Setting(
             "isolation_level",
@@ -73,14 +74,14 @@ _SETTINGS: Final[Settings[ReaderConfig]] = Settings(
 )
 
 _REJECTED: Final = {
-    "auto.offset.reset": "choose where to begin by the option startingOffsets; Spark keeps track of offsets itself",
-    "key.deserializer": "keys come as binary; decode them with the functions of DataFrames",
-    "value.deserializer": "values come as binary; decode them with the functions of DataFrames",
-    "enable.auto.commit": "this source commits no offsets",
+    "auto.offset.reset": "use the option startingOffsets to choose where to begin; Spark keeps track of offsets itself",
+    "key.deserializer": "keys are read as binary; decode them with the functions of DataFrames",
+    "value.deserializer": "values are read as binary; decode them with the functions of DataFrames",
+    "enable.auto.commit": "this source does not commit offsets by itself; see the option commitToGroup",
     "interceptor.classes": "an interceptor could change records, so none is allowed",
 }
 
-#: Settings of Java's consumer that make no difference here. They are accepted so that a job can be moved as it is.
+#: Settings of Java's consumer that have no effect here. They are accepted so that a job can be moved unchanged.
 _WITHOUT_EFFECT: Final = frozenset(
     {
         "allow.auto.create.topics",
@@ -120,13 +121,13 @@ _JAVA_ONLY: Final = frozenset(
 
 
 class Side(NamedTuple):
-    """The names of settings that one side, source or sink, takes, refuses or ignores.
+    """The names of settings that one side, source or sink, accepts, refuses or ignores.
 
     Attributes:
-        ours: those that our client has; of the others ``_JAVA_ONLY`` are translated.
-        rejected: with what to do instead.
-        without_effect: accepted, with a warning that ends in ``why``.
-        silent: accepted.
+        ours: settings that our client has, too. (Those of ``_JAVA_ONLY`` are translated on both sides.)
+        rejected: settings that are refused, with what to do instead.
+        without_effect: settings that are ignored, with a warning that gives ``why`` as the reason.
+        silent: settings that are ignored without a warning.
     """
 
     ours: frozenset[str]
@@ -141,7 +142,7 @@ class Side(NamedTuple):
 
 
 def dotted_names(settings: Iterable[Setting]) -> frozenset[str]:
-    """Kafka's names of settings."""
+    """Return Kafka's names of settings, those with dots."""
     return frozenset(name for setting in settings for name in (setting.dotted, *setting.aliases) if "." in name)
 
 
@@ -152,14 +153,14 @@ _ADMIN: Final = dotted_names(CLIENT_SETTINGS)
 
 
 def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderConfig:
-    """Check ``kafka.*`` options and make the configuration.
+    """Check ``kafka.*`` options and return the configuration of a source's client.
 
     Args:
         options: by Kafka's dotted names, without ``kafka.``.
         warn: whether to log which options have no effect.
 
     Raises:
-        ConfigurationError: an unknown, illegal or unsupported setting; values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported; values of secret ones are not shown.
     """
     values = translate(options, _SOURCE, warn=warn)
     try:
@@ -169,15 +170,15 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
 
 
 def admin_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """Return what an admin client for the same cluster, with the same login, is to be made with."""
+    """Return the settings of an admin client for the same cluster, with the same login."""
     return translate({name: value for name, value in options.items() if name in _ADMIN | _JAVA_ONLY}, _SOURCE)
 
 
 def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> dict[str, Any]:
-    """Settings by Kafka's names, those of Java alone turned into ours.
+    """Return the settings of our client by Kafka's names, with those that only Java has translated.
 
     Raises:
-        ConfigurationError: an unknown or unsupported setting, or one of Java's that cannot be turned into ours.
+        ConfigurationError: a setting is unknown, not supported, or cannot be translated.
     """
     values: dict[str, Any] = {}
     options = {
@@ -195,16 +196,18 @@ def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> 
         elif warn and name in side.without_effect:
             _log.warning("option kafka.%s has no effect: %s", name, side.why)
     if "bootstrap.servers" not in values:
-        raise ConfigurationError("option kafka.bootstrap.servers is required: the addresses of some brokers, host:port")
-    _take_login(options, values)
-    _take_stores(options, values)
+        raise ConfigurationError(
+            "option kafka.bootstrap.servers is required: the addresses of one or more brokers, such as host:9092"
+        )
+    _translate_login(options, values)
+    _translate_stores(options, values)
     if "ssl.endpoint.identification.algorithm" in options:
         algorithm = options["ssl.endpoint.identification.algorithm"].strip().lower()
         if algorithm not in ("", "https"):
-            raise ConfigurationError("option kafka.ssl.endpoint.identification.algorithm: it must be https or empty")
+            raise ConfigurationError("option kafka.ssl.endpoint.identification.algorithm must be https or empty")
         values["ssl.check.hostname"] = "true" if algorithm else "false"
     try:
-        context = _context_of_texts(options, values)
+        context = _context_from_pem(options, values)
     except ConfigurationError as error:
         raise ConfigurationError(f"in the kafka.* options: {error}") from None
     if context is not None:
@@ -214,7 +217,7 @@ def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> 
     return values
 
 
-def _take_login(options: Mapping[str, str], values: dict[str, Any]) -> None:
+def _translate_login(options: Mapping[str, str], values: dict[str, Any]) -> None:
     text = options.get("sasl.jaas.config")
     if text is None:
         return
@@ -225,40 +228,42 @@ def _take_login(options: Mapping[str, str], values: dict[str, Any]) -> None:
     mechanism = values.setdefault("sasl.mechanism", login.mechanisms[0] if len(login.mechanisms) == 1 else "")
     if mechanism.upper() not in login.mechanisms:
         raise ConfigurationError(
-            f"option kafka.sasl.mechanism must be {' or '.join(login.mechanisms)} with the login module in"
-            f" kafka.sasl.jaas.config, not {mechanism!r}"
+            f"option kafka.sasl.mechanism must be {' or '.join(login.mechanisms)} with the login module that"
+            f" kafka.sasl.jaas.config names, not {mechanism!r}"
         )
     values["sasl.username"] = login.username
     values["sasl.password"] = login.password
 
 
-def _take_stores(options: Mapping[str, str], values: dict[str, Any]) -> None:
-    """Java's trust and key stores, where they are PEM files."""
+def _translate_stores(options: Mapping[str, str], values: dict[str, Any]) -> None:
+    """Translate Java's trust store and key store, which must be PEM files."""
     for store, ours in _STORES.items():
         location, kind = options.get(f"{store}.location"), options.get(f"{store}.type", "JKS")
         if location is None:
             continue
         if kind.upper() != "PEM":
             raise ConfigurationError(
-                f"option kafka.{store}.location: a {kind} store cannot be read; make a PEM file of it and set"
-                f" kafka.{store}.type=PEM, or give it as kafka.{ours}"
+                f"option kafka.{store}.location: a {kind} store cannot be read; convert it to a PEM file and set"
+                f" kafka.{store}.type=PEM, or name the PEM file by kafka.{ours}"
             )
         if ours in values and values[ours] != location:
-            raise ConfigurationError(f"options kafka.{store}.location and kafka.{ours} name two files")
+            raise ConfigurationError(f"options kafka.{store}.location and kafka.{ours} name different files")
         values[ours] = location
 
 
-def _context_of_texts(options: Mapping[str, str], values: Mapping[str, Any]) -> ssl.SSLContext | None:
-    """A TLS context where certificates are given as text instead of files."""
+def _context_from_pem(options: Mapping[str, str], values: Mapping[str, Any]) -> ssl.SSLContext | None:
+    """Return a TLS context if certificates are given as text, else None: the client makes one from its settings."""
     if not any(name in options for name in _PEM_TEXTS):
         return None
     protocol = values.get("security.protocol", "PLAINTEXT")
     if not protocol.upper().endswith("SSL"):
-        raise ConfigurationError(f"certificates are given, but security.protocol is {protocol}, which does not use TLS")
+        raise ConfigurationError(
+            f"there are options with certificates, but security.protocol is {protocol}, which does not use TLS"
+        )
     authorities = options.get("ssl.truststore.certificates")
     chain, key = options.get("ssl.keystore.certificate.chain"), options.get("ssl.keystore.key")
     if (chain is None) != (key is None):
-        raise ConfigurationError("ssl.keystore.certificate.chain and ssl.keystore.key belong together")
+        raise ConfigurationError("ssl.keystore.certificate.chain and ssl.keystore.key must be given together")
     setting = "ssl.truststore.certificates"
     try:
         cafile = values.get("ssl.cafile") if authorities is None else None
@@ -276,7 +281,7 @@ def _context_of_texts(options: Mapping[str, str], values: Mapping[str, Any]) -> 
 
 
 def _load_chain(context: ssl.SSLContext, pem: str, password: str) -> None:
-    # OpenSSL takes a private key from a file only: one that nobody else can read, for a moment.
+    # OpenSSL reads a private key from a file only: a temporary one, which no other user can read.
     handle, path = tempfile.mkstemp(prefix="pyconsumer-", suffix=".pem")
     try:
         with os.fdopen(handle, "w") as file:

@@ -24,7 +24,7 @@ class _ConditionError(KafkaError):
 
 
 class OffsetsError(_ConditionError):
-    """Offsets or timestamps in the options do not fit the topic, or each other.
+    """Offsets or timestamps in the options do not match the topic, or each other.
 
     Attributes:
         condition: such as ``KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED``.
@@ -32,7 +32,7 @@ class OffsetsError(_ConditionError):
 
 
 class DataLossError(_ConditionError):
-    """Records that were to be read are gone; raised with ``failOnDataLoss=true``.
+    """Records that the query should read do not exist any more; raised with ``failOnDataLoss=true``.
 
     Attributes:
         condition: such as ``KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE``.
@@ -43,7 +43,7 @@ class ReadError(KafkaError):
     """A task could not read its range; the message names the partition, the offset and the cause, which is chained.
 
     Attributes:
-        topic_partition, offset: where it happened.
+        topic_partition, offset: the position that could not be read.
     """
 
     def __init__(self, message: str, topic_partition: TopicPartition, offset: int) -> None:
@@ -61,7 +61,7 @@ class WriteError(KafkaError):
 
 
 def reason_from_spark(error: object) -> str:
-    """Return the most useful line of an error of Spark's, which may hold several stack traces."""
+    """Return the most useful line of an error from Spark, whose text may contain several stack traces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"(pyconsumer|pyspark)\.[\w.]+(Error|Exception): ", line)]
     java = [line.removeprefix(": ") for line in lines if re.match(r": [\w.$]+(Error|Exception): ", line)]

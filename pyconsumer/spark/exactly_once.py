@@ -1,30 +1,34 @@
 """The sink's exactly-once protocol: tasks leave their transactions open, the driver decides and ends them.
 
-A task sends its rows in a transaction of its own, waits until they are acknowledged, and reports the transaction, still
-open. Spark's commit coordinator lets one attempt of each partition report. The driver then makes the decision durable,
-in one transaction of its own, and commits the transactions of all that reported. What is decided is finished by whoever
-comes next; what is not decided is aborted. The steps of the driver, for batch N:
+A task sends its rows in a transaction of its own, waits until they are acknowledged, and reports the open transaction
+to the driver. Spark's commit coordinator lets one attempt of each partition report: the *winner*. The driver writes the
+*decision*, a record of batch and winners, in one transaction of its own, and then commits the winners' transactions. A
+batch that is decided is finished by the next run if its driver dies; one that is not decided is aborted.
 
-1. Take over: InitProducerId of ``<prefix>.<query>``. No older driver can decide any more.
-2. Read the progress: the decision of the last batch, after all transactions that concern it (KIP-447). If it is N's,
-   commit its winners again, which succeeds for those that were, and go to 6. If it is another one's, of a write that
-   has a name and a number: commit what is still open of it. Its driver may have died, and nobody else will.
-3. Verify that each reported transaction is still open. If one is not, fail: nothing is decided, N can be run again.
-4. Decide: one transaction that commits offset N, with the list of the winners, to the query's groups.
-5. Commit the winners, each until it is answered. A refusal now is lost data: an error that says so.
-6. Clear: fence what else of the query may be open. Nobody could read beyond it until it timed out.
+The driver's steps for batch N:
+
+1. Take over: InitProducerId of ``<prefix>.<query>`` fences any older driver, which cannot decide any more.
+2. Read the progress: the last decision, after all transactions that contain it have ended (KIP-447). If it is that of
+   N, commit its winners again, which succeeds for those that are committed, and continue with step 6. If it is that of
+   another write with a name and a number, commit its winners that are still open: its driver may have died.
+3. Verify that each reported transaction is still open. If one is not, fail: nothing is decided, N can be repeated.
+4. Decide: one transaction, which commits offset N, with the list of winners as metadata, to the query's groups.
+5. Commit the winners, each until there is a response. If one is refused now, its rows are lost, and the error says so.
+6. Clear: fence the query's other transactions. While one is open, nobody can read beyond it until it times out.
 
 Rules:
 
-* A task reads the progress after InitProducerId and before it sends. So an attempt that step 6 did not see, since it
-  began later, finds its batch decided and sends nothing.
-* Step 6 fences all of its own run, those without a transaction included, and of other runs only transactions that began
-  before the batch's own: a driver that has been replaced without knowing it touches nothing of its successor's.
-* What is decided is never fenced, whoever decided it: writes with a name may follow one that died half-way.
-* Task ids are used again from batch to batch. Two attempts with one id could exist if Spark ran a stage again, for
-  PySpark does not show of which attempt of the stage a task is: so an id whose transaction is open is left alone.
-* After a failure before step 4 the run's transactions are fenced. After step 4 nothing is: the next run finishes.
-* Nothing but the reports and Kafka carries state: Spark makes a fresh writer for each commit.
+* A task reads the progress after InitProducerId and before it sends. So an attempt that began too late for step 6 sees
+  that its batch is decided, and sends nothing.
+* Step 6 fences all producers of its own run, also those without a transaction. Of other runs it fences only
+  transactions that began before those of the batch: a driver that has been replaced without knowing it must not touch
+  the transactions of its successor.
+* The winners of a decision are never fenced: a write with a name may follow one whose driver died before step 5.
+* The transactional ids of tasks are reused from batch to batch. If Spark repeated a stage, two attempts could have the
+  same id, because PySpark does not show a task the attempt of its stage. So an id with an open transaction is not used.
+* After a failure before step 4 the transactions of the run are fenced. After step 4 they are not: the next run finishes
+  the batch.
+* All state is in Kafka and in the reports: Spark creates a new writer for each commit.
 """
 
 from __future__ import annotations
@@ -65,14 +69,15 @@ __all__ = ["Delivery", "abort_batch", "commit_batch", "task_transaction"]
 
 _log = logging.getLogger("pyconsumer.spark")
 
-#: Longest time of each step before the decision, and of clearing.
+#: Longest time of each step before the decision.
 _STEP_MS: Final = 120_000
-#: Longest time for committing what is decided; after it the next run goes on.
-_END_MS: Final = 600_000
+#: Longest time of step 5; after that, the next run continues it.
+_COMMIT_MS: Final = 600_000
+#: Longest time of step 6.
 _CLEAR_MS: Final = 60_000
-#: The driver's own transaction takes a moment; one that a dead driver has left open holds up its successor.
+#: Timeout of the driver's own transaction, which is short. One that a dead driver has left open delays its successor.
 _DRIVER_TIMEOUT_MS: Final = 60_000
-#: Brokers take 4,096 bytes of metadata by default.
+#: Characters of metadata; brokers accept 4,096 bytes by default.
 _MOST_METADATA: Final = 4_000
 _LEAST_METADATA: Final = 250
 _MOST_TURNS: Final = 100
@@ -80,7 +85,7 @@ _COMMITTED: Final = ("PrepareCommit", "CompleteCommit", "Dead")
 
 T = TypeVar("T")
 Reached = Callable[[str], object]
-"""Called with the name of a step that has been reached; for tests, which end the process there."""
+"""Called with the name of a step when it is reached: tests kill the process there."""
 
 
 class Delivery(NamedTuple):
@@ -89,14 +94,14 @@ class Delivery(NamedTuple):
     Attributes:
         prefix: of transactional ids and groups.
         progress: the partition whose committed offset is the query's progress.
-        may_begin: a progress that is missing is no error.
-        client: ``kafka.*`` options, without the prefix.
+        may_begin: whether the query may continue without its progress (``onMissingProgress=begin``).
+        kafka_options: ``kafka.*`` options, without the prefix.
     """
 
     prefix: str
     progress: TopicPartition
     may_begin: bool
-    client: Mapping[str, str]
+    kafka_options: Mapping[str, str]
 
 
 def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], timeout_ms: int) -> T:
@@ -110,22 +115,23 @@ def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], tim
 def task_transaction(
     delivery: Delivery, names: Names, batch: int, partition: int, attempt: int, *, of_checkpoint: bool
 ) -> Iterator[KafkaProducer | None]:
-    """A producer with an open transaction for the rows of a task; None if the batch is decided already.
+    """Open a transaction for the rows of a task; yield its producer, or None if the batch is decided already.
 
-    The block detaches it. What it leaves open is aborted.
+    The ``with`` block detaches the transaction from the producer; otherwise it is aborted at the end.
 
     Args:
         partition, attempt: of the task.
         of_checkpoint: as for :func:`commit_batch`.
 
     Raises:
-        WriteError: the query's progress is missing or unreadable, or the broker refuses the transaction.
+        WriteError: the query's progress is missing or unreadable, or does not match the checkpoint.
+        KafkaError: the brokers could not be reached in time, or have refused the transaction.
     """
     from pyconsumer.producer import KafkaProducer
 
-    with borrow_admin(delivery.client) as admin:
+    with borrow_admin(delivery.kafka_options) as admin:
         transactional_id = _free_id(admin, names, partition, attempt)
-        settings = producer_settings(delivery.client, transactional_id=transactional_id)
+        settings = producer_settings(delivery.kafka_options, transactional_id=transactional_id)
         producer = KafkaProducer(settings)
         with producer:
             producer.init_transactions(_STEP_MS)
@@ -133,7 +139,7 @@ def task_transaction(
             if of_checkpoint:
                 _check_progress(delivery, decision, batch, names)
             if decision is not None and decision.batch >= batch:
-                _log.info("batch %d of query %s was decided before; nothing is sent", batch, names.query)
+                _log.info("sending nothing: batch %d of query %s has been decided before", batch, names.query)
                 yield None
                 return
             producer.begin_transaction()
@@ -146,7 +152,7 @@ def _free_id(admin: KafkaAdminClient, names: Names, partition: int, attempt: int
         states = _run(admin, functools.partial(_describe, ids=[wanted]), _STEP_MS)
         if wanted not in states or states[wanted].transaction_state != "Ongoing":
             return wanted
-    raise WriteError(f"{_MOST_TURNS} transactions of task {partition}, attempt {attempt}, are open")
+    raise WriteError(f"task {partition}, attempt {attempt}, has {_MOST_TURNS} open transactions of earlier attempts")
 
 
 def _describe(calls: Calls, until: float, ids: Sequence[str]) -> Steps[dict[str, TransactionState]]:
@@ -154,7 +160,12 @@ def _describe(calls: Calls, until: float, ids: Sequence[str]) -> Steps[dict[str,
 
 
 def read_decision(admin: KafkaAdminClient, delivery: Delivery, names: Names) -> Decision | None:
-    """Return the decision of the last batch of a query; None if there is none."""
+    """Return the last decision of a query; None if there is none.
+
+    Raises:
+        WriteError: it is incomplete or unreadable.
+        KafkaError: the group's coordinator could not be reached in time, or access was denied.
+    """
 
     def read(piece: int) -> OffsetAndMetadata | None:
         return _run(
@@ -171,28 +182,32 @@ def read_decision(admin: KafkaAdminClient, delivery: Delivery, names: Names) -> 
         one = read(piece)
         if one is None or one.offset != first.offset:
             raise WriteError(
-                f"the record of batch {first.offset} of query {names.query} is not whole: group {names.group(piece)}"
-                " has no part of it. Its offsets may have been deleted"
+                f"the record of batch {first.offset} of query {names.query} is incomplete: group {names.group(piece)}"
+                " lacks its part. The offsets of the group may have been deleted"
             )
         texts.append(one.metadata)
     return read_pieces(first.offset, texts, names)
 
 
 def _check_progress(delivery: Delivery, decision: Decision | None, batch: int, names: Names) -> None:
-    """Fail where the checkpoint and the query's progress in Kafka cannot belong together."""
+    """Check that the query's progress in Kafka matches its checkpoint.
+
+    Raises:
+        WriteError: it does not.
+    """
     if decision is None and batch > 0 and not delivery.may_begin:
         raise WriteError(
-            f"the progress of query {names.query} is missing at batch {batch}: group {names.group(0)} has no offset of"
-            f" {delivery.progress}. Brokers delete it when the query has not run for offsets.retention.minutes (a week"
-            " by default); it is also missing if this checkpoint was written with at-least-once, another"
-            " transactionalIdPrefix, topic or progressTopic before. Whether the batch was written is not known here:"
-            " look at the topic, and set onMissingProgress=begin for one run if it was not"
+            f"the progress of query {names.query} is missing at batch {batch}: group {names.group(0)} has no committed"
+            f" offset of {delivery.progress}. Brokers delete it if the query has not run for offsets.retention.minutes"
+            " (a week by default). It is also missing if the query has used this checkpoint with at-least-once, or"
+            " with another transactionalIdPrefix, topic or progressTopic. It is unknown whether this batch was"
+            " written: look at the topic, and if it was not, set onMissingProgress=begin for one run"
         )
     if decision is not None and decision.batch > batch:
         raise WriteError(
             f"batch {decision.batch} of query {names.query} was written, but the checkpoint is at batch {batch}: it is"
-            " older than the topic, so that rows would be left out or come twice. Restore the newer checkpoint, or"
-            " begin with a new one. (Spark's asynchronous progress tracking does that, too: switch it off.)"
+            " older than the topic, so rows would be lost or duplicated. Restore the newer checkpoint, or begin with a"
+            " new one. (Spark's asynchronous progress tracking has the same effect: switch it off.)"
         )
 
 
@@ -202,19 +217,21 @@ def _check_progress(delivery: Delivery, decision: Decision | None, batch: int, n
 def commit_batch(
     delivery: Delivery, reports: Sequence[TaskReport], *, of_checkpoint: bool = True, reached: Reached = lambda _: None
 ) -> None:
-    """Make a batch visible, once.
+    """Decide a batch and commit the transactions of its winners.
 
     Args:
-        reports: of the attempts that Spark has let win; at least one.
-        of_checkpoint: the batch's number comes from a checkpoint, so that a smaller one than the last is an error, and
-            so is a missing progress. False for numbers that users give.
+        reports: of the winners; at least one.
+        of_checkpoint: whether the batch's number comes from a checkpoint: then a smaller number than the last one is an
+            error, and so is a missing progress. False for numbers that users give.
         reached: called after each step.
 
     Raises:
-        WriteError: it could not be decided, and can be run again; or it is decided, and the message says what to do.
+        WriteError: the batch was not decided and can be repeated; or it was decided, and rows are lost. The message
+            says which, and what to do.
+        KafkaError: the brokers could not be reached in time. A repetition finds out whether the batch was decided.
     """
     names, batch = reports[0].names, reports[0].batch
-    with borrow_admin(delivery.client) as admin, _driver(delivery, names) as producer:
+    with borrow_admin(delivery.kafka_options) as admin, _driver(delivery, names) as producer:
         reached("taken over")
         decision = read_decision(admin, delivery, names)
         reached("progress read")
@@ -245,11 +262,11 @@ def commit_batch(
 
 @contextmanager
 def _driver(delivery: Delivery, names: Names) -> Iterator[KafkaProducer]:
-    """The producer of decisions; it has fenced that of an older driver."""
+    """Yield the producer of decisions, after fencing that of an older driver."""
     from pyconsumer.producer import KafkaProducer
 
     settings = producer_settings(
-        delivery.client, transactional_id=names.driver, transaction_timeout_ms=_DRIVER_TIMEOUT_MS
+        delivery.kafka_options, transactional_id=names.driver, transaction_timeout_ms=_DRIVER_TIMEOUT_MS
     )
     with KafkaProducer(settings) as producer:
         producer.init_transactions(_STEP_MS)
@@ -257,10 +274,10 @@ def _driver(delivery: Delivery, names: Names) -> Iterator[KafkaProducer]:
 
 
 def _verify(admin: KafkaAdminClient, won: Sequence[DetachedTransaction], batch: int, names: Names) -> int | None:
-    """Check that all transactions are open as they were reported; return when the first began, in ms.
+    """Check that all reported transactions are still open; return when the first began (ms), None without any.
 
     Raises:
-        WriteError: one is not. Nothing is decided.
+        WriteError: one is not open; nothing is decided.
     """
     if not won:
         return None
@@ -276,9 +293,9 @@ def _verify(admin: KafkaAdminClient, won: Sequence[DetachedTransaction], batch: 
             lost.append(f"{one.transactional_id} ({'unknown' if state is None else state.transaction_state})")
     if lost:
         raise WriteError(
-            f"batch {batch} of query {names.query} is not written, and can be run again: {len(lost)} of its {len(won)}"
-            f" transactions were ended before: {', '.join(lost[:5])}. As a rule they took longer than"
-            " kafka.transaction.timeout.ms, or another run of this query is at work"
+            f"batch {batch} of query {names.query} was not written, and can be repeated: {len(lost)} of its {len(won)}"
+            f" transactions have been ended by others: {', '.join(lost[:5])}. Usually they took longer than"
+            " kafka.transaction.timeout.ms, or another run of this query is active"
         )
     return min(states[one.transactional_id].transaction_start_time_ms for one in won)
 
@@ -291,7 +308,11 @@ def _decide(
     reached: Reached,
     most: int = _MOST_METADATA,
 ) -> None:
-    """Write the decision in one transaction, in smaller pieces if the broker takes less metadata."""
+    """Write the decision in one transaction, in smaller pieces if the broker accepts less metadata.
+
+    Raises:
+        WriteError: the decision was not written, or that is unknown.
+    """
     try:
         producer.begin_transaction()
         for number, piece in enumerate(pieces_of(decision, names, most)):
@@ -304,7 +325,7 @@ def _decide(
             raise
     except KafkaError as error:
         raise WriteError(
-            f"batch {decision.batch} of query {names.query} could not be decided: {error}. Run it again"
+            f"batch {decision.batch} of query {names.query} could not be decided, run it again: {error}"
         ) from error
     else:
         return
@@ -322,10 +343,11 @@ def _finish(
     """Commit the winners of a decision.
 
     Args:
-        own: transactions of this run that lost, if the decision is another run's.
+        own: if another run has decided, the transactions of this run, which are aborted.
 
     Raises:
-        WriteError: some are refused, so that rows are lost; or the brokers do not answer.
+        WriteError: a winner's transaction cannot be committed any more, so its rows are lost.
+        KafkaError: the brokers could not be reached in time.
     """
     chosen = {one.transactional_id for one in decision.winners}
     refused = _run(
@@ -333,16 +355,16 @@ def _finish(
         lambda calls, until: transaction_calls.end(
             calls, decision.winners, commit=True, deadline=until, on_done=lambda _: reached("one ended")
         ),
-        _END_MS,
+        _COMMIT_MS,
     )
     if refused:
         some = "; ".join(f"{name}: {error}" for name, error in list(refused.items())[:5])
         raise WriteError(
             f"batch {decision.batch} of query {names.query} was decided, but {len(refused)} of its {len(chosen)}"
-            f" transactions cannot be committed any more, so their rows are missing in the topic: {some}. As a rule"
-            " they stayed open for longer than kafka.transaction.timeout.ms while the driver was down. The other"
-            f" {len(chosen) - len(refused)} are committed. Write the missing rows again yourself, then set"
-            " onMissingProgress=begin and another transactionalIdPrefix to go on"
+            f" transactions cannot be committed any more, so their rows are missing from the topic: {some}. Usually"
+            " the driver was down for longer than kafka.transaction.timeout.ms. The other"
+            f" {len(chosen) - len(refused)} are committed. Write the missing rows yourself; to continue the query set"
+            " onMissingProgress=begin and another transactionalIdPrefix"
         )
     losers = [one for one in own if one.transactional_id not in chosen]
     if losers:
@@ -350,25 +372,25 @@ def _finish(
 
 
 def _settle(admin: KafkaAdminClient, decision: Decision, names: Names, reached: Reached) -> None:
-    """Finish the decision of an earlier write, unless that has been done.
+    """Finish the decision of an earlier write, if its driver did not.
 
-    A stream needs none of this: Spark begins a batch when the one before is finished.
+    A stream does not need this: Spark begins a batch only when the previous one is finished.
 
     Raises:
-        WriteError: as :func:`_finish`.
+        WriteError, KafkaError: as :func:`_finish`.
     """
     states = _run(admin, functools.partial(_describe, ids=[one.transactional_id for one in decision.winners]), _STEP_MS)
     if any(state.transaction_state not in _COMMITTED for state in states.values()):
-        _log.info("batch %d of query %s was decided and not finished; it is now", decision.batch, names.query)
+        _log.info("finishing batch %d of query %s, which was decided but not committed", decision.batch, names.query)
         _finish(admin, decision, (), names, reached)
 
 
 def _clear(admin: KafkaAdminClient, names: Names, keep: Sequence[DetachedTransaction], since_ms: int) -> None:
-    """Fence what may still be open of the query; a failure is logged, as the batch is written.
+    """Fence the query's transactions that are still open. A failure is only logged, because the batch is written.
 
     Args:
-        keep: the winners of the last decision.
-        since_ms: transactions of other runs that began later may be those of a successor.
+        keep: the winners of the last decision, which are left alone.
+        since_ms: transactions of other runs that began later are left alone: they may be those of a successor.
     """
     kept = {one.transactional_id for one in keep}
 
@@ -385,14 +407,14 @@ def _clear(admin: KafkaAdminClient, names: Names, keep: Sequence[DetachedTransac
         count = _run(admin, steps, _CLEAR_MS)
     except KafkaError as error:
         _log.warning(
-            "transactions of query %s that lost may stay open until they time out, or the next batch: %s: %s",
+            "unused transactions of query %s may stay open until they time out, or until the next batch: %s: %s",
             names.query,
             type(error).__name__,
             error,
         )
     else:
         if count:
-            _log.info("%d transactions of query %s that lost were fenced", count, names.query)
+            _log.info("fenced %d unused transactions of query %s", count, names.query)
 
 
 def _is_left_over(state: TransactionState, own: bool, since_ms: int) -> bool:
@@ -406,12 +428,13 @@ def abort_batch(delivery: Delivery, reports: Sequence[TaskReport]) -> None:
     """Abort the transactions of a batch that has failed, unless it is decided: then the next run finishes it.
 
     Raises:
-        KafkaError: they may stay open until the next run, or until they time out.
+        WriteError: the query's progress is unreadable.
+        KafkaError: the brokers could not be reached in time. Transactions may stay open until they time out.
     """
     names, batch = reports[0].names, reports[0].batch
-    with borrow_admin(delivery.client) as admin:
+    with borrow_admin(delivery.kafka_options) as admin:
         decision = read_decision(admin, delivery, names)
         if decision is not None and decision.batch >= batch:
-            _log.warning("batch %d of query %s is decided; the next run finishes it", batch, names.query)
+            _log.warning("batch %d of query %s is decided, and the next run will finish it", batch, names.query)
             return
         _clear(admin, names, () if decision is None else decision.winners, min(one.started_ms for one in reports))

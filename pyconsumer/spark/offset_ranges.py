@@ -1,15 +1,15 @@
-"""Offset ranges of a batch: from options to the offsets of each partition, and from those to tasks.
+"""Offset ranges of a batch: from options to the offsets of each partition, and from those to tasks. No state.
 
 The checks are those of Spark's own connector. For a stream see :mod:`.stream_planner`, which uses the same division.
 
-Division into tasks by ``maxRecordsPerPartition`` and ``minPartitions``: pure arithmetic, with the rules of Spark's own
-connector, so that a job keeps its number of tasks
+Ranges are divided into tasks by ``maxRecordsPerPartition`` and ``minPartitions``: pure arithmetic, with the rules of
+Spark's own connector (``KafkaOffsetRangeCalculator``), so that a job keeps its number of tasks
 
-1. Empty ranges make no task.
+1. An empty range has no task.
 2. ``maxRecordsPerPartition`` comes first: a range of n offsets is cut into ceil(n / maximum) parts.
 3. If that makes fewer tasks than ``minPartitions``, ranges are cut further in proportion to their size. A range that
    would get one part by its share of the whole stays as it is, and the others share what is left.
-4. Parts of a range differ by one offset at most; the later ones are the larger ones.
+4. The sizes of the parts of a range differ by at most one offset; the later parts are the larger ones.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ _FIXED: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def batch_ranges(options: SourceOptions, cluster: ClusterOffsets) -> list[OffsetRange]:
-    """The whole range of each partition, not yet cut into tasks; empty ones included.
+    """Return the range of each partition, not yet divided into tasks; empty ones are included.
 
-    Starts are looked up before ends, so that what arrives in the meantime cannot make an end come before its start.
+    Starts are looked up before ends, so that records that arrive in between cannot put a start after its end.
 
     Raises:
-        ConfigurationError: the options make no sense for a batch read.
-        OffsetsError: offsets or timestamps don't fit the partitions, or a start lies after its end.
-        KafkaError: of the cluster.
+        ConfigurationError: the options cannot be used in a batch read.
+        OffsetsError: the offsets or timestamps of the options do not match the partitions, or a start lies after its
+            end.
+        KafkaError: the cluster cannot be reached, a topic does not exist, or access was denied.
     """
     starting, ending = options.batch_bounds()
     partitions = cluster.partitions(options.subscription)
     if not partitions:
         _log.warning("%s matches no topic", options.subscription)
         return []
-    starts = resolve(starting, partitions, cluster, late=options.late_timestamps)
-    ends = resolve(ending, partitions, cluster, late="latest")
+    starts = resolve(starting, partitions, cluster, on_no_match=options.on_no_match)
+    ends = resolve(ending, partitions, cluster, on_no_match="latest")
     if ending.kind == "offsets":
         _check_ends(ends, ending, cluster, fail=options.fail_on_data_loss)
     given = starting.kind == ending.kind == "offsets"
@@ -69,19 +70,24 @@ def batch_ranges(options: SourceOptions, cluster: ClusterOffsets) -> list[Offset
 
 
 def resolve(
-    bound: Bound, partitions: Sequence[TopicPartition], cluster: ClusterOffsets, *, late: str
+    bound: Bound, partitions: Sequence[TopicPartition], cluster: ClusterOffsets, *, on_no_match: str
 ) -> dict[TopicPartition, int]:
-    """The offset of each partition.
+    """Return the offset of each partition that a bound stands for.
 
     Args:
-        late: where to go if no record is at or after a timestamp: ``latest``, or ``error``.
+        on_no_match: what to do if no record is at or after a timestamp: ``latest`` or ``error``.
+
+    Raises:
+        OffsetsError: the offsets or timestamps do not match the partitions, or a timestamp matches no record and
+            ``on_no_match`` is ``error``.
+        KafkaError: the cluster cannot be reached, or access was denied.
     """
     if bound.kind == "group":
         committed = cluster.committed(bound.group, partitions)
         rest = [tp for tp in partitions if tp not in committed]
         if rest:
             names = ", ".join(map(str, rest))
-            _log.warning("group %r has committed nothing for %s: beginning with the earliest there", bound.group, names)
+            _log.warning("group %r has no committed offset for %s: reading from the earliest", bound.group, names)
         return dict(committed) | known_offsets(cluster.offsets(dict.fromkeys(rest, EARLIEST)), bound.option)
     if bound.kind in _FIXED:
         return known_offsets(cluster.offsets(dict.fromkeys(partitions, _FIXED[bound.kind])), bound.option)
@@ -96,12 +102,12 @@ def resolve(
         times = dict.fromkeys(partitions, bound.timestamp)
     found = cluster.offsets(times)
     nothing = [tp for tp in partitions if found[tp] is None]
-    if nothing and late == "error":
+    if nothing and on_no_match == "error":
         raise OffsetsError(
             "KAFKA_NO_OFFSET_FOR_TIMESTAMP",
             f"{bound.option}: no record is at or after that time in "
             + ", ".join(f"{tp} ({times[tp]})" for tp in nothing)
-            + "; startingOffsetsByTimestampStrategy=latest begins at the end there",
+            + "; with startingOffsetsByTimestampStrategy=latest the read begins at the end of those partitions",
         )
     return {tp: offset for tp, offset in found.items() if offset is not None} | known_offsets(
         cluster.offsets(dict.fromkeys(nothing, LATEST)), bound.option
@@ -109,10 +115,13 @@ def resolve(
 
 
 def known_offsets(offsets: Mapping[TopicPartition, int | None], option: str) -> dict[TopicPartition, int]:
-    """Offsets that were looked up, all of which must be known.
+    """Return offsets that were looked up, after checking that there is one for each partition.
 
     Args:
-        option: what they are for.
+        option: what they are for, for the message.
+
+    Raises:
+        OffsetsError: there is none for some partitions.
     """
     known = {tp: offset for tp, offset in offsets.items() if offset is not None}
     if len(known) < len(offsets):
@@ -130,18 +139,22 @@ def _check_names(bound: Bound, partitions: Iterable[TopicPartition], condition: 
         return
     parts = [
         f"{what} {', '.join(map(str, sorted(which)))}"
-        for what, which in (("it lacks", wanted - given), ("it names ones that are not there:", given - wanted))
+        for what, which in (("it lacks", wanted - given), ("these do not exist:", given - wanted))
         if which
     ]
     raise OffsetsError(
         condition,
-        f"{bound.option} must name exactly the partitions that are read: {'; '.join(parts)}. In offsets, -1 stands for"
-        " the latest and -2 for the earliest",
+        f"{bound.option} must name exactly the partitions that are read: {'; '.join(parts)}. As an offset, -1 stands"
+        " for the latest and -2 for the earliest",
     )
 
 
 def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: ClusterOffsets, *, fail: bool) -> None:
-    """Ends that the user gave must have been reached: a task would wait for the rest until it times out."""
+    """Check that the logs have reached the ends that the user gave: a task would wait for the rest until it times out.
+
+    Raises:
+        OffsetsError: a log ends before, and ``fail`` is True; otherwise the end is corrected in place.
+    """
     latest = known_offsets(
         cluster.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option
     )
@@ -152,14 +165,14 @@ def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: Cluster
         if fail:
             raise OffsetsError(
                 "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
-                f"{text}; failOnDataLoss=false reads what there is",
+                f"{text}; with failOnDataLoss=false the read ends there",
             )
-        _log.warning("%s; reading what there is", text)
+        _log.warning("%s; the read ends there", text)
         ends[tp] = offset
 
 
 class OffsetRange(NamedTuple):
-    """Offsets of one partition: ``start`` to ``end``, the end not included."""
+    """A range of offsets of one partition, from ``start`` up to but not including ``end``."""
 
     topic: str
     partition: int
@@ -179,10 +192,10 @@ class OffsetRange(NamedTuple):
 def divide(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """The ranges of all tasks, in the order of the ranges given.
+    """Return the ranges of all tasks, in the order of ``ranges``.
 
     Args:
-        min_partitions: how many tasks to aim at, at least; there may be slightly fewer or more.
+        min_partitions: the number of tasks to aim for; there may be slightly fewer or more.
         max_records_per_partition: most offsets of a task.
     """
     whole = [found for found in ranges if found.size > 0]

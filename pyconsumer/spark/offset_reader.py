@@ -1,8 +1,11 @@
-"""Requests of the driver to the cluster: partitions, offsets by time, sizes of records. No consumer.
+"""The requests of Spark's driver to the cluster, without a consumer: partitions, offsets by time, sizes of records.
 
-Sizes are estimated, for limits in bytes. Brokers report offsets but not bytes; the headers of the batches at a position
+Sizes are estimated, for limits in bytes. Brokers report offsets but not bytes. The headers of the batches at a position
 have both, so one fetch to each leader, of a few batches for each partition, is enough. A partition that cannot be
 fetched is left out of the result.
+
+State: the topics and partitions that were missing at the last look (:class:`OffsetReader`). The client belongs to the
+caller. Each call runs to its end before the next one.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClusterOffsets",
     "OffsetReader",
-    "density",
+    "bytes_per_offset_in",
     "sample",
 ]
 
@@ -48,14 +51,14 @@ _LONGEST_SAMPLING_S: Final = 5.0
 
 
 class ClusterOffsets(Protocol):
-    """The interface to a cluster that planning needs."""
+    """The facts about a cluster that planning needs."""
 
     def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
-        """Return the partitions to read, sorted; ``missing_ok`` leaves out those that are named and not there."""
+        """Return the partitions to read, sorted; with ``missing_ok`` without those that do not exist."""
         ...
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Return each partition's first offset at or after a time in ms (-1: the end, -2: the start); None if none."""
+        """Return each partition's first offset at or after a time in ms (-1: the end, -2: the start), or None."""
         ...
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -63,38 +66,39 @@ class ClusterOffsets(Protocol):
         ...
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Estimate the bytes per offset from each position on; partitions of unknown size are left out."""
+        """Return estimates of the bytes per offset from each position on; partitions without one are left out."""
         ...
 
 
 class OffsetReader:
-    """Asks the cluster for partitions, offsets and sizes.
+    """Looks up partitions, offsets and sizes in the cluster.
 
     Args:
-        connection: to the cluster.
+        spark_client: the client to use.
         attempts: the most attempts of a call that fails with a retriable error.
         retry_ms: the pause between two attempts.
-        patient: True retries calls that timed out, too: a stream survives an outage, a batch reports it soon.
+        retry_timeouts: whether a call that timed out is retried, too. So a stream survives an outage, and a batch read
+            reports it soon.
         sleep: waits for a number of seconds.
     """
 
     def __init__(
         self,
-        connection: SparkClient,
+        spark_client: SparkClient,
         *,
         attempts: int = 3,
         retry_ms: int = 1_000,
-        patient: bool = False,
+        retry_timeouts: bool = False,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        self._lacking: frozenset[TopicPartition | str] = frozenset()  # what was named and not there
-        self._connection = connection
-        self._client = connection.client
-        self._metadata = connection.metadata
-        self._config = connection.config
+        self._missing: frozenset[TopicPartition | str] = frozenset()  # named in the options, and did not exist
+        self._spark_client = spark_client
+        self._client = spark_client.client
+        self._metadata = spark_client.metadata
+        self._config = spark_client.config
         self._attempts = attempts
         self._retry = retry_ms / 1000
-        self._patient = patient
+        self._retry_timeouts = retry_timeouts
         self._sleep = sleep
         self._calls = Calls(
             self._client,
@@ -108,52 +112,53 @@ class OffsetReader:
         """Return the partitions to read, sorted. A pattern may match none.
 
         Args:
-            missing_ok: what is named and not there, at each of several attempts, is left out.
+            missing_ok: whether topics and partitions that are missing at each of several attempts are left out.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or partition named in the options does not exist.
-            KafkaError: the cluster cannot be reached, or denies access to a topic.
+            KafkaError: the cluster cannot be reached, or access to a topic was denied.
         """
-        may_lack = self._lacking if missing_ok else frozenset()
+        may_miss = self._missing if missing_ok else frozenset()
         try:
-            return self._retried("finding the topics", lambda until: self._partitions(subscription, may_lack))
+            return self._retried("looking up the topics", lambda until: self._partitions(subscription, may_miss))
         except UnknownTopicOrPartitionError:
             if not missing_ok:
                 raise
-        # A broker that has just begun may not know a topic for a moment, which would then be read from its beginning.
-        return self._retried("finding the topics", lambda until: self._partitions(subscription, None))
+        # All attempts, because a broker that has just started may not know a topic for a moment: left out now, it would
+        # be read from its beginning when it is back.
+        return self._retried("looking up the topics", lambda until: self._partitions(subscription, None))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """See :class:`ClusterOffsets`; under ``read_committed`` the end is the last stable offset.
+        """Look up offsets by time, see :class:`ClusterOffsets`; under ``read_committed`` -1 is the last stable offset.
 
         Raises:
-            KafkaError: a leader cannot be reached in time, or refuses.
+            KafkaError: a leader could not be reached in time, or the request was refused.
         """
         if not timestamps:
             return {}
-        return self._retried("asking for offsets", lambda until: self._offsets(timestamps, until))
+        return self._retried("looking up offsets", lambda until: self._offsets(timestamps, until))
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """See :class:`ClusterOffsets`.
+        """Look up committed offsets, see :class:`ClusterOffsets`.
 
         Raises:
-            KafkaError: the group's coordinator cannot be reached in time, or refuses.
+            KafkaError: the group's coordinator could not be reached in time, or access was denied.
         """
-        with self._connection.admin() as admin:
+        with self._spark_client.admin() as admin:
             found = admin.list_group_offsets(group_id, list(partitions))
         return {tp: committed.offset for tp, committed in found.items()}
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """See :class:`ClusterOffsets`. Samples some batches; partitions that fail or take long are left out."""
+        """Estimate sizes from a sample of batches, see :class:`ClusterOffsets`; none if that takes too long."""
         deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
         try:
             return self._client.run(sample(self._client, self._metadata, positions), deadline)
         except KafkaTimeoutError as error:
-            _log.warning("the size of records cannot be estimated at the moment: %s", self._client.failures() or error)
+            _log.warning("could not estimate the size of records this time: %s", self._client.failures() or error)
             return {}
 
     def log_end(self, tp: TopicPartition) -> Steps[int]:
-        """Return the end of a log, open transactions included; asked again while the leader is unsure (KIP-207)."""
+        """Return the end of a log, open transactions included; retried while the leader does not know it (KIP-207)."""
         found = yield from self._calls.list_offsets({tp: LATEST}, math.inf, must_exist=True)
         end = found[tp]
         return end.offset if end is not None else 0
@@ -166,6 +171,7 @@ class OffsetReader:
         return {tp: None if at is None else at.offset for tp, at in found.items()}
 
     def _retried(self, what: str, steps: Callable[[float], Steps[T]]) -> T:
+        """Run a call, again after retriable errors; ``what`` says in messages what it was about."""
         attempt = 1
         while True:
             deadline = self._client.clock.now() + self._config.default_api_timeout_ms / 1000
@@ -177,7 +183,7 @@ class OffsetReader:
                 late = KafkaTimeoutError(
                     f"{what} at {servers} took longer than {self._config.default_api_timeout_ms} ms: {reason}"
                 )
-                if not self._patient or attempt >= self._attempts:
+                if not self._retry_timeouts or attempt >= self._attempts:
                     raise late from error
                 _log.warning("attempt %d of %d: %s", attempt, self._attempts, late)
             except KafkaError as error:
@@ -190,9 +196,9 @@ class OffsetReader:
     # -- partitions --------------------------------------------------------------------------------------------------
 
     def _partitions(
-        self, subscription: Subscription, may_lack: frozenset[TopicPartition | str] | None
+        self, subscription: Subscription, may_miss: frozenset[TopicPartition | str] | None
     ) -> Steps[list[TopicPartition]]:
-        """The partitions; those in ``may_lack`` may be missing, if it is None all may."""
+        """Return the existing partitions; those in ``may_miss`` may be missing, and if it is None any of them."""
         metadata = self._metadata
         if isinstance(subscription, Assign):
             names = sorted({tp.topic for tp in subscription.partitions})
@@ -209,16 +215,16 @@ class OffsetReader:
         missing = [name for name in names if metadata.topic(name) is None]
         for name in missing:
             error = metadata.topic_error(name) or UnknownTopicOrPartitionError(name)
-            known = may_lack is None or name in may_lack
+            known = may_miss is None or name in may_miss
             if not known or not isinstance(error, UnknownTopicOrPartitionError):
                 raise error
         found = [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
         if isinstance(subscription, Subscribe):
-            self._lacking = frozenset(missing)
+            self._missing = frozenset(missing)
             return found
         absent = sorted(set(subscription.partitions) - set(found))
-        self._lacking = frozenset([*missing, *absent])
-        if may_lack is None or may_lack.issuperset(absent):
+        self._missing = frozenset([*missing, *absent])
+        if may_miss is None or may_miss.issuperset(absent):
             return sorted(set(subscription.partitions) - set(absent))
         if absent:
             count = metadata.partition_count(absent[0].topic)
@@ -228,33 +234,33 @@ class OffsetReader:
         return sorted(subscription.partitions)
 
 
-_SAMPLE_BYTES: Final = 65_536
+_SAMPLE_BYTES: Final = 65_536  # of each partition
 
-_ANSWER_BYTES: Final = 16 * 1024 * 1024
+_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 
-_MOST_ALONE: Final = 16  # partitions that are asked alone, one batch of each
+_MOST_ALONE: Final = 16  # partitions whose first batch is fetched by a request of its own
 
 _HEAD: Final = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 
-_BEFORE_LENGTH_COUNTS: Final = 12
+_BYTES_BEFORE_LENGTH: Final = 12  # the length of a batch does not include the base offset and itself
 
 
 def sample(
     client: ConsumerNetworkClient, metadata: Metadata, positions: Mapping[TopicPartition, int]
 ) -> Steps[dict[TopicPartition, float]]:
-    """Return the bytes per offset at each position."""
+    """Return the bytes per offset at each position; partitions that cannot be fetched are left out."""
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for tp, position in positions.items():
         leader = metadata.leader(tp)
         if leader is not None and leader.leader >= 0:
             by_node.setdefault(leader.leader, {})[tp] = position
-    found = yield from _ask(client, metadata, list(by_node.items()))
-    # A batch larger than what was asked for comes only if it is the answer's first.
+    found = yield from _fetch(client, metadata, list(by_node.items()))
+    # A batch larger than the limit is returned only if it is the first of the response.
     missing = [(node, {tp: at}) for node, group in by_node.items() for tp, at in group.items() if tp not in found]
-    return found | (yield from _ask(client, metadata, missing[:_MOST_ALONE]))
+    return found | (yield from _fetch(client, metadata, missing[:_MOST_ALONE]))
 
 
-def _ask(
+def _fetch(
     client: ConsumerNetworkClient, metadata: Metadata, groups: list[tuple[int, dict[TopicPartition, int]]]
 ) -> Steps[dict[TopicPartition, float]]:
     sent = [(_send(client, metadata, node, group), group) for node, group in groups]
@@ -270,17 +276,17 @@ def _ask(
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
-                bytes_each = density(data.records or b"")
+                bytes_each = bytes_per_offset_in(data.records or b"")
                 if bytes_each is not None and not data.error_code:
                     found[TopicPartition(name, data.partition_index)] = bytes_each
     return found
 
 
-def density(records: bytes | bytearray | memoryview) -> float | None:
+def bytes_per_offset_in(records: bytes | bytearray | memoryview) -> float | None:
     """Return the bytes per offset of the batches in a fetch response, the last of which may be cut off."""
     try:
         batches = scan(records)
-    except CorruptRecordError:  # the task that reads it reports it
+    except CorruptRecordError:  # the task that reads them will raise it
         return None
     if batches:
         offsets = batches[-1].next_offset - batches[0].base_offset
@@ -288,7 +294,7 @@ def density(records: bytes | bytearray | memoryview) -> float | None:
     if len(records) < _HEAD.size:
         return None
     _, length, _, magic, _, _, delta = _HEAD.unpack_from(records)
-    return (length + _BEFORE_LENGTH_COUNTS) / (delta + 1) if magic >= 2 and delta >= 0 else None
+    return (length + _BYTES_BEFORE_LENGTH) / (delta + 1) if magic >= 2 and delta >= 0 else None
 
 
 def _send(
@@ -296,7 +302,7 @@ def _send(
 ) -> RequestFuture[ClientResponse]:
     ids = {tp: metadata.topic_id(tp.topic) for tp in positions}
     request = fetch_request(
-        FetchSettings(0, 0, _ANSWER_BYTES),
+        FetchSettings(0, 0, _RESPONSE_BYTES),
         ((tp, (ids[tp], position, _SAMPLE_BYTES, -1)) for tp, position in positions.items()),
     )
     return client.send(node, FetchRequest, request, max_version=newest_version(ids.values()))

@@ -1,7 +1,7 @@
-"""The JSON in options and checkpoints: partitions, offsets by partition, timestamps by partition.
+"""The JSON of options and checkpoints: partitions, offsets by partition, timestamps by partition. No state.
 
-``{"topic":[0,1]}`` names partitions; ``{"topic":{"0":23,"1":-1}}`` gives a number for each: an offset, the next one to
-read, with -2 for the earliest and -1 for the latest, or a timestamp in ms.
+``{"topic":[0,1]}`` names partitions. ``{"topic":{"0":23,"1":-1}}`` gives each a number: the offset to read next, with
+-2 for the earliest and -1 for the latest, or a timestamp in ms.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 
 
 def parse_partitions(option: str, text: str) -> list[TopicPartition]:
-    """Read ``{"topic":[0,1]}``; sorted.
+    """Return the partitions of a text such as ``{"topic":[0,1]}``, sorted.
 
     Raises:
-        ConfigurationError: it is something else, names nothing, or names a partition twice.
+        ConfigurationError: the text has another form, names no partition, or names one twice.
     """
     example = '{"topicA":[0,1],"topicB":[2,4]}'
     found = []
@@ -51,13 +51,15 @@ def parse_partitions(option: str, text: str) -> list[TopicPartition]:
 def parse_numbers(
     option: str, text: str, *, example: str, legal: Callable[[int], bool] = lambda number: number >= 0
 ) -> dict[TopicPartition, int]:
-    """Read ``{"topic":{"0":23}}``.
+    """Return the numbers of a text such as ``{"topic":{"0":23}}``.
 
     Args:
-        legal: which numbers are.
+        option: the option that has it, for messages.
+        example: a valid text, for messages.
+        legal: returns whether a number is allowed.
 
     Raises:
-        ConfigurationError: it is something else, or a number is not legal.
+        ConfigurationError: the text has another form, or a number is not allowed.
     """
     found: dict[TopicPartition, int] = {}
     for topic, numbers in _load(option, text, example).items():
@@ -67,18 +69,18 @@ def parse_numbers(
             if not (partition.isascii() and partition.isdigit()):
                 raise _wrong(option, f"{partition!r} is not a partition", example)
             if isinstance(number, bool) or not isinstance(number, int) or number > _MAX_INT64 or not legal(number):
-                raise _wrong(option, f"{number!r} is not legal for {topic}-{partition}", example)
+                raise _wrong(option, f"{number!r} is not allowed for {topic}-{partition}", example)
             found[TopicPartition(topic, int(partition))] = number
     return found
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as one line of JSON, as they stand in checkpoints."""
+    """Return offsets as one line of JSON, as in checkpoints."""
     return json.dumps(offsets_to_spark(offsets), separators=(",", ":"))
 
 
 def offsets_to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Offsets as Spark takes them, always in the same order: it compares positions as text."""
+    """Return offsets in the form that Spark gets, always in the same order: it compares positions as text."""
     topics: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         topics.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -86,10 +88,10 @@ def offsets_to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[st
 
 
 def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
-    """Offsets that Spark hands back: ours, or those that Spark's own connector left in a checkpoint.
+    """Return the offsets of a checkpoint: ours, or those of Spark's own connector.
 
     Raises:
-        ConfigurationError: they are something else, so the checkpoint is another source's.
+        ConfigurationError: the position has another form, so the checkpoint belongs to another source.
     """
     example = '{"topicA":{"0":23,"1":345}}'
     try:
@@ -100,7 +102,7 @@ def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
         }
     except (AttributeError, ValueError, ConfigurationError):
         raise ConfigurationError(
-            f"the checkpoint holds {json.dumps(position)[:200]}, which are no offsets of Kafka such as {example}; give"
+            f"the checkpoint contains {json.dumps(position)[:200]} instead of Kafka offsets such as {example}; give"
             " the query a checkpointLocation of its own"
         ) from None
 
@@ -109,7 +111,7 @@ def _load(option: str, text: str, example: str) -> dict[str, Any]:
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in items]
         if len(set(names)) < len(names):
-            raise ValueError(f"{_first_twice(names)!r} comes twice")
+            raise ValueError(f"{_first_twice(names)!r} is given twice")
         return dict(items)
 
     try:
@@ -137,4 +139,4 @@ def _first_twice(items: Iterable[Any]) -> Any:
         if item in seen:
             return item
         seen.add(item)
-    raise AssertionError("nothing comes twice")
+    raise AssertionError("no item is there twice")

@@ -1,4 +1,8 @@
-"""Reading options: their names in any case, and values as Spark writes them."""
+"""Reading options: case-insensitive names, and values as Spark writes them. Functions without state.
+
+Each ``read_*`` returns its default if the option is not given, and raises ConfigurationError, which names the option
+and what it must be, if the value is something else.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ __all__ = [
 
 MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 _PREFIX: Final = "kafka."
-#: In microseconds, as Spark's; without a unit a time is in ms.
+#: Microseconds by Spark's units; a time without a unit is in ms.
 _TIME_UNITS: Final = {
     "": 1000,
     "us": 1,
@@ -43,14 +47,14 @@ _SIZE_UNITS: Final = {
 def split_options(
     options: Mapping[str, str], known: Iterable[str], hints: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Client settings without their prefix, and our own options in their usual spelling.
+    """Return the ``kafka.*`` options without their prefix, and the others in their usual spelling.
 
     Args:
-        known: the names of our own options.
-        hints: what to say of some names, in lower case, that are none.
+        known: the names of the others.
+        hints: advice for names, in lower case, that are often used by mistake.
 
     Raises:
-        ConfigurationError: an unknown name.
+        ConfigurationError: an option is unknown.
     """
     spelling = {name.lower(): name for name in known}
     client: dict[str, str] = {}
@@ -75,7 +79,7 @@ def _unknown(name: str, spelling: Mapping[str, str], hints: Mapping[str, str]) -
 
 
 def read_text(own: Mapping[str, str], name: str) -> str | None:
-    """Text that is not empty, or None."""
+    """Return a text that is not empty, or None."""
     text = own.get(name)
     if text is not None and not text.strip():
         raise ConfigurationError(f"option {name} must not be empty")
@@ -83,7 +87,7 @@ def read_text(own: Mapping[str, str], name: str) -> str | None:
 
 
 def read_duration_ms(own: Mapping[str, str], name: str, default: int) -> int:
-    """A time as Spark writes it: a number of ms, or a number with a unit."""
+    """Read a time as Spark writes it, a number of ms or a number with a unit; return ms."""
     text = own.get(name)
     if text is None:
         return default
@@ -94,7 +98,7 @@ def read_duration_ms(own: Mapping[str, str], name: str, default: int) -> int:
 
 
 def read_size(own: Mapping[str, str], name: str) -> int | None:
-    """A number of bytes as Spark writes it: plain, or with a unit."""
+    """Read a number of bytes as Spark writes it: plain, or with a unit."""
     text = own.get(name)
     if text is None:
         return None
@@ -106,7 +110,7 @@ def read_size(own: Mapping[str, str], name: str) -> int | None:
 
 
 def read_flag(own: Mapping[str, str], name: str, default: bool) -> bool:
-    """True or false."""
+    """Read ``true`` or ``false``."""
     text = own.get(name)
     if text is None:
         return default
@@ -117,7 +121,7 @@ def read_flag(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def read_word(own: Mapping[str, str], name: str, default: str, words: Iterable[str]) -> str:
-    """One of some words, in any case."""
+    """Read one of some words, in any case; return it in lower case."""
     text = own.get(name, default).strip().lower()
     if text not in words:
         raise ConfigurationError(f"option {name} must be {' or '.join(words)}, not {own[name]!r}")
@@ -137,7 +141,7 @@ def read_number(own: Mapping[str, str], name: str, least: int, default: int, *, 
 def read_number(
     own: Mapping[str, str], name: str, least: int, default: int | None = None, *, most: int = 0x7FFFFFFF
 ) -> int | None:
-    """A whole number from ``least`` to ``most``."""
+    """Read a whole number from ``least`` to ``most``."""
     text = own.get(name)
     if text is None:
         return default

@@ -1,10 +1,12 @@
 """The source's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
 
-Names count in any case. An unknown name is an error that names the nearest one. What only the batch source, or only a
-stream, can take is checked by :meth:`SourceOptions.batch_bounds` and :meth:`SourceOptions.stream_start`, since
-``load()`` does not say which it will be.
+Names are case-insensitive. An unknown name is an error that suggests the nearest one. Options that only a batch read,
+or only a stream, can use are checked by :meth:`SourceOptions.batch_bounds` and :meth:`SourceOptions.stream_start`,
+because ``load()`` does not say which of the two it will be.
 
-Ours beside the connector's: ``columns``, ``maxBytesPerTrigger``, ``commitToGroup``, ``startingOffsets=group``.
+Beyond the connector's there are ``columns``, ``maxBytesPerTrigger``, ``commitToGroup`` and ``startingOffsets=group``.
+
+The result is an immutable value, which travels to the tasks.
 """
 
 from __future__ import annotations
@@ -70,10 +72,10 @@ _STREAM_ONLY: Final = (
 )
 _BATCH_ONLY: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _HINTS: Final = {
-    "topic": "topics to read are named by subscribe",
-    "topics": "topics to read are named by subscribe",
-    "bootstrap.servers": "it is called kafka.bootstrap.servers",
-    "path": "load() takes no path; topics are named by subscribe",
+    "topic": "to choose topics use the option subscribe",
+    "topics": "to choose topics use the option subscribe",
+    "bootstrap.servers": "the option is called kafka.bootstrap.servers",
+    "path": "load() takes no path; to choose topics use the option subscribe",
 }
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-2},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":1735689600000}}'
@@ -81,12 +83,12 @@ _TIMES_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":1735689600000}}'
 
 @dataclass(frozen=True)
 class Bound:
-    """The start or the end of what is read.
+    """The start or the end of a read.
 
     Attributes:
-        kind: ``earliest`` and ``latest`` have no values; ``offsets`` has an offset for each partition (-1 latest,
-            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all; ``group`` means
-            the offsets that a consumer group has committed.
+        kind: ``earliest`` or ``latest``; ``offsets``: ``numbers`` has an offset for each partition (-1 latest, -2
+            earliest); ``timestamps``: ``numbers`` has a time in ms for each; ``timestamp``: one time in ms for all;
+            ``group``: the offsets that the consumer group has committed.
         option: the option that it comes from, for messages.
     """
 
@@ -98,7 +100,7 @@ class Bound:
 
     @property
     def drifts(self) -> bool:
-        """Return whether its offsets may change later although no record is deleted."""
+        """Return whether it may stand for other offsets later, although no record is deleted."""
         return self.kind not in ("earliest", "offsets") or LATEST in self.numbers.values()
 
 
@@ -107,19 +109,20 @@ class SourceOptions:
     """Checked options.
 
     Attributes:
-        starting, ending: None if the options do not say.
-        late_timestamps: what to do when there is no record at or after a starting timestamp: ``error``, or ``latest``:
-            begin at the end.
-        max_offsets, min_offsets, max_bytes, max_delay_ms: limits of a micro-batch; None for no limit.
+        starting, ending: None if no option says where to begin or end.
+        on_no_match: what happens if no record is at or after a starting timestamp: ``error``, or ``latest`` to begin at
+            the end.
+        max_offsets, min_offsets, max_bytes: limits of a micro-batch; None for no limit.
+        max_delay_ms: longest time that ``min_offsets`` delays a micro-batch.
         commit_to_group: the consumer group that a stream's progress is committed to, or None.
-        client: ``kafka.*`` options by Kafka's names.
-        given: our own options that were given, by name.
+        kafka_options: ``kafka.*`` options by Kafka's names.
+        given: the names of the options that were given, without those of ``kafka.*``.
     """
 
     subscription: Subscription
     starting: Bound | None
     ending: Bound | None
-    late_timestamps: str
+    on_no_match: str
     fail_on_data_loss: bool
     min_partitions: int | None
     max_records_per_partition: int | None
@@ -132,12 +135,12 @@ class SourceOptions:
     max_bytes: int | None
     max_delay_ms: int
     commit_to_group: str | None
-    client: Mapping[str, str] = field(repr=False)  # passwords are among them
+    kafka_options: Mapping[str, str] = field(repr=False)  # passwords are among them
     given: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Check the options that a user gave.
+        """Check the options that a user has given.
 
         Raises:
             ConfigurationError: an option is unknown, invalid or missing, or contradicts another one.
@@ -151,7 +154,7 @@ class SourceOptions:
             subscription=subscription,
             starting=_bound(own, "starting", client.get("group.id", "")),
             ending=_bound(own, "ending"),
-            late_timestamps=read_word(own, "startingOffsetsByTimestampStrategy", "error", ("error", "latest")),
+            on_no_match=read_word(own, "startingOffsetsByTimestampStrategy", "error", ("error", "latest")),
             fail_on_data_loss=read_flag(own, "failOnDataLoss", True),
             min_partitions=read_number(own, "minPartitions", 1),
             max_records_per_partition=read_number(own, "maxRecordsPerPartition", 1),
@@ -164,15 +167,15 @@ class SourceOptions:
             max_bytes=read_size(own, "maxBytesPerTrigger"),
             max_delay_ms=read_duration_ms(own, "maxTriggerDelay", 15 * 60_000),
             commit_to_group=read_text(own, "commitToGroup"),
-            client=client,
+            kafka_options=client,
             given=frozenset(own),
         )
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """Return the bounds of a batch read: by default the start and the end of the topic.
+        """Return the bounds of a batch read: by default the start and the end of the logs.
 
         Raises:
-            ConfigurationError: the read would begin at the end, or end at the beginning.
+            ConfigurationError: the read would begin at ``latest``, or end at ``earliest``.
         """
         starting = self.starting or Bound("earliest", "startingOffsets")
         ending = self.ending or Bound("latest", "endingOffsets")
@@ -180,7 +183,7 @@ class SourceOptions:
             at = [str(tp) for tp, offset in bound.numbers.items() if bound.kind == "offsets" and offset == number]
             if bound.kind == wrong or at:
                 where = f" ({number} for {', '.join(at)})" if at else ""
-                raise ConfigurationError(f"option {bound.option}: a batch read cannot use {wrong}{where} there")
+                raise ConfigurationError(f"option {bound.option}: {wrong}{where} cannot be used in a batch read")
         for name in _STREAM_ONLY:
             if name in self.given:
                 _log.warning("option %s has no effect on a batch read", name)
@@ -194,20 +197,21 @@ class SourceOptions:
         """
         for name in _BATCH_ONLY:
             if name in self.given:
-                raise ConfigurationError(f"option {name}: a stream has no end; it is for batch reads")
+                raise ConfigurationError(f"option {name} is for batch reads: a stream has no end")
         if self.min_offsets is not None and self.max_offsets is not None and self.min_offsets > self.max_offsets:
             raise ConfigurationError(
-                f"option minOffsetsPerTrigger ({self.min_offsets}) must not be above maxOffsetsPerTrigger"
+                f"option minOffsetsPerTrigger ({self.min_offsets}) must not be greater than maxOffsetsPerTrigger"
                 f" ({self.max_offsets})"
             )
         return self.starting or Bound("latest", "startingOffsets")
 
 
 def _bound(own: Mapping[str, str], side: str, group_id: str = "") -> Bound | None:
-    """The strongest of the three options that say where to begin or end: one time, times, offsets.
+    """Return the start or end by the first of these options that is given: one time, times, offsets.
 
     Args:
-        group_id: the group of the client settings.
+        side: ``starting`` or ``ending``.
+        group_id: ``kafka.group.id``.
     """
     option = f"{side}Timestamp"
     if option in own:
@@ -228,7 +232,7 @@ def _bound(own: Mapping[str, str], side: str, group_id: str = "") -> Bound | Non
         group = read_text(own, "commitToGroup") or group_id
         if not group:
             raise ConfigurationError(
-                f"option {option}=group needs the group's name, by commitToGroup or kafka.group.id"
+                f"option {option}=group needs the name of the group: set commitToGroup or kafka.group.id"
             )
         return Bound("group", option, group=group)
     if not text.startswith("{"):

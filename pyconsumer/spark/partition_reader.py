@@ -1,18 +1,22 @@
 """A task's work: the records of one offset range, read from the partition's leader, without a group.
 
+A :class:`PartitionReader` has the state of one read: the position, the cause of the last failure, since when the topic
+or the records are missing. It belongs to the task that created it. At most one fetch is in flight.
+
 Rules
 
-1. The next fetch leaves before the records of the present one are decoded, so that broker and network work while
-   Spark consumes; between two blocks of records the sockets are served.
-2. Offsets without a visible record (control batches, aborted transactions, compacted ones) are skipped.
-3. What may pass is tried again: a lost connection, another leader, an answer without records. If the position has not
-   moved for ``poll_timeout_ms``, the read fails with the last reason.
-4. An offset that is gone is lost data: an error, or, if the user allows it, a warning and the first offset still there.
-   So is one that the log has not come to any more: planned ranges end where logs ended. A leader may not know at once
-   how far its log goes, so its word counts when it has said the same for a while and to ListOffsets too. So
-   is a topic that the cluster has not known for a while.
+1. The next fetch is sent before the records of the current one are decoded, so that broker and network work while
+   Spark consumes. Between two blocks of records the client polls its sockets.
+2. Offsets without a visible record (control batches, aborted transactions, compacted records) are skipped.
+3. Temporary failures are retried: a lost connection, a change of leader, a response without records. If the position
+   has not moved for ``poll_timeout_ms``, the read fails and reports the last of them.
+4. Data is lost if an offset of the range is not in the log any more: because the log begins later, because it ends
+   before (planned ranges lie within the log), or because the topic was deleted. That is an error, or a warning, after
+   which the read continues at the next existing offset. A new leader may not know the end of its log at once, so an end
+   counts if fetches have reported it for a while and ListOffsets agrees. A topic counts as deleted if the cluster has
+   not known it for a while.
 
-:func:`record_batch` turns columns into Arrow record batches, without a copy of keys and values.
+:func:`record_batch` turns columns into Arrow record batches, without copying keys and values.
 """
 
 from __future__ import annotations
@@ -56,52 +60,53 @@ _log = logging.getLogger("pyconsumer.spark")
 
 _MAX_INT32: Final = 0x7FFFFFFF
 
-_END_COUNTS_AFTER_S: Final = 3.0
-#: So long a topic has to be unknown to the cluster until it counts as deleted (rule 4).
-_GONE_COUNTS_AFTER_S: Final = 10.0
-#: In place of data: the topic was deleted.
-_GONE: Final = PartitionData()
+#: A log that has ended before the range for this time counts as truncated (rule 4).
+_TRUNCATED_AFTER_S: Final = 3.0
+#: A topic that the cluster has not known for this time counts as deleted (rule 4).
+_DELETED_AFTER_S: Final = 10.0
+#: Returned in place of data if the topic was deleted.
+_DELETED: Final = PartitionData()
 
 
 class PartitionReader:
     """Reads one range, once.
 
     Args:
-        connection: borrowed for the time of the read.
-        offsets: what to read.
-        fail_on_data_loss: whether records that are gone are an error (rule 4).
+        spark_client: the client to use, borrowed for the read.
+        offsets: the range to read.
+        fail_on_data_loss: whether lost data is an error (rule 4).
         poll_timeout_ms: longest time without progress (rule 3).
     """
 
     def __init__(
-        self, connection: SparkClient, offsets: OffsetRange, *, fail_on_data_loss: bool, poll_timeout_ms: int
+        self, spark_client: SparkClient, offsets: OffsetRange, *, fail_on_data_loss: bool, poll_timeout_ms: int
     ) -> None:
-        self._connection = connection
-        self._client = connection.client
-        self._metadata = connection.metadata
-        self._config = connection.config
+        self._spark_client = spark_client
+        self._client = spark_client.client
+        self._metadata = spark_client.metadata
+        self._config = spark_client.config
         self._range = offsets
         self._tp = offsets.topic_partition
         self._fail_on_data_loss = fail_on_data_loss
         self._poll_timeout = poll_timeout_ms / 1000
         self._partition_bytes = self._config.max_partition_fetch_bytes
         self._replica = -1  # the follower to read from, as the leader advised (KIP-392)
-        self._cause = "no answer came"
-        self._unknown_since = math.inf  # since when the cluster says that there is no such topic
-        self._at_end_since = math.inf  # since when the leader says that the log ends where we are
+        self._cause = "no response has arrived"
+        self._unknown_since = math.inf  # when the cluster began to report that the topic does not exist
+        self._at_end_since = math.inf  # when the leader began to report that the log ends at the position
 
     def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
         """Yield the records in offset order, block by block: columns, and how many of their rows belong to the range.
 
         Args:
             max_records: the most rows of a block.
-            max_bytes: a block ends when its columns have this size.
-            names: of the columns; ``key``, ``value`` and ``headers`` are decoded only if they are among them.
+            max_bytes: a block ends when its columns have reached this size.
+            names: the columns to read; ``key``, ``value`` and ``headers`` are decoded only if named.
 
         Raises:
-            DataLossError: records are missing, and that is not allowed.
+            DataLossError: data was lost, and ``fail_on_data_loss`` is True.
             CorruptRecordError: a batch is damaged.
-            ReadError: nothing could be read for too long, or the broker denied access.
+            ReadError: nothing could be read for ``poll_timeout_ms``, or access was denied.
         """
         self._metadata.set_topics([self._tp.topic])
         make = partial(
@@ -113,10 +118,11 @@ class PartitionReader:
             data = self._fetch(position, ahead)
             ahead = None
             if data is None:
-                position = self._after_loss(position)
+                position = self._after_out_of_range(position)
                 continue
-            if data is _GONE:
-                position = self._lost(f"{self._tp}: its topic was deleted before offset {position} was read", end)
+            if data is _DELETED:
+                text = f"{self._tp}: the topic was deleted before offset {position} was read"
+                position = self._report_data_loss(text, end)
                 continue
             cursor = self._cursor(data, position)
             if cursor.end_offset < end:
@@ -126,7 +132,7 @@ class PartitionReader:
                 builder = make()
                 cursor.take_into(builder, min(max_records, end - cursor.next_offset), max_bytes)
                 columns = builder.build(*self._tp)
-                # Where offsets are missing, more was taken than there are offsets left.
+                # Not all offsets have a record, so the last block may contain rows beyond the range.
                 count = bisect.bisect_left(columns.offsets, end)
                 if count:
                     yield columns, count
@@ -137,7 +143,7 @@ class PartitionReader:
     # -- one fetch ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, position: int, ahead: RequestFuture[ClientResponse] | None) -> PartitionData | None:
-        """The data from ``position`` on, at least one batch; None if that offset is out of range."""
+        """Return the data at ``position``, at least one batch; None if it is out of range; ``_DELETED``."""
         deadline = self._client.clock.now() + self._poll_timeout
         try:
             return self._client.run(self._fetch_steps(position, ahead), deadline)
@@ -156,7 +162,7 @@ class PartitionReader:
     def _fetch_steps(self, position: int, future: RequestFuture[ClientResponse] | None) -> Steps[PartitionData | None]:
         while True:
             if self._is_deleted():
-                return _GONE
+                return _DELETED
             if future is None:
                 future = self._send(position)
             if future is None:
@@ -168,7 +174,7 @@ class PartitionReader:
             error = future.exception
             if error is None:
                 data = self._partition_of(future.value)
-                error = self._judge(data)
+                error = errors.for_code(data.error_code) if data.error_code else None
                 if error is None:
                     if data.records is not None and len(data.records):
                         self._at_end_since = math.inf
@@ -179,7 +185,7 @@ class PartitionReader:
                         if (yield from self._is_beyond_end(position, data)):
                             return None
                         self._cause = (
-                            f"the broker has nothing there (high watermark {data.high_watermark},"
+                            f"the broker has no records there (high watermark {data.high_watermark},"
                             f" last stable offset {data.last_stable_offset})"
                         )
                         yield from self._pause()
@@ -197,32 +203,29 @@ class PartitionReader:
             future = None
 
     def _is_deleted(self) -> bool:
-        """Return whether the cluster has said for a while that there is no such topic (rule 4)."""
+        """Return whether the cluster has not known the topic for a while (rule 4)."""
         now = self._client.clock.now()
         if not isinstance(self._metadata.topic_error(self._tp.topic), UnknownTopicOrPartitionError):
             self._unknown_since = math.inf
         elif self._unknown_since > now:
             self._unknown_since = now
-        return now - self._unknown_since >= _GONE_COUNTS_AFTER_S
+        return now - self._unknown_since >= _DELETED_AFTER_S
 
     def _is_beyond_end(self, position: int, data: PartitionData) -> Steps[bool]:
-        """Return whether the log ends at the position, or before it, and will not continue (rule 4)."""
+        """Return whether the log ends at or before the position, and was truncated (rule 4)."""
         now = self._client.clock.now()
         if self._replica >= 0 or not 0 <= data.high_watermark <= position:
             self._at_end_since = math.inf
         elif self._at_end_since > now:
             self._at_end_since = now
-        elif now - self._at_end_since >= _END_COUNTS_AFTER_S:
+        elif now - self._at_end_since >= _TRUNCATED_AFTER_S:
             self._at_end_since = math.inf
-            end = yield from OffsetReader(self._connection).log_end(self._tp)
+            end = yield from OffsetReader(self._spark_client).log_end(self._tp)
             return end <= position
         return False
 
-    def _judge(self, data: PartitionData) -> KafkaError | None:
-        return errors.for_code(data.error_code) if data.error_code else None
-
     def _send(self, position: int) -> RequestFuture[ClientResponse] | None:
-        """Queue a fetch; None if the partition has no leader at present."""
+        """Enqueue a fetch; return None if the partition has no known leader."""
         leader = self._metadata.leader(self._tp)
         if leader is None or leader.leader < 0:
             return None
@@ -248,16 +251,16 @@ class PartitionReader:
             for data in topic.partitions:
                 if data.partition_index == self._tp.partition:
                     return data
-        # A throttled broker answers without partitions.
+        # A broker that throttles us responds without partitions.
         return PartitionData(partition_index=self._tp.partition)
 
     def _pause(self) -> Steps[None]:
-        """Ask for new metadata, and wait for the retry backoff."""
+        """Request new metadata, and wait for the retry backoff."""
         self._metadata.request_update()
         clock = self._client.clock
         yield from wait_until(clock, clock.now() + self._config.retry_backoff_ms / 1000)
 
-    # -- what came ---------------------------------------------------------------------------------------------------
+    # -- its response ------------------------------------------------------------------------------------------------
 
     def _cursor(self, data: PartitionData, position: int) -> Cursor:
         aborted = None
@@ -271,40 +274,51 @@ class PartitionReader:
             aborted=aborted,
         )
         if not cursor.batch_count and cursor.has_incomplete_batch:
-            # Brokers send a first batch whole, however large; one that does not must be asked for more.
+            # Brokers send the first batch whole, however large it is. One that does not gets a larger limit.
             if self._partition_bytes >= _MAX_INT32:
-                raise CorruptRecordError("its batch is cut off", topic_partition=self._tp, offset=position)
+                raise CorruptRecordError("the batch is cut off", topic_partition=self._tp, offset=position)
             self._partition_bytes = min(2 * self._partition_bytes, _MAX_INT32)
         return cursor
 
-    def _after_loss(self, position: int) -> int:
-        """Return where to continue when ``position`` is out of range."""
+    def _after_out_of_range(self, position: int) -> int:
+        """Report that ``position`` is out of range, and return where to continue.
+
+        Raises:
+            DataLossError: data was lost, and ``fail_on_data_loss`` is True.
+        """
         end = self._range.end
-        cluster = OffsetReader(self._connection)
+        cluster = OffsetReader(self._spark_client)
         earliest = cluster.offsets({self._tp: EARLIEST})[self._tp] or 0
         if earliest <= position:
-            text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or created again"
-            going_on = end
+            text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or recreated"
+            resume_at = end
         else:
-            text = f"{self._tp}: offsets {position} to {min(earliest, end) - 1} are gone, the log begins at {earliest}"
-            going_on = min(earliest, end)
-        return self._lost(f"{text}; they were removed, by retention for instance", going_on)
+            text = (
+                f"{self._tp}: offsets {position} to {min(earliest, end) - 1} are missing, because the log begins at"
+                f" {earliest}: they were deleted, for instance by retention"
+            )
+            resume_at = min(earliest, end)
+        return self._report_data_loss(text, resume_at)
 
-    def _lost(self, text: str, going_on: int) -> int:
-        """Fail, or warn and return where to continue."""
+    def _report_data_loss(self, text: str, resume_at: int) -> int:
+        """Raise DataLossError, or log a warning and return ``resume_at``."""
         if self._fail_on_data_loss:
             raise DataLossError(
-                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", f"{text}. failOnDataLoss=false skips them"
+                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+                f"{text}. With failOnDataLoss=false the query continues without the lost records",
             )
-        _log.warning("%s; continuing at offset %d", text, going_on)
-        return going_on
+        _log.warning("%s; continuing at offset %d", text, resume_at)
+        return resume_at
 
 
 def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.RecordBatch:
-    """Return a record batch of the first ``count`` rows, with some of the columns.
+    """Return a record batch of the first ``count`` rows.
+
+    Args:
+        names: the columns to take.
 
     Raises:
-        ReadError: a timestamp is too far away for Spark, which counts microseconds in 64 bits.
+        ReadError: a timestamp is out of the range of Spark, which stores microseconds in 64 bits.
     """
     import pyarrow as pa
 
@@ -322,8 +336,8 @@ def _timestamps(pa: Any, columns: Columns) -> Any:
         limit = 0x7FFFFFFFFFFFFFFF // 1000
         at = next(i for i, timestamp in enumerate(columns.timestamps) if abs(timestamp) > limit)
         raise ReadError(
-            f"its timestamp, {columns.timestamps[at]} ms, is out of Spark's range; leave the column out by the option"
-            " columns",
+            f"the record's timestamp, {columns.timestamps[at]} ms, is out of Spark's range; use the option columns to"
+            " leave the timestamp out",
             TopicPartition(columns.topic, columns.partition),
             columns.offsets[at],
         ) from None

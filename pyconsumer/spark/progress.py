@@ -1,7 +1,9 @@
 """The progress of a stream: committed to a consumer group (``commitToGroup``), and as lag (:func:`lag`).
 
-Spark's checkpoint stays the truth: these commits are for lag monitors and for ``startingOffsets=group``. So they are
-best effort: what fails is logged, tried again later, and never ends the query.
+Spark resumes from its checkpoint alone. The commits are for lag monitors and for ``startingOffsets=group``, and they
+are best effort: a failure is logged, the commit is retried later, and the query never fails because of it.
+
+State: the last commit and the last failure (:class:`GroupProgress`), owned by Spark's offset process.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ __all__ = [
 
 _log = logging.getLogger("pyconsumer.spark")
 
-#: Longest time that a commit holds the query up.
+#: Longest time that a commit delays the query.
 _TIMEOUT_MS: Final = 10_000
-#: After a failure there is no commit for this time, and the query continues undisturbed.
+#: After a failure there is no commit for this time.
 _PAUSE_S: Final = 30.0
-#: Brokers forget what an idle group has committed, after a week by default; so it is committed again now and then.
+#: An idle query repeats its commit after this time: brokers delete the offsets of an idle group, by default after a
+#: week.
 _REPEAT_S: Final = 600.0
 
 
@@ -43,7 +46,7 @@ class GroupProgress:
     Args:
         group_id: the group.
         connect: makes an admin client; called at the first commit.
-        now: monotonic seconds.
+        now: returns monotonic seconds.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class GroupProgress:
         self._failed_at = -math.inf
 
     def commit(self, position: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets, unless they are committed already or the last commit failed a moment ago. Raises nothing."""
+        """Commit offsets, unless they are committed or the last commit has just failed; a failure is only logged."""
         now = self._now()
         if not position or now - self._failed_at < _PAUSE_S:
             return
@@ -72,7 +75,7 @@ class GroupProgress:
         except (KafkaError, OSError) as error:
             self._failed_at = self._now()
             _log.warning(
-                "progress could not be committed to group %r, the query continues: %s: %s",
+                "could not commit the progress to group %r; the query continues: %s: %s",
                 self._group_id,
                 type(error).__name__,
                 error,
@@ -82,19 +85,20 @@ class GroupProgress:
             self._committed_at = now
 
     def close(self) -> None:
+        """Close the admin client."""
         if self._admin is not None:
             self._admin.close()
 
 
 def lag(progress: Any) -> dict[TopicPartition, int]:
-    """Offsets that a query had still to read when its last batch was planned, by partition.
+    """Return the lag of a streaming query by partition: the offsets that its last batch has left to read.
 
-    Spark has no place where a Python source could report it, but it keeps the offsets. Sources of other kinds are
-    skipped; Spark's own Kafka connector is understood too.
+    Spark gives Python sources no place to report lag, but its progress report has the offsets. Sources of other kinds
+    are skipped; Spark's own Kafka connector is understood.
 
     Args:
         progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener;
-            also as a dict or JSON. None, before the first batch, has no partitions.
+            also as a dict or JSON. None, as before the first batch, has no partitions.
     """
     if progress is None:
         return {}
@@ -111,16 +115,16 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
 
 
 def lag_metrics(progress: Any) -> dict[str, str]:
-    """Lag by the names, and as the texts, that Spark's own Kafka connector reports in ``sources[].metrics``.
+    """Return the lag in the form in which Spark's own Kafka connector reports it in ``sources[].metrics``.
 
-    Spark leaves that place empty for every Python source: none of its classes for them reports metrics, up to 4.3.
+    For a Python source Spark leaves ``metrics`` empty (up to 4.3).
 
     Args:
         progress: as for :func:`lag`.
 
     Returns:
-        ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest``, of all partitions; empty
-        where no offsets are known.
+        ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest`` of all partitions, as
+        text; empty if no offsets are known.
     """
     found = lag(progress).values()
     if not found:

@@ -1,9 +1,9 @@
 """The readers of the source, for batches and for streams. They plan on the driver and read in the tasks.
 
-A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` turns Spark's calls into those of
-:mod:`pyconsumer.spark.stream_planner`. Spark makes two of the latter for a query. One stays in a process of its own,
-child of the driver, and is asked for offsets; the other is pickled and reads in the tasks. They share nothing but the
-options.
+A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` translates Spark's calls into those of
+:mod:`pyconsumer.spark.stream_planner`. Spark creates two of the latter for a query. One stays in a child process of the
+driver, the *offset process*, which plans; it alone has state: its client and the planner, made at the first call. The
+other is pickled and reads in the tasks. They share nothing but the options.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ __all__ = [
     "read_range",
 ]
 
-#: Rows of a record batch: usually all of a fetch's answer, for each batch costs Spark something, on both sides of its
-#: socket. Against batches of 10,000 that was 10 % of the time of a task.
+#: Rows of a record batch: usually those of a whole fetch response, because each batch has a fixed cost on both sides of
+#: Spark's socket. Batches of 10,000 rows made a task 10 % slower.
 _BATCH_ROWS: Final = 100_000
 
 _BATCH_BYTES: Final = 8 * 1024 * 1024
@@ -54,18 +54,23 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
     """Reads fixed ranges of offsets, looked up once per DataFrame: "latest" means the latest at that time.
 
     Args:
-        options: checked ones; they travel to the tasks.
+        options: the options of the source, which travel to the tasks.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return one or more tasks per topic partition with data; see :mod:`pyconsumer.spark.offset_ranges`."""
+        """Return one or more tasks for each partition with data; see :mod:`pyconsumer.spark.offset_ranges`.
+
+        Raises:
+            OffsetsError: the offsets or timestamps of the options do not match the partitions, or each other.
+            KafkaError: the cluster cannot be reached, a topic does not exist, or access was denied.
+        """
         options = self.options
-        with connect(options.client) as connection:
+        with connect(options.kafka_options) as spark_client:
             cluster = OffsetReader(
-                connection, attempts=options.fetch_offset_attempts, retry_ms=options.fetch_offset_retry_ms
+                spark_client, attempts=options.fetch_offset_attempts, retry_ms=options.fetch_offset_retry_ms
             )
             ranges = batch_ranges(options, cluster)
         cut = divide(
@@ -76,17 +81,21 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         return [RangePartition(found) for found in cut]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task. If there are no partitions Spark passes one of None, or (4.1) None itself."""
+        """Yield the records of a task. Without any partitions Spark passes one with None, or (4.1) None itself."""
         if partition is None or partition.value is None:
             return iter(())
         return read_range(self.options, OffsetRange(*partition.value))
 
 
 def read_range(options: SourceOptions, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow record batches, with the columns that the options name."""
-    with borrow(options.client) as connection:
+    """Yield the records of a range as Arrow record batches, with the columns that the options name.
+
+    Raises:
+        DataLossError, CorruptRecordError, ReadError: as :meth:`.PartitionReader.blocks`.
+    """
+    with borrow(options.kafka_options) as spark_client:
         reader = PartitionReader(
-            connection,
+            spark_client,
             offsets,
             fail_on_data_loss=options.fail_on_data_loss,
             poll_timeout_ms=options.poll_timeout_ms,
@@ -97,7 +106,7 @@ def read_range(options: SourceOptions, offsets: OffsetRange) -> Iterator[pa.Reco
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError:  # before PySpark 4.2; the source says so when a stream is asked for
+except ImportError:  # before PySpark 4.2; KafkaDataSource.streamReader raises
     STREAMS = False
     ReadAllAvailable = ReadMaxRows = SupportsTriggerAvailableNow = object
 else:
@@ -110,7 +119,7 @@ _NO_LIMIT: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Driver(NamedTuple):
-    """The objects that the process of the offsets works with."""
+    """The objects of the offset process."""
 
     planner: StreamPlanner
     progress: GroupProgress | None
@@ -121,8 +130,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     """Reads micro-batches.
 
     Args:
-        options: checked ones; they travel to the tasks.
-        connect: makes what asks the cluster; called once, when Spark asks for the first offset.
+        options: the options of the source, which travel to the tasks.
+        connect: makes the planner and what it needs; called once, when Spark asks for the first offset.
     """
 
     def __init__(self, options: SourceOptions, connect: Callable[[SourceOptions], Driver] | None = None) -> None:
@@ -140,22 +149,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._made = self._connect(self.options)
         return self._made
 
-    # -- in the process of the offsets -------------------------------------------------------------------------------
+    # -- in the offset process ---------------------------------------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take the current ends of the logs as the target."""
+        """Set the current ends of the logs as the end of the query."""
         self._driver.planner.prepare_available_now()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Return any limit: Spark passes none for ``Trigger.Once``. The actual limits are in the options."""
+        """Return some limit, which :meth:`latestOffset` gets but for ``Trigger.Once``. The real ones are options."""
         return ReadMaxRows(self.options.max_offsets or _NO_LIMIT)
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return the offsets at which a new query begins."""
+        """Return the offsets at which a new query begins.
+
+        Raises:
+            OffsetsError: the offsets or timestamps of the options do not match the partitions.
+            KafkaError: the cluster cannot be reached, a topic does not exist, or access was denied.
+        """
         return offsets_to_spark(self._driver.planner.initial())
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802
-        """Return the end of the next batch, or ``start`` if there is no data. Commits progress to the group."""
+        """Return the end of the next batch, or ``start`` if there is no data; commit the progress to the group.
+
+        Raises:
+            DataLossError: records are missing, and ``failOnDataLoss`` is true.
+            KafkaError: the cluster cannot be reached, or access was denied.
+        """
         planner, progress, _ = self._driver
         position = offsets_from_spark(start)
         if progress is not None and planner.is_progress(position):
@@ -164,12 +183,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end == position else offsets_to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """Return the ends of all partitions, from which Spark computes the query's lag."""
+        """Return the ends of all partitions, for Spark's progress report; None before the first batch."""
         latest = self._driver.planner.latest_known
         return None if latest is None else offsets_to_spark(latest)
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        """Return the tasks of a batch."""
+        """Return the tasks of a batch.
+
+        Raises:
+            DataLossError: records are missing, and ``failOnDataLoss`` is true.
+        """
         ranges = self._driver.planner.ranges(offsets_from_spark(start), offsets_from_spark(end))
         cut = divide(
             ranges,
@@ -179,17 +202,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return [RangePartition(found) for found in cut]
 
     def commit(self, end: Any) -> None:
-        """Do nothing: Spark calls this late, and not for the last batch. See ``latestOffset``."""
+        """Do nothing: Spark does not call this for the last batch. :meth:`latestOffset` commits the progress."""
 
     def stop(self) -> None:
-        """Close connections. Spark may not call it, so nothing else happens here."""
+        """Close the clients. Spark may not call this, so nothing else is done here."""
         if self._made is None:
             return
         made, self._made = self._made, None
         try:
             made.close()
         except KafkaError as error:
-            _log.debug("closing failed: %s", error)
+            _log.debug("a client could not be closed cleanly: %s", error)
 
     # -- in the tasks ------------------------------------------------------------------------------------------------
 
@@ -201,19 +224,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 
 def _connect(options: SourceOptions) -> Driver:
-    connection = SparkClient(options.client, warn=True)
+    spark_client = SparkClient(options.kafka_options, warn=True)
     cluster = OffsetReader(
-        connection,
+        spark_client,
         attempts=options.fetch_offset_attempts,
         retry_ms=options.fetch_offset_retry_ms,
-        patient=True,
+        retry_timeouts=True,
     )
     progress = None
     if options.commit_to_group is not None:
-        progress = GroupProgress(options.commit_to_group, connection.admin)
+        progress = GroupProgress(options.commit_to_group, spark_client.admin)
 
     def close() -> None:
-        connection.close()
+        spark_client.close()
         if progress is not None:
             progress.close()
 

@@ -1,4 +1,4 @@
-"""The source's columns: names, Spark types and Arrow types. Those of Spark's own Kafka connector, in its order."""
+"""The source's columns: names, Spark types and Arrow types, as in Spark's own Kafka connector and in its order."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ COLUMNS: Final[dict[str, str]] = {
 
 
 def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tuple[str, ...]:
-    """The columns to deliver: those named, in that order, or all, ``headers`` only if asked for.
+    """Return the columns to read.
+
+    Args:
+        names: in the order wanted; None for all but ``headers``.
+        include_headers: adds ``headers``.
 
     Raises:
-        ConfigurationError: an unknown name, or one that comes twice.
+        ConfigurationError: a name is unknown or given twice, or there is none.
     """
     if names is None:
         return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
@@ -53,13 +57,13 @@ def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tup
 
 
 def spark_schema(columns: Sequence[str]) -> str:
-    """The schema as DDL; every column may be null."""
+    """Return the schema as DDL; every column is nullable."""
     return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
 
 
 @functools.cache
 def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
-    """The schema of record batches. Spark compares it with its own to the last detail."""
+    """Return the schema of record batches. Spark requires that it equals its own, names of nested fields included."""
     import pyarrow as pa
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])

@@ -1,8 +1,8 @@
-"""``${env:NAME}`` and its like in ``kafka.*`` options: secrets that stay out of Spark's plans.
+"""References to secrets in ``kafka.*`` options, such as ``${env:NAME}``: they keep secrets out of Spark's plans.
 
-Options travel to every task inside pickles, and Spark may keep plans in event logs. A reference in the place of a
-secret is resolved where a connection is made: by the driver, and by each task on its own machine. The notation is that
-of Kafka's config providers (KIP-297, KIP-421, KIP-887), which need not be declared here.
+Options are pickled and sent to every task, and Spark may write plans to event logs. A reference is resolved where a
+client is created: in the driver, and in each task on its own machine. The notation is that of Kafka's config providers
+(KIP-297, KIP-421, KIP-887), which need not be declared here.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}]*):)?([^}:]+)\
 
 
 def resolve_references(option: str, text: str) -> str:
-    """Put in what the references in a value stand for.
+    """Return a value with its references resolved.
 
     ``${env:NAME}`` is an environment variable, ``${file:PATH:KEY}`` a value of a properties file, and
-    ``${directory:PATH:NAME}`` the content of a file of that name in a directory, as Kubernetes mounts secrets.
+    ``${directory:PATH:NAME}`` the content of a file in a directory, which is how Kubernetes mounts secrets.
 
     Args:
-        option: the value's name, for messages; neither the value nor what is found is shown.
+        option: the name of the value, for messages; they show neither the value nor a secret.
 
     Raises:
-        ConfigurationError: there is no such variable, file or key.
+        ConfigurationError: a variable, file or key does not exist, or the file cannot be read.
     """
 
     def found(match: re.Match[str]) -> str:
@@ -41,14 +41,16 @@ def resolve_references(option: str, text: str) -> str:
                 return Path(path, name).read_text(encoding="utf-8").removesuffix("\n")
             return _properties(Path(path))[name]
         except (KeyError, OSError, UnicodeDecodeError) as error:
-            reason = "it is not there" if isinstance(error, KeyError) else str(error)
-            raise ConfigurationError(f"option {option} refers to {match[0]} on this machine: {reason}") from None
+            reason = "it does not exist" if isinstance(error, KeyError) else str(error)
+            raise ConfigurationError(
+                f"option {option}: {match[0]} cannot be resolved on this machine: {reason}"
+            ) from None
 
     return _REFERENCE.sub(found, text) if "${" in text else text
 
 
 def _properties(path: Path) -> dict[str, str]:
-    """``key=value`` lines of a properties file; comments begin with ``#`` or ``!``."""
+    """Return the ``key=value`` lines of a properties file; comments begin with ``#`` or ``!``."""
     pairs = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         text = line.strip()

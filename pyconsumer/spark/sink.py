@@ -1,10 +1,14 @@
-"""The sink: rows become records. At least once: a task that fails is run again, and what it had sent stays. Or, if it
-is asked for, exactly once: :mod:`pyconsumer.spark.exactly_once`.
+"""The sink: it writes rows as records, at least once, or exactly once on request (:mod:`.exactly_once`).
 
-A task sends the rows of its part in their order, and a producer keeps the order within each partition; so records of
-one key stay in order if all rows of the key are in one part, as after ``repartition("key")``.
+At least once: a task that fails is run again, and the records that it has sent stay in the topic.
+
+A task sends the rows of its Spark partition in order, and the producer keeps that order within each Kafka partition. So
+the records of a key are in order if all rows of the key are in one Spark partition, as after ``repartition("key")``.
 
 Options and columns have the names, types and meaning of Spark's own Kafka connector.
+
+Spark creates a writer on the driver and pickles it to the tasks; it has no state but options and columns. Order of the
+calls: ``write`` in each task, then ``commit`` or ``abort`` on the driver.
 """
 
 from __future__ import annotations
@@ -57,16 +61,16 @@ _KNOWN_OF_SINK: Final = (
     "onMissingProgress",
     "txnAppId",
     "txnVersion",
-    "checkpointLocation",  # Spark's own; it comes along
+    "checkpointLocation",  # an option for Spark, which passes it on
 )
 _PREFIX: Final = "pyconsumer-spark"
 _OF_EXACTLY_ONCE: Final = ("transactionalIdPrefix", "progressTopic", "onMissingProgress", "txnAppId", "txnVersion")
 
 _HINTS_OF_SINK: Final = {
-    "topics": "the topic to write to is named by topic",
-    "subscribe": "that is for reading; the topic to write to is named by topic",
-    "bootstrap.servers": "it is called kafka.bootstrap.servers",
-    "path": "save() and start() take no path; the topic to write to is named by the option topic",
+    "topics": "to choose the topic use the option topic",
+    "subscribe": "that is for reading; to choose the topic to write to use the option topic",
+    "bootstrap.servers": "the option is called kafka.bootstrap.servers",
+    "path": "save() and start() take no path; to choose the topic use the option topic",
 }
 
 
@@ -75,29 +79,30 @@ class SinkOptions:
     """Checked options.
 
     Attributes:
-        topic: where all records go, stronger than the column of that name; None: the column decides.
-        timestamps: whether the column ``timestamp`` becomes the records' time; Spark's own connector cannot do that.
-        client: ``kafka.*`` options by Kafka's names.
-        delivery: of exactly-once writes; None is at least once.
-        app_id, version: the name and number of a batch write, which make it known when it is repeated.
+        topic: the topic of all records; None: the column ``topic`` decides.
+        timestamps: whether the column ``timestamp`` is written as the records' timestamp, which Spark's own connector
+            cannot do.
+        kafka_options: ``kafka.*`` options by Kafka's names.
+        delivery: the options of exactly-once writes; None: at least once.
+        app_id, version: the name and number of a batch write, by which a repetition is recognized.
     """
 
     topic: str | None
     timestamps: bool
-    client: Mapping[str, str] = field(repr=False)  # passwords are among them
+    kafka_options: Mapping[str, str] = field(repr=False)  # passwords are among them
     delivery: Delivery | None = field(default=None, repr=False)
     app_id: str | None = None
     version: int = 0
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Check options as a user gave them.
+        """Check the options that a user has given.
 
         Raises:
-            ConfigurationError: an unknown, illegal, missing or contradicting one.
+            ConfigurationError: an option is unknown, invalid or missing, or contradicts another one.
         """
         client, own = split_options(options, _KNOWN_OF_SINK, _HINTS_OF_SINK)
-        read_flag(own, "includeHeaders", False)  # as in Spark's own connector it changes nothing: the column decides
+        read_flag(own, "includeHeaders", False)  # no effect, as in Spark's own connector: headers are written if there
         topic = read_text(own, "topic")
         guarantee = read_word(own, "deliveryGuarantee", "at-least-once", ("at-least-once", "exactly-once"))
         timestamps = read_flag(own, "includeTimestamp", False)
@@ -117,8 +122,9 @@ def _delivery(own: Mapping[str, str], topic: str | None, client: Mapping[str, st
     progress = read_text(own, "progressTopic") or topic
     if progress is None:
         raise ConfigurationError(
-            "deliveryGuarantee=exactly-once keeps its progress as the offset of a partition: without the option topic"
-            " name a topic for it by progressTopic. It must be there, and nothing is written to it"
+            "deliveryGuarantee=exactly-once keeps its progress as the committed offset of a topic's partition: if the"
+            " option topic is not given, name a topic for that by progressTopic. It must exist; nothing is written"
+            " to it"
         )
     may_begin = read_word(own, "onMissingProgress", "error", ("error", "begin")) == "begin"
     return Delivery(prefix, TopicPartition(progress, 0), may_begin, client)
@@ -127,7 +133,9 @@ def _delivery(own: Mapping[str, str], topic: str | None, client: Mapping[str, st
 def _app_id(own: Mapping[str, str]) -> str | None:
     app_id = read_text(own, "txnAppId")
     if (app_id is None) != ("txnVersion" not in own):
-        raise ConfigurationError("options txnAppId and txnVersion belong together: the name and number of a write")
+        raise ConfigurationError(
+            "options txnAppId and txnVersion must be given together: they are the name and number of a write"
+        )
     if app_id is not None and not re.fullmatch(r"[\w-]{1,100}", app_id, re.ASCII):
         raise ConfigurationError(f"option txnAppId must be 1 to 100 letters, digits, - and _, not {app_id!r}")
     return app_id
@@ -148,7 +156,7 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class SinkColumns(NamedTuple):
-    """Places of the columns in a row; None for one that is not there or does not count."""
+    """Positions of the columns in a row; None for a column that does not exist or is not used."""
 
     value: int
     key: int | None = None
@@ -159,14 +167,14 @@ class SinkColumns(NamedTuple):
 
 
 def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) -> SinkColumns:
-    """Find the columns in a schema of Spark's; others are skipped.
+    """Find the columns of the sink in a Spark schema; others are ignored.
 
     Args:
-        topic: the option that is stronger than the column.
-        timestamps: whether a column ``timestamp`` counts, and is needed.
+        topic: the option ``topic``; if it is given, the column is ignored.
+        timestamps: whether the column ``timestamp`` is used; then it is required.
 
     Raises:
-        ConfigurationError: there is no column ``value``, none that names the topic, or one has a wrong type.
+        ConfigurationError: a required column is missing, or a column has a wrong type or is there twice.
     """
     names = [field.name.lower() for field in schema.fields]
     places: dict[str, int] = {}
@@ -181,13 +189,18 @@ def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) ->
             raise ConfigurationError(f"column {name} must be {' or '.join(types)}, not {found}")
         places[name] = place
     if "value" not in places:
-        raise ConfigurationError(f"there must be a column named value, binary or string; there are {_listed(schema)}")
+        raise ConfigurationError(
+            f"a column named value, of type binary or string, is required; the columns are: {_listed(schema)}"
+        )
     if topic is None and "topic" not in places:
         raise ConfigurationError(
-            f"nothing names the topic: give the option topic, or a column named topic; there are {_listed(schema)}"
+            "nothing says which topic to write to: set the option topic, or add a column named topic; the columns are:"
+            f" {_listed(schema)}"
         )
     if timestamps and "timestamp" not in places:
-        raise ConfigurationError(f"includeTimestamp needs a column named timestamp; there are {_listed(schema)}")
+        raise ConfigurationError(
+            f"option includeTimestamp needs a column named timestamp; the columns are: {_listed(schema)}"
+        )
     return SinkColumns(**places)
 
 
@@ -197,36 +210,37 @@ def _listed(schema: Any) -> str:
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-except ImportError:  # PySpark 4.0: what makes it hand over Arrow's batches is the base for batch writes, in streams too
+except ImportError:  # PySpark 4.0 passes Arrow batches to any writer with the base class for batch writes
     from pyspark.sql.datasource import DataSourceStreamWriter
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[misc,no-redef]
-        """The class that PySpark has from 4.1 on."""
+        """A stand-in for the class that PySpark has from 4.1 on."""
 
 
 _log = logging.getLogger("pyconsumer.spark")
 
-#: Rows that become Python values at a time.
+#: Rows that are converted to Python values at a time.
 _SLICE_ROWS: Final = 5_000
 
 
 @dataclass
 class RecordsWritten(WriterCommitMessage):  # type: ignore[misc]
-    """A task's message to the driver: the number of acknowledged records, and with exactly-once their transaction."""
+    """A task's message to the driver: the number of acknowledged records, and for exactly-once the task's report."""
 
     records: int
     report: TaskReport | None = None
 
 
 class _Writer:
-    """The part that both writers share.
+    """The base of both writers.
 
     Args:
-        options: checked ones; they travel to the tasks.
-        columns: where in a row what is.
+        options: the options of the sink, which travel to the tasks.
+        columns: the positions of the columns in a row.
 
     Attributes:
-        of_checkpoint: batches have the numbers of a checkpoint.
+        of_checkpoint: whether the numbers of batches come from a checkpoint.
+        token: identifies this write, if the user has given no name.
     """
 
     of_checkpoint = True
@@ -237,7 +251,12 @@ class _Writer:
         self.token = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RecordsWritten:
-        """Send the rows of a task and wait until all are acknowledged."""
+        """Send the rows of a task and wait until all are acknowledged.
+
+        Raises:
+            WriteError: a record could not be written; or with exactly-once, the query's progress is missing or
+                unreadable, or does not match the checkpoint.
+        """
         delivery = self.options.delivery
         if delivery is None:
             return RecordsWritten(write_batches(self.options, self.columns, iterator))
@@ -247,7 +266,7 @@ class _Writer:
         )
 
     def _identity(self, delivery: Delivery) -> tuple[Names, int]:
-        """In a task: what its transactions are called, and the number of the batch."""
+        """Return, in a task, the names of its query and the number of its batch."""
         raise NotImplementedError
 
     def _commit(self, messages: list[RecordsWritten | None]) -> None:
@@ -258,7 +277,7 @@ class _Writer:
     def _abort(self, messages: list[RecordsWritten | None], what: str) -> None:
         delivery, reports = self.options.delivery, _reports(messages)
         if delivery is None:
-            _log.warning("%s failed; %d records or more stay in their topics", what, _count(messages))
+            _log.warning("%s failed; at least %d records that it has written stay in the topic", what, _count(messages))
         elif reports:
             try:
                 abort_batch(delivery, reports)
@@ -266,21 +285,25 @@ class _Writer:
                 _log.warning("%s failed, and its transactions may stay open for a while: %s", what, error)
 
     def reached(self, step: str) -> None:
-        """Nothing: tests, which end the process after a step, have writers with more."""
+        """Do nothing: tests override this to kill the process when a step is reached."""
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
-    """``df.write``; arguments as those of its base."""
+    """The writer of ``df.write``; arguments as for its base."""
 
     of_checkpoint = False
 
     def commit(self, messages: list[RecordsWritten | None]) -> None:
-        """All tasks are done: with exactly-once, make what they sent visible."""
+        """Finish the write after all tasks have succeeded: with exactly-once, commit their transactions.
+
+        Raises:
+            WriteError, KafkaError: as :func:`.commit_batch`.
+        """
         self._commit(messages)
         _log.info("%d records were written", _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None]) -> None:
-        """A task failed permanently. At least once, what was written stays: a topic cannot be cut."""
+        """End the write after a task has failed permanently. At least once, the records written stay in the topic."""
         self._abort(messages, "the write")
 
     def _identity(self, delivery: Delivery) -> tuple[Names, int]:
@@ -288,15 +311,19 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """``df.writeStream``; arguments as those of its base."""
+    """The writer of ``df.writeStream``; arguments as for its base."""
 
     def commit(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """All tasks are done: with exactly-once, make what they sent visible."""
+        """Finish a batch after all tasks have succeeded: with exactly-once, commit their transactions.
+
+        Raises:
+            WriteError, KafkaError: as :func:`.commit_batch`.
+        """
         self._commit(messages)
         _log.debug("batch %d: %d records were written", batchId, _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """A task failed permanently; the batch is run again when the query is. At least once, records come twice."""
+        """End a batch after a task has failed permanently. A restart repeats it: at least once, with duplicates."""
         self._abort(messages, f"batch {batchId}")
 
     def _identity(self, delivery: Delivery) -> tuple[Names, int]:
@@ -304,7 +331,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
         return Names(delivery.prefix, query, run), int(batch)
 
 
-#: By these names Spark gives a task the ids of its query and run, and the number of the batch.
+#: The local properties of a task that have the ids of its query and run, and the number of its batch.
 _QUERY_RUN_BATCH: Final = ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
 
 
@@ -315,7 +342,8 @@ def _property(name: str) -> str:
     value = None if context is None else context.getLocalProperty(name)
     if not value:
         raise WriteError(
-            f"deliveryGuarantee=exactly-once needs the property {name} of Spark's tasks, which this Spark does not set"
+            f"deliveryGuarantee=exactly-once needs the local property {name} of Spark's tasks, which this version of"
+            " Spark does not set"
         )
     return str(value)
 
@@ -329,12 +357,12 @@ def _reports(messages: list[RecordsWritten | None]) -> list[TaskReport]:
 
 
 def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send all rows and wait until the brokers have acknowledged them; returns how many.
+    """Send all rows and wait until the brokers have acknowledged them; return the number of records.
 
     Raises:
-        WriteError: a record could not be sent; the cause is chained.
+        WriteError: a record could not be written; the cause is chained.
     """
-    with borrow_producer(options.client) as producer:
+    with borrow_producer(options.kafka_options) as producer:
         return _send_all(producer, options, columns, batches)
 
 
@@ -347,10 +375,11 @@ def write_in_transaction(
     *,
     of_checkpoint: bool,
 ) -> RecordsWritten:
-    """Send all rows in a transaction, which stays open; the driver decides about it. In a task.
+    """Send all rows of a task in a transaction, and leave it open: the driver commits or aborts it.
 
     Raises:
-        WriteError: a record could not be sent, and the transaction is aborted; the cause is chained.
+        WriteError: a record could not be written, and the transaction was aborted; the cause is chained. Or as
+            :func:`.task_transaction`.
     """
     from pyspark import TaskContext
 
@@ -364,7 +393,7 @@ def write_in_transaction(
     attempt = (context.partitionId(), context.attemptNumber())
     with task_transaction(options.delivery, names, batch, *attempt, of_checkpoint=of_checkpoint) as producer:
         if producer is None:
-            for _ in batches:  # all of them: states before us are kept only when their rows were read
+            for _ in batches:  # Spark keeps the state of stateful operators only if their rows are read to the end
                 pass
             return RecordsWritten(0, TaskReport(names, batch, None, started_ms))
         count = _send_all(producer, options, columns, itertools.chain([first], batches))
@@ -400,7 +429,7 @@ def _send_all(
 
 
 def _send_plain(producer: KafkaProducer, topic: str, rows: pa.RecordBatch, columns: SinkColumns) -> FutureRecords:
-    """Send keys and values alone, which costs a third less than to send row by row."""
+    """Send keys and values alone, which takes a third less time than sending row by row."""
     keys = None if columns.key is None else _binary(rows, columns.key)
     try:
         return producer.send_many(topic, _binary(rows, columns.value), keys)
@@ -447,7 +476,7 @@ def _send_rows(
 
 
 def _binary(batch: pa.RecordBatch, place: int | None) -> list[bytes | None]:
-    """Keys or values. Spark does not check that a string is UTF-8, so strings are taken as the bytes that they are."""
+    """Return keys or values. Spark does not check that strings are UTF-8, so their bytes are taken undecoded."""
     import pyarrow as pa
 
     if place is None:

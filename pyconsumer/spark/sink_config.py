@@ -1,4 +1,4 @@
-"""``kafka.*`` options of the sink: settings of Java's producer, turned into ours."""
+"""``kafka.*`` options of the sink: settings of Java's producer, translated into ours. Functions without state."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["producer_settings"]
 _SINK: Final = Side(
     dotted_names(PRODUCER_SETTINGS) | {"acks", "retries"},
     {
-        "key.serializer": "keys are binary or text; make them with the functions of DataFrames",
-        "value.serializer": "values are binary or text; make them with the functions of DataFrames",
+        "key.serializer": "keys must be binary or string; encode them with the functions of DataFrames",
+        "value.serializer": "values must be binary or string; encode them with the functions of DataFrames",
         "interceptor.classes": "an interceptor could change records, so none is allowed",
-        "partitioner.class": "classes of Java cannot be used; a column named partition chooses partitions",
-        "transactional.id": "ask for transactions by deliveryGuarantee=exactly-once, and name them by"
-        " transactionalIdPrefix",
+        "partitioner.class": "classes of Java cannot be used; to choose partitions add a column named partition",
+        "transactional.id": "for transactions set deliveryGuarantee=exactly-once, and transactionalIdPrefix to name"
+        " them",
     },
     frozenset(
         {
@@ -36,13 +36,14 @@ _SINK: Final = Side(
         }
     ),
     frozenset(),
-    "pyconsumer's producer has nothing like it",
+    "pyconsumer's producer has no such setting",
 )
 
 
-#: A producer's defaults suit single records; a task sends many at once.
+#: For throughput: a producer's own defaults suit single records, and a task sends many at once.
 _BULK: Final = {"batch.size": "262144", "linger.ms": "20", "client.id": "pyconsumer-spark"}
-#: The most that brokers allow by default (``transaction.max.timeout.ms``): a batch and a restart have to fit.
+#: The maximum that brokers allow by default (``transaction.max.timeout.ms``). A transaction stays open through its
+#: batch, and through a restart of the driver.
 _TRANSACTION_TIMEOUT_MS: Final = "900000"
 
 
@@ -53,19 +54,19 @@ def producer_settings(
     transactional_id: str | None = None,
     transaction_timeout_ms: int | None = None,
 ) -> dict[str, Any]:
-    """Return what :class:`pyconsumer.KafkaProducer` is to be made with.
+    """Return the settings of a :class:`pyconsumer.KafkaProducer`.
 
     Args:
         options: by Kafka's dotted names, without ``kafka.``.
         warn: whether to log which options have no effect.
         transactional_id: for a producer with transactions.
-        transaction_timeout_ms: in place of the options'.
+        transaction_timeout_ms: replaces the one of the options.
 
     Raises:
-        ConfigurationError: an unknown, illegal or unsupported setting; values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported; values of secret ones are not shown.
     """
     values = translate({**_BULK, **options}, _SINK, warn=warn)
-    if "retries" in values:  # without a dot in its name the setting takes no text
+    if "retries" in values:  # it has no dotted name, and only those are converted from text
         values["retries"] = read_number({"kafka.retries": values["retries"]}, "kafka.retries", 0, 0)
     if transactional_id is not None:
         values["transactional.id"] = transactional_id
@@ -77,5 +78,5 @@ def producer_settings(
     except ConfigurationError as error:
         raise ConfigurationError(f"in the kafka.* options: {error}") from None
     if built.acks == 0:
-        raise ConfigurationError("option kafka.acks=0: nobody would report that a record was lost; use 1 or all")
+        raise ConfigurationError("option kafka.acks must not be 0: lost records would not be noticed; use 1 or all")
     return values

@@ -1,4 +1,4 @@
-"""``format("pyconsumer")``: what Spark finds under that name."""
+"""``format("pyconsumer")``: the data source, which makes the readers and writers. It has no state but the options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT: Final = "pyconsumer"
 class KafkaDataSource(DataSource):  # type: ignore[misc]
     """Topics of Apache Kafka as a DataFrame, with the options and columns of Spark's own Kafka connector.
 
-    Spark makes it with the options of ``load()``, in a case-insensitive mapping.
+    Spark creates it with the options of ``load()`` or ``save()``, in a case-insensitive mapping.
     """
 
     @classmethod
@@ -38,7 +38,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         """Return the reader of a batch query.
 
         Raises:
-            ConfigurationError: the options cannot be used for a batch, or a schema of the user's was given.
+            ConfigurationError: the options cannot be used in a batch read, or the user has given another schema.
         """
         options = self._checked(schema)
         options.batch_bounds()
@@ -48,8 +48,8 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         """Return the reader of a streaming query.
 
         Raises:
-            ConfigurationError: the options cannot be used for a stream, a schema of the user's was given, or PySpark is
-                too old.
+            ConfigurationError: the options cannot be used for a stream, the user has given another schema, or PySpark
+                is too old.
         """
         if not STREAMS:
             raise ConfigurationError(f"streams need PySpark 4.2 or newer; this is {pyspark.__version__}")
@@ -62,45 +62,49 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
             ConfigurationError: the options or the columns cannot be used, or the mode is ``overwrite``.
         """
         if overwrite:
-            raise ConfigurationError("a topic cannot be overwritten: records are only appended; use mode('append')")
+            raise ConfigurationError("a topic cannot be overwritten, records can only be appended; use mode('append')")
         options = SinkOptions.parse(self.options)
         return BatchWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802
         """Return the writer of a streaming query.
 
-        In ``complete`` mode it appends the whole result each time, as Spark's own Kafka sink does.
+        Args:
+            overwrite: ignored. In ``complete`` mode each batch appends the whole result, as in Spark's own Kafka sink.
 
         Raises:
             ConfigurationError: the options or the columns cannot be used.
         """
         options = SinkOptions.parse(self.options)
         if options.app_id is not None:
-            raise ConfigurationError("a stream's batches have names and numbers already: txnAppId is for df.write")
+            raise ConfigurationError(
+                "option txnAppId is for batch writes (df.write): the batches of a stream have their numbers from Spark"
+            )
         return StreamWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send the zip's place along if pyconsumer comes from a zip.
+        """Pickle the source, with the path of the zip if pyconsumer was imported from one.
 
-        The process that plans a stream gets no files of the session (seen in Spark 4.3), but it is on the same machine
-        as the process that we are in, which has them.
+        The process that plans a stream does not get the files of the session (seen in Spark 4.3). But it runs on the
+        same machine as this process, which has them.
         """
         origin = Path(__file__).parents[2]
-        return _arrive, (str(origin) if origin.is_file() else "", self.__dict__)
+        return _unpickle, (str(origin) if origin.is_file() else "", self.__dict__)
 
     def _checked(self, schema: Any) -> SourceOptions:
-        """The options, which must make the columns of a schema."""
+        """Return the options, after checking that they lead to the columns of ``schema``."""
         options = SourceOptions.parse(self.options)
         names = tuple(field.name for field in schema.fields)
         if names != options.columns:
             raise ConfigurationError(
-                f"the columns are fixed, schema() cannot make them {', '.join(names)}; choose by the option columns"
+                f"schema() cannot change the columns of this source (to {', '.join(names)}); use the option columns to"
+                " choose some of them"
             )
         return options
 
 
-def _arrive(archive: str, state: dict[str, Any]) -> Any:
-    """A source in the process that it was sent to."""
+def _unpickle(archive: str, state: dict[str, Any]) -> Any:
+    """Return a source in the process that it was sent to."""
     import os
     import sys
 
@@ -113,4 +117,4 @@ def _arrive(archive: str, state: dict[str, Any]) -> Any:
     return source
 
 
-_arrive.__module__ = "__main__"  # so that Spark sends the function itself and not its name, which could not be imported
+_unpickle.__module__ = "__main__"  # makes Spark pickle the function itself instead of its name, which needs the zip

@@ -1,39 +1,42 @@
 """The offsets that the micro-batches of a stream read: the rules, and the limits of one batch.
 
-The facts about the cluster come from ``ClusterOffsets``.
+State of a planner: the initial offsets, the target of an AvailableNow query, and what was last seen of the cluster (by
+``ClusterOffsets``). Spark's offset process owns it, and calls it from one thread.
 
 How Spark calls a source (PySpark 4.2 and later), and what follows from it
 
-1. A new query asks for the initial offset twice, then again if its first batch is run again after a crash; the source
-   cannot see the checkpoint. "latest" would be another offset each time. So the first answer is kept, and where the
-   start drifts (``Bound.drifts``) the first batch is empty: it only writes down where the query begins.
-2. A batch is written down as (start, end] before it runs, and is run again as it was. The only start that is not
-   written down is that of the first batch; when that one comes again, its end may lie before its new start. Where
-   the start drifts it is the empty batch of rule 1, and nothing is to be read; elsewhere what it was to read is gone.
-3. With ``Trigger.AvailableNow`` the target is asked for before the initial offset, so it may lie before the start.
-   Nothing is read then, and the start does not go back.
-4. Positions are compared as text; so where nothing is new, the caller gets the very position that it gave.
-5. ``latestOffset(start)`` is called after each batch that was finished, ``start`` being that batch's end, once more at
-   the end of an AvailableNow query, and on every idle trigger; ``commit(end)`` lacks the last batch. So progress is
-   what ``latestOffset`` is given, except for a start that nothing was read from.
+1. A new query asks for the initial offset twice, then again if its first batch is repeated after a crash; the source
+   cannot see the checkpoint. "latest" would be another offset each time. So the first result is kept, and if the start
+   drifts (``Bound.drifts``) the first batch is empty: it only writes to the checkpoint where the query begins.
+2. Spark writes the end of a batch to the checkpoint before it runs the batch, and repeats it unchanged. Its start is
+   the end of the previous batch, so only the first batch has no start in the checkpoint; when that one is repeated, its
+   end may lie before its new start. If the start drifts, this is the empty batch of rule 1, and there is nothing to
+   read; otherwise the records that it should read have been deleted.
+3. With ``Trigger.AvailableNow`` the target is requested before the initial offset, so it may lie before the start.
+   Then nothing is read, and the start does not move back.
+4. Spark compares positions as text. So if there is nothing new, it gets back the very position that it passed.
+5. ``latestOffset(start)`` is called after each completed batch, whose end is ``start``, once more at the end of an
+   AvailableNow query, and on every idle trigger; ``commit(end)`` is not called for the last batch. So the progress is
+   the ``start`` of ``latestOffset``, unless nothing has been read before it.
 
 Rules of Spark's own connector
 
-6. A partition that was not there before is read from its earliest offset, which must be 0, else records are lost.
-7. Partitions that are gone, and logs that end before our position, are lost data: an error, or with
-   ``failOnDataLoss=false`` a warning; then the former are left out and the latter continue at the log's new end. The
-   error comes before the batch is written down, so that the checkpoint stays good. A topic that was named and is
-   deleted counts as such with ``failOnDataLoss=false`` alone; a new query does not begin without it.
+6. A new partition is read from its earliest offset. If that is not 0, data is lost.
+7. Data is also lost if a partition was deleted, or if a log ends before the query's position. Lost data is an error,
+   or a warning with ``failOnDataLoss=false``; then deleted partitions are left out, and the others continue at the new
+   end of the log. The error is raised before the batch is written to the checkpoint, which stays usable. If a topic
+   named in the options was deleted, a running query continues with ``failOnDataLoss=false`` only; a new query always
+   fails.
 
 Limits of one micro-batch: pure arithmetic and a clock (8 to 10 are the rules of Spark's own connector)
 
-8. ``maxOffsetsPerTrigger`` is shared among partitions in proportion to what waits in each; a partition with anything
-   gets one offset at least, that many partitions may exceed a small limit.
-9. ``minOffsetsPerTrigger``: with fewer offsets than that there is no batch, unless ``maxTriggerDelay`` has passed since
-   the last one. The first batch of a query does not wait. A query for all that is available now never waits.
+8. ``maxOffsetsPerTrigger`` is shared among partitions in proportion to the offsets that each has to read. A partition
+   with data gets at least one offset; many of them may exceed a small limit.
+9. ``minOffsetsPerTrigger``: with fewer offsets there is no batch, unless ``maxTriggerDelay`` has passed since the last
+   one. The first batch of a query does not wait, and an AvailableNow query never does.
 10. With both, the minimum is checked first.
-11. ``maxBytesPerTrigger`` is shared in proportion to the bytes that wait in each partition, as estimated; with
-    ``maxOffsetsPerTrigger`` too, the smaller share counts.
+11. ``maxBytesPerTrigger`` is shared in proportion to the estimated bytes that each partition has to read. Together with
+    ``maxOffsetsPerTrigger``, the smaller share applies.
 """
 
 from __future__ import annotations
@@ -64,11 +67,11 @@ _Offsets = Mapping[TopicPartition, int]
 
 
 def limit_offsets(begins: _Offsets, ends: _Offsets, most: int) -> dict[TopicPartition, int]:
-    """The end of each partition by rule 8.
+    """Return the end of each partition by rule 8.
 
     Args:
         begins, ends: offsets of the same partitions.
-        most: offsets in all.
+        most: the limit, offsets of all partitions.
     """
     return _shared(begins, ends, dict.fromkeys(ends, 1.0), most)
 
@@ -76,10 +79,10 @@ def limit_offsets(begins: _Offsets, ends: _Offsets, most: int) -> dict[TopicPart
 def limit_bytes(
     begins: _Offsets, ends: _Offsets, most: int, bytes_per_offset: Mapping[TopicPartition, float]
 ) -> dict[TopicPartition, int]:
-    """The end of each partition by rule 11.
+    """Return the end of each partition by rule 11.
 
     Args:
-        most: bytes in all.
+        most: the limit, bytes of all partitions.
         bytes_per_offset: estimates; a partition without one counts as the mean of the others, or 1 kB.
     """
     known = [found for found in bytes_per_offset.values() if found > 0]
@@ -90,7 +93,7 @@ def limit_bytes(
 def _shared(
     begins: _Offsets, ends: _Offsets, weights: Mapping[TopicPartition, float], most: int
 ) -> dict[TopicPartition, int]:
-    """Share ``most`` among partitions whose offsets weigh so much each."""
+    """Return the end of each partition if ``most`` is shared in proportion to offsets times weights."""
     sizes = {tp: max(end - begins[tp], 0) * weights[tp] for tp, end in ends.items()}
     total = sum(sizes.values())
     if total <= most:
@@ -104,12 +107,12 @@ def _shared(
 
 
 class MinimumGate:
-    """Rule 9.
+    """The decision whether there is a batch, by rule 9.
 
     Args:
         least: offsets; None lets everything pass.
-        delay_s: longest time between two batches while something waits.
-        now: monotonic seconds.
+        delay_s: longest time between two batches while there are offsets to read.
+        now: returns monotonic seconds.
     """
 
     def __init__(self, least: int | None, delay_s: float, now: Callable[[], float]) -> None:
@@ -119,8 +122,10 @@ class MinimumGate:
         self._passed_at = -math.inf
 
     def passes(self, waiting: int) -> bool:
-        """Return whether there is to be a batch of that many offsets, of one at least; if so, it counts as the last
-        one.
+        """Return whether there is a batch, and remember it as the last one.
+
+        Args:
+            waiting: offsets to read, at least one.
         """
         now = self._now()
         if self._least is not None and waiting < self._least and now - self._passed_at < self._delay:
@@ -133,21 +138,25 @@ _log = logging.getLogger("pyconsumer.spark")
 
 Offsets = dict[TopicPartition, int]
 
-#: How long the list of partitions counts. Idle queries look for new records a hundred times a second.
+#: The list of partitions is used for this time. An idle query asks for new records a hundred times a second.
 _PARTITIONS_AGE_S: Final = 1.0
 
 
 class StreamPlanner:
-    """Plans one query, in the process that Spark keeps for the source's offsets.
+    """Plans the batches of one query.
 
     Args:
-        options: checked ones; :meth:`SourceOptions.stream_start` is called.
-        cluster: asks the cluster.
-        now: monotonic seconds.
-        sleep: waits for some seconds.
+        options: the options of the source.
+        cluster: looks up partitions and offsets.
+        now: returns monotonic seconds.
+        sleep: waits for a number of seconds.
 
     Attributes:
-        latest_known: the ends of all partitions as they were last seen, for the query's progress; None before.
+        latest_known: the ends of all partitions when they were last looked up, for Spark's progress report; None before
+            that.
+
+    Raises:
+        ConfigurationError: the options cannot be used for a stream.
     """
 
     def __init__(
@@ -169,34 +178,39 @@ class StreamPlanner:
         self._partitions: tuple[float, list[TopicPartition]] | None = None
         self._gate = MinimumGate(options.min_offsets, options.max_delay_ms / 1000, now)
         self._warned: set[str] = set()
-        self._density: dict[TopicPartition, float] = {}
+        self._bytes_per_offset: dict[TopicPartition, float] = {}
         self.latest_known: Offsets | None = None
 
     # -- what Spark asks ---------------------------------------------------------------------------------------------
 
     def initial(self) -> Offsets:
-        """Return where a new query begins; the same for the life of this object (rule 1)."""
+        """Return where a new query begins; always the same offsets (rule 1).
+
+        Raises:
+            OffsetsError: the offsets or timestamps of the options do not match the partitions.
+            KafkaError: the cluster cannot be reached, a topic does not exist, or access was denied.
+        """
         if self._initial is None:
             partitions = self._find_partitions(fresh=True, missing_ok=False)
-            self._initial = resolve(self._starting, partitions, self._cluster, late=self._options.late_timestamps)
+            self._initial = resolve(self._starting, partitions, self._cluster, on_no_match=self._options.on_no_match)
         return self._initial
 
     def prepare_available_now(self) -> None:
-        """Take the present ends as the target, beyond which nothing is read."""
+        """Set the current ends of the logs as the target, beyond which nothing is read."""
         self._target = self._look_up_ends(fresh=True)
 
     def latest(self, start: Offsets, *, limited: bool = True) -> Offsets:
-        """The end of the next micro-batch; equal to ``start`` if there is to be none.
+        """Return the end of the next micro-batch; it equals ``start`` if there is none.
 
         Args:
-            limited: whether the limits of the options count; ``Trigger.Once`` reads everything.
+            limited: whether the limits of the options apply; ``Trigger.Once`` reads everything.
 
         Raises:
-            DataLossError: rules 6 and 7.
-            KafkaError: of the cluster.
+            DataLossError: data was lost (rules 6 and 7), and ``failOnDataLoss`` is true.
+            KafkaError: the cluster cannot be reached, or access was denied.
         """
         ends = self._look_up_ends()
-        if start.keys() - ends.keys():  # gone, it seems: look twice
+        if start.keys() - ends.keys():  # seemingly deleted: check again, with a new list of partitions
             ends = self._look_up_ends(fresh=True)
         self.latest_known = ends
         if self._target is not None:
@@ -217,19 +231,25 @@ class StreamPlanner:
         return self._limited(begins, ends)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """Return what a batch reads, each partition's range whole; empty ones are left out."""
-        self._anchored = True  # a batch has been planned: if it was the first one, it came from a checkpoint
+        """Return the ranges of a batch, one for each partition with data.
+
+        Raises:
+            DataLossError: data was lost (rules 2 and 6), and ``failOnDataLoss`` is true.
+        """
+        self._anchored = True  # the start is in the checkpoint, also if this is the first batch, repeated
         begins = self._begins(start, end)
         found = []
         for tp in sorted(end):
             if end[tp] > begins[tp]:
                 found.append(OffsetRange(tp.topic, tp.partition, begins[tp], end[tp]))
             elif end[tp] < begins[tp] and (start != self._initial or not self._starting.drifts):
-                self._lose("PARTITION_OFFSET_CHANGED", f"{tp}: its offset went from {begins[tp]} back to {end[tp]}")
+                self._report_data_loss(
+                    "PARTITION_OFFSET_CHANGED", f"{tp}: its offset went back from {begins[tp]} to {end[tp]}"
+                )
         return found
 
     def is_progress(self, position: Offsets) -> bool:
-        """Return whether a position that Spark gave belongs to a finished batch (rule 5)."""
+        """Return whether a position of Spark's is the end of a completed batch (rule 5)."""
         return position != self._initial
 
     # -- cluster -----------------------------------------------------------------------------------------------------
@@ -240,7 +260,7 @@ class StreamPlanner:
             missing_ok = missing_ok and not self._options.fail_on_data_loss
             self._partitions = (now, self._cluster.partitions(self._options.subscription, missing_ok=missing_ok))
             if not self._partitions[1]:
-                self._warn(f"{self._options.subscription} matches no topic yet")
+                self._warn(f"{self._options.subscription} matches no topic so far")
         return self._partitions[1]
 
     def _look_up_ends(self, *, fresh: bool = False) -> Offsets:
@@ -260,9 +280,9 @@ class StreamPlanner:
         earliest = known_offsets(self._cluster.offsets(dict.fromkeys(new, EARLIEST)), "new partitions")
         for tp, offset in earliest.items():
             if offset:
-                self._lose(
+                self._report_data_loss(
                     "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
-                    f"new partition {tp} begins at offset {offset}: the records before it are gone",
+                    f"new partition {tp} begins at offset {offset}: the records before it have been deleted",
                 )
         return start | earliest
 
@@ -273,8 +293,8 @@ class StreamPlanner:
             limited = limit_offsets(begins, ends, options.max_offsets)
         if options.max_bytes is not None:
             waiting = {tp: begins[tp] for tp in ends if ends[tp] > begins[tp]}
-            self._density |= self._cluster.bytes_per_offset(waiting)
-            weights = {tp: self._density[tp] for tp in waiting if tp in self._density}
+            self._bytes_per_offset |= self._cluster.bytes_per_offset(waiting)
+            weights = {tp: self._bytes_per_offset[tp] for tp in waiting if tp in self._bytes_per_offset}
             by_bytes = limit_bytes(begins, ends, options.max_bytes, weights)
             limited = {tp: min(limited[tp], by_bytes[tp]) for tp in ends}
         return limited
@@ -282,30 +302,34 @@ class StreamPlanner:
     # -- lost data ---------------------------------------------------------------------------------------------------
 
     def _checked(self, start: Offsets, ends: Offsets) -> Offsets:
-        """The ends without what a start at or beyond them asks for (rules 3 and 7)."""
+        """Return the ends, none of which lies before its start (rules 3 and 7).
+
+        Raises:
+            DataLossError: partitions were deleted, or logs end before their start, and ``failOnDataLoss`` is true.
+        """
         gone = sorted(start.keys() - ends.keys())
         if gone:
             names = ", ".join(map(str, gone))
-            self._lose("PARTITIONS_DELETED", f"{names} had been read from and are not there any more")
+            self._report_data_loss("PARTITIONS_DELETED", f"partitions that the query reads were deleted: {names}")
         behind = [tp for tp, offset in start.items() if ends.get(tp, offset) < offset]
         if not behind:
             return ends
         checked = dict(ends)
-        now_at = self._behind_again(start, behind)
+        now_at = self._recheck_ends(start, behind)
         for tp in behind:
-            if now_at[tp] >= start[tp]:  # the target was taken earlier, or a new leader had been behind
+            if now_at[tp] >= start[tp]:  # the target is older than the start, or a new leader was behind for a moment
                 checked[tp] = start[tp]
                 continue
-            self._lose(
+            self._report_data_loss(
                 "PARTITION_OFFSET_CHANGED",
-                f"{tp} ends at offset {now_at[tp]}, before offset {start[tp]}, where the query stands: the log was"
-                " truncated or the topic created again",
+                f"{tp} ends at offset {now_at[tp]}, before offset {start[tp]}, the query's position: the log was"
+                " truncated, or the topic deleted and created again",
             )
             checked[tp] = now_at[tp]
         return checked
 
-    def _behind_again(self, start: Offsets, behind: list[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Ends looked up again: a new leader may report an old one for a moment."""
+    def _recheck_ends(self, start: Offsets, behind: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Look up ends again, several times: a new leader may report an old one for a moment."""
         for attempt in range(self._options.fetch_offset_attempts):
             if attempt:
                 self._sleep(self._options.fetch_offset_retry_ms / 1000)
@@ -314,11 +338,11 @@ class StreamPlanner:
                 break
         return found
 
-    def _lose(self, condition: str, text: str) -> None:
+    def _report_data_loss(self, condition: str, text: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"KAFKA_DATA_LOSS.{condition}",
-                f"{text}. With failOnDataLoss=false the query continues with what there is",
+                f"{text}. With failOnDataLoss=false the query continues without the lost records",
             )
         self._warn(text)
 

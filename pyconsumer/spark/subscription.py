@@ -1,4 +1,7 @@
-"""Which partitions to read: ``assign``, ``subscribe`` or ``subscribePattern``, exactly one of them."""
+"""Subscriptions: the partitions to read, by one of the options ``assign``, ``subscribe`` and ``subscribePattern``.
+
+They are immutable values. Patterns are regular expressions of Java, translated into Python's.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ __all__ = ["Assign", "Subscribe", "SubscribePattern", "Subscription", "compile_j
 
 @dataclass(frozen=True)
 class Assign:
-    """These partitions."""
+    """Some partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -26,7 +29,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Subscribe:
-    """All partitions of these topics."""
+    """All partitions of some topics."""
 
     topics: tuple[str, ...]
 
@@ -44,7 +47,7 @@ class SubscribePattern:
         return f"subscribePattern[{self.pattern}]"
 
     def matcher(self) -> Callable[[str], bool]:
-        """Return a predicate that is True for the topics that match."""
+        """Return a function that says whether a topic matches."""
         compiled = compile_java_pattern(self.pattern)
         return lambda topic: compiled.fullmatch(topic) is not None
 
@@ -60,7 +63,9 @@ def parse_subscription(options: Mapping[str, str]) -> Subscription:
     """
     given = [name for name in ("assign", "subscribe", "subscribePattern") if options.get(name) is not None]
     if not given:
-        raise ConfigurationError("one of the options subscribe, subscribePattern and assign is required")
+        raise ConfigurationError(
+            "nothing says what to read: one of the options subscribe, subscribePattern and assign is required"
+        )
     if len(given) > 1:
         raise ConfigurationError(
             f"only one of the options subscribe, subscribePattern and assign may be given, not {' and '.join(given)}"
@@ -79,7 +84,7 @@ def parse_subscription(options: Mapping[str, str]) -> Subscription:
     return SubscribePattern(text)
 
 
-# Java's classes by name, as members of a set; topic names have ASCII letters, digits, '.', '_' and '-' only.
+# Java's character classes as members of a set; topic names contain only ASCII letters, digits, '.', '_' and '-'.
 _CLASSES: Final = {
     "alpha": "a-zA-Z",
     "digit": "0-9",
@@ -107,11 +112,11 @@ _SPECIAL: Final = re.compile(
 def compile_java_pattern(text: str) -> re.Pattern[str]:
     r"""Compile a regular expression written for Java.
 
-    Most of the syntax is the same in both languages. This translates ``\Q...\E``, ``\p{Alpha}`` and its like,
+    Most of the syntax is the same in both languages. This translates ``\Q...\E``, classes such as ``\p{Alpha}``,
     ``(?<name>``, ``\k<name>`` and ``\z``.
 
     Raises:
-        ConfigurationError: the expression is invalid, or uses what only Java has (sets with ``&&``, ``\X``).
+        ConfigurationError: the expression is invalid, or uses what Python lacks (sets with ``&&``, ``\X``).
     """
 
     def rewrite(match: re.Match[str]) -> str:
@@ -121,10 +126,10 @@ def compile_java_pattern(text: str) -> re.Pattern[str]:
         if found["class"]:
             members = _CLASSES.get((found["long"] or found["short"]).lower())
             if members is None:
-                raise ValueError(f"{match[0]} is not known")
+                raise ValueError(f"{match[0]} is not supported")
             if _inside_set(text, match.start()):
                 if found["class"] == "P":
-                    raise ValueError(f"{match[0]} within a set is not known")
+                    raise ValueError(f"{match[0]} is not supported within a set")
                 return members
             return f"[{'^' if found['class'] == 'P' else ''}{members}]"
         if found["back"]:
@@ -134,7 +139,7 @@ def compile_java_pattern(text: str) -> re.Pattern[str]:
         if found["escape"] == "z":
             return r"\Z"
         if found["escape"] or (found["and"] and _inside_set(text, match.start())):
-            raise ValueError(f"{match[0]} is not known")
+            raise ValueError(f"{match[0]} is not supported")
         return match[0]
 
     try:
@@ -144,7 +149,7 @@ def compile_java_pattern(text: str) -> re.Pattern[str]:
 
 
 def _inside_set(text: str, position: int) -> bool:
-    """Return whether a place is between square brackets."""
+    """Return whether a position is between square brackets."""
     inside, escaped = False, False
     for char in text[:position]:
         if escaped:

@@ -1,7 +1,7 @@
-"""Requests about transactions of others, many at a time: generators without I/O, for an admin client to run.
+"""Requests about transactions of other producers, many at a time: generators without I/O or state.
 
-They are what the driver of an exactly-once write needs, and no application should: it ends transactions that other
-processes have begun.
+An admin client runs them for the driver of an exactly-once write, which ends transactions that its tasks have begun. No
+application should do that.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FENCED_TIMEOUT_MS", "describe", "end", "fence", "open_ids", "stable_offset"]
 
-#: The timeout of an id that was fenced, by which it is known again.
+#: The transaction timeout of ids that were fenced here; it marks them.
 FENCED_TIMEOUT_MS: Final = 1
-#: Requests under way at a time.
-AT_A_TIME = 64
+#: Requests in flight at a time.
+MAX_IN_FLIGHT = 64
 _FIRST_WITHOUT_EPOCHS: Final = 4  # the newest version of EndTxn for a transaction up to version 1
 _WITH_STABLE: Final = 7  # the oldest version of OffsetFetch that waits for transactions (KIP-447)
 
@@ -62,7 +62,12 @@ class _Call(NamedTuple):
 
 
 def _coordinators(calls: Calls, ids: Sequence[str], deadline: float) -> Steps[dict[str, int]]:
-    """Return the node of each transactional id's coordinator."""
+    """Return the node id of the coordinator of each transactional id.
+
+    Raises:
+        KafkaTimeoutError: not all were found in time.
+        KafkaError: a lookup failed with an error that is not retriable.
+    """
     left = list(dict.fromkeys(ids))
     found: dict[str, int] = {}
     one_by_one: list[str] = []
@@ -72,7 +77,7 @@ def _coordinators(calls: Calls, ids: Sequence[str], deadline: float) -> Steps[di
         def build(version: int, keys: list[str] = left) -> Message:
             return find_coordinator_request(keys[0], version, of_transactions=True, more=keys[1:])
 
-        answer = yield from calls.call(
+        response = yield from calls.call(
             ApiKey.FIND_COORDINATOR,
             build,
             FindCoordinatorResponse,
@@ -80,10 +85,10 @@ def _coordinators(calls: Calls, ids: Sequence[str], deadline: float) -> Steps[di
             min_version=1,
             what="finding the coordinators of transactions",
         )
-        if not answer.coordinators:  # an older broker: one key in a request
+        if not response.coordinators:  # an older broker: one key per request
             one_by_one, left = left, []
             break
-        for item in answer.coordinators:
+        for item in response.coordinators:
             if item.key not in left:
                 continue
             if item.error_code == Errors.NONE and item.node_id >= 0:
@@ -109,10 +114,13 @@ def _each(
     deadline: float,
     on_done: Callable[[str], object] = lambda _: None,
 ) -> Steps[dict[str, KafkaError]]:
-    """Send a request for each id to its coordinator, again until it is answered; return the refusals.
+    """Send a request for each id to its coordinator, again after retriable errors; return the other errors by id.
+
+    Args:
+        on_done: called with each id that has succeeded.
 
     Raises:
-        KafkaTimeoutError: not all were answered in time.
+        KafkaTimeoutError: not all have succeeded or failed in time.
     """
     left, refused = list(wanted), dict[str, KafkaError]()
     nodes: dict[str, int] = {}
@@ -122,8 +130,8 @@ def _each(
         if unknown:
             nodes |= yield from _coordinators(calls, unknown, deadline)
         again: list[str] = []
-        for at in range(0, len(left), AT_A_TIME):
-            some = left[at : at + AT_A_TIME]
+        for at in range(0, len(left), MAX_IN_FLIGHT):
+            some = left[at : at + MAX_IN_FLIGHT]
             sent = [
                 calls.send(
                     nodes[key], wanted[key].api, wanted[key].request, deadline, max_version=wanted[key].max_version
@@ -164,9 +172,16 @@ def end(
     deadline: float,
     on_done: Callable[[str], object] = lambda _: None,
 ) -> Steps[dict[str, KafkaError]]:
-    """Commit or abort transactions that others have opened; return the refusals by transactional id.
+    """Commit or abort transactions of other producers; return those that failed, with the error of each.
 
-    To commit again what is committed succeeds (KIP-360, and KIP-890 with the epoch before).
+    To commit a transaction that is committed succeeds (KIP-360, and KIP-890 with the previous epoch).
+
+    Args:
+        deadline: seconds of the client's clock.
+        on_done: called with each transactional id that has succeeded.
+
+    Raises:
+        KafkaTimeoutError: not all were ended in time.
     """
     wanted = {
         one.transactional_id: _Call(
@@ -180,13 +195,22 @@ def end(
 
 
 def fence(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, KafkaError]]:
-    """Fence the producers of transactional ids, whose open transactions are aborted; return the refusals."""
+    """Fence producers, which aborts their open transactions; return the ids that failed, with the error of each.
+
+    Raises:
+        KafkaTimeoutError: not all were fenced in time.
+    """
     wanted = {one: _Call(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(one, FENCED_TIMEOUT_MS)) for one in ids}
     return (yield from _each(calls, wanted, deadline))
 
 
 def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, TransactionState]]:
-    """Return the states of transactional ids; those that no broker knows are left out."""
+    """Return the states of transactional ids; those that their coordinator does not know are left out.
+
+    Raises:
+        KafkaTimeoutError: not all were described in time.
+        KafkaError: a request failed with an error that is not retriable.
+    """
     left = list(ids)
     found: dict[str, TransactionState] = {}
     failures = 0
@@ -195,7 +219,7 @@ def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[st
         again: list[str] = []
         for node in sorted(set(nodes.values())):
             some = [key for key in left if nodes.get(key) == node]
-            answer = yield from calls.call(
+            response = yield from calls.call(
                 ApiKey.DESCRIBE_TRANSACTIONS,
                 DescribeTransactionsRequest(some),
                 DescribeTransactionsResponse,
@@ -203,9 +227,9 @@ def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[st
                 target=calls.node(node),
                 what="describing transactions",
             )
-            states = {state.transactional_id: state for state in answer.transaction_states}
+            states = {state.transactional_id: state for state in response.transaction_states}
             if not states.keys() >= set(some):
-                raise ProtocolError(f"the answer to DescribeTransactions leaves out {sorted(set(some) - set(states))}")
+                raise ProtocolError(f"the response to DescribeTransactions lacks {sorted(set(some) - set(states))}")
             for key in some:
                 code = states[key].error_code
                 if code == Errors.NONE:
@@ -224,7 +248,11 @@ def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[st
 
 
 def open_ids(calls: Calls, beginning: str, deadline: float) -> Steps[list[str]]:
-    """Return the transactional ids with this beginning whose producers may still write: initialized, or open."""
+    """Return the transactional ids with a prefix whose producers may write: initialized, or in a transaction.
+
+    Raises:
+        KafkaError: a request failed with an error that is not retriable, or the brokers could not be reached in time.
+    """
     states = ["Empty", "Ongoing"]
     failures = 0
     pattern: str | None = f"^{re.escape(beginning)}.*"
@@ -234,7 +262,7 @@ def open_ids(calls: Calls, beginning: str, deadline: float) -> Steps[list[str]]:
         except UnsupportedVersionError:
             if pattern is None:
                 raise
-            pattern = None  # before KIP-1152 a broker lists all
+            pattern = None  # the broker is older than KIP-1152: list all
         except KafkaError as error:
             if not error.retriable:
                 raise
@@ -246,7 +274,11 @@ def open_ids(calls: Calls, beginning: str, deadline: float) -> Steps[list[str]]:
 
 
 def stable_offset(calls: Calls, group_id: str, tp: TopicPartition, deadline: float) -> Steps[OffsetAndMetadata | None]:
-    """Return the committed offset of a group for one partition, after transactions with it have ended (KIP-447)."""
+    """Return a group's committed offset for a partition, after pending transactions with it have ended (KIP-447).
+
+    Raises:
+        KafkaError: the coordinator could not be reached in time, or access was denied.
+    """
 
     sent_version = _WITH_STABLE
 
@@ -255,14 +287,14 @@ def stable_offset(calls: Calls, group_id: str, tp: TopicPartition, deadline: flo
         sent_version = version
         return offset_fetch_request(version, group_id=group_id, partitions=[tp])
 
-    def check(answer: OffsetFetchResponse) -> KafkaError | None:
-        found = read_offset_fetch(sent_version, answer, group_id=group_id)
+    def check(response: OffsetFetchResponse) -> KafkaError | None:
+        found = read_offset_fetch(sent_version, response, group_id=group_id)
         code = found.error_code or found.errors.get(tp, Errors.NONE)
         if not code and tp not in found.offsets:
-            return ProtocolError(f"the answer to OffsetFetch is not about {tp}")
+            return ProtocolError(f"the response to OffsetFetch lacks {tp}")
         return for_code(code, f"group {group_id!r}") if code else None
 
-    answer = yield from calls.call(
+    response = yield from calls.call(
         ApiKey.OFFSET_FETCH,
         build,
         OffsetFetchResponse,
@@ -273,4 +305,4 @@ def stable_offset(calls: Calls, group_id: str, tp: TopicPartition, deadline: flo
         max_version=LAST_VERSION_WITH_NAMES,
         what=f"reading the progress of group {group_id!r}",
     )
-    return read_offset_fetch(sent_version, answer, group_id=group_id).offsets[tp]
+    return read_offset_fetch(sent_version, response, group_id=group_id).offsets[tp]

@@ -1,9 +1,9 @@
 """The data of the sink's exactly-once protocol (:mod:`.exactly_once`): names, tasks' reports, the record of a decision.
 
 A decision is a committed offset: the batch's number, with the winners as its metadata. A broker limits metadata
-(``offset.metadata.max.bytes``, 4,096 by default), so a long list is cut into pieces, each the offset of a group of its
-own. Every piece says how many there are, and of which run the winners are. What a broker gives back was perhaps
-written by somebody else, so reading it checks everything.
+(``offset.metadata.max.bytes``, 4,096 by default), so a long list is split into pieces, each committed to a group of its
+own. Each piece contains the number of pieces and the run of the winners. Another program may have committed to the same
+group, so everything is checked when it is read. Immutable values, and functions without state.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Names:
     """The names of the transactions and groups of one query.
 
     Attributes:
-        prefix: of all, from the options.
-        query: the query's id, which stays as long as its checkpoint; of a batch write the name that it was given.
-        run: another one each time that the query is started.
+        prefix: the beginning of all of them, from the options.
+        query: the query's id, which lasts as long as its checkpoint; for a batch write, its name.
+        run: a new id each time the query is started.
     """
 
     prefix: str
@@ -37,25 +37,25 @@ class Names:
 
     @property
     def driver(self) -> str:
-        """The transactional id of the driver, whatever run it is."""
+        """The transactional id of the driver, the same in all runs."""
         return f"{self.prefix}.{self.query}"
 
     @property
     def of_query(self) -> str:
-        """The beginning of the transactional ids of all tasks of the query."""
+        """The prefix of the transactional ids of the query's tasks."""
         return f"{self.prefix}.{self.query}."
 
     @property
     def of_run(self) -> str:
-        """The beginning of the transactional ids of all tasks of this run."""
+        """The prefix of the transactional ids of this run's tasks."""
         return f"{self.prefix}.{self.query}.{self.run}."
 
     def task(self, partition: int, attempt: int, turn: int = 0) -> str:
-        """Return a task's transactional id; ``turn`` counts on where another one of the same number has it open."""
+        """Return a transactional id of a task; ``turn`` gives it another one if the last has an open transaction."""
         return f"{self.of_run}{partition}.{attempt}" + (f".{turn}" if turn else "")
 
     def group(self, piece: int) -> str:
-        """Return the group that a piece of the decision is committed to."""
+        """Return the group to which a piece of the decision is committed."""
         return f"{self.prefix}.{self.query}.{piece}"
 
 
@@ -64,8 +64,8 @@ class TaskReport(NamedTuple):
 
     Attributes:
         batch: the number of the batch.
-        transaction: what it has sent, open; None without rows, or if the batch was decided before.
-        started_ms: when it began, by its machine's clock.
+        transaction: the open transaction with the task's rows; None if there are none, or the batch was decided before.
+        started_ms: when the task began, by its machine's clock.
     """
 
     names: Names
@@ -75,7 +75,7 @@ class TaskReport(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A batch, and the transactions that make it up, all of one run."""
+    """A batch, and the transactions with its rows, all of one run."""
 
     batch: int
     run: str
@@ -83,7 +83,7 @@ class Decision(NamedTuple):
 
 
 def pieces_of(decision: Decision, names: Names, most: int) -> list[str]:
-    """Return the metadata of a decision, in pieces of at most ``most`` characters as far as one winner allows."""
+    """Return the metadata of a decision, in pieces of at most ``most`` characters, but at least one winner each."""
     start = len(names.of_run)
     words = [
         f"{one.transactional_id[start:]}:{one.producer_id}:{one.epoch}:{2 if one.is_v2 else 1}"
@@ -102,23 +102,23 @@ def pieces_of(decision: Decision, names: Names, most: int) -> list[str]:
 
 
 def piece_count(text: str) -> int:
-    """Return how many pieces there are, according to one of them.
+    """Return the number of pieces, which each piece contains.
 
     Raises:
-        WriteError: it is none.
+        WriteError: the text is not a piece of a decision.
     """
     return _parsed(text)[0]
 
 
 def read_pieces(batch: int, texts: Sequence[str], names: Names) -> Decision:
-    """Return the decision that pieces make up.
+    """Return the decision that consists of these pieces.
 
     Raises:
-        WriteError: they are none of one decision.
+        WriteError: they do not belong to one decision, or are unreadable.
     """
     parsed = [_parsed(text) for text in texts]
     if any(piece[:2] != parsed[0][:2] for piece in parsed) or parsed[0][0] != len(texts):
-        raise _unreadable(f"the {len(texts)} pieces do not belong together")
+        raise _unreadable(f"its {len(texts)} pieces belong to different batches or runs")
     run = parsed[0][1]
     begin = f"{names.of_query}{run}."
     return Decision(batch, run, tuple(_winner(begin, word) for _, _, words in parsed for word in words))
@@ -137,16 +137,16 @@ def _winner(begin: str, word: str) -> DetachedTransaction:
         suffix, producer_id, epoch, version = parts
         return DetachedTransaction(begin + suffix, int(producer_id), int(epoch), {"1": False, "2": True}[version])
     except (ValueError, KeyError):
-        raise _unreadable(f"{word[:60]!r} is no transaction") from None
+        raise _unreadable(f"{word[:60]!r} is not a transaction") from None
 
 
 def _unreadable(why: str) -> WriteError:
     return WriteError(
-        f"the record of the query's progress cannot be read: {why}. Either a newer pyconsumer or another program has"
-        " written it; choose another transactionalIdPrefix if the group is somebody else's"
+        f"the record of the query's progress cannot be read: {why}. It was written by a newer pyconsumer or by another"
+        " program; if the group belongs to another program, choose another transactionalIdPrefix"
     )
 
 
 def winners(reports: Iterable[TaskReport]) -> tuple[DetachedTransaction, ...]:
-    """Return the transactions of tasks."""
+    """Return the transactions of the tasks that had rows."""
     return tuple(report.transaction for report in reports if report.transaction is not None)

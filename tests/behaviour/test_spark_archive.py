@@ -88,12 +88,14 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
     folder, servers, seen = str(tmp_path / "archive"), cluster.bootstrap_servers, []
 
     def a_second_one_is_refused(run: Callable[[], object], what: str) -> None:
-        with pytest.raises(IllegalStateError, match=f"another {what} is at work"):
+        with pytest.raises(IllegalStateError, match=f"another {what} is running"):
             run()
 
     def look(progress: pipelines.Archived) -> None:
         seen.append(progress)
-        a_second_one_is_refused(lambda: pipelines.archive(spark, servers, source, folder), f"archiving to {folder}")
+        a_second_one_is_refused(
+            lambda: pipelines.archive(spark, servers, source, folder), f"process that archives to {folder}"
+        )
 
     done = pipelines.archive(spark, servers, source, folder, batch_records=300, on_progress=look)
     assert (done.batches, done.records, done.behind) == (4, 1000, 0)
@@ -186,7 +188,7 @@ def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
         archive(other, folder)
     embedded.delete_topic(first)
     embedded.create_topic(first, 2)
-    with pytest.raises(ConfigurationError, match=f"topic {first} was deleted and created again since"):
+    with pytest.raises(ConfigurationError, match=f"topic {first} was deleted and created again after the archive in"):
         archive(first, folder)
     with pytest.raises(UnknownTopicOrPartitionError, match=f"topics create {topic_name}-no -p 2 -t retention.ms=-1"):
         pipelines.replay(spark, str(folder), servers, f"{topic_name}-no")

@@ -189,7 +189,7 @@ def test_offsets_that_were_deleted_are_an_error_or_passed_over(load: Load, clust
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition(topic, 0): 4})
     starting = json.dumps({topic: {"0": 1}})
-    with pytest.raises(Exception, match=rf"DataLossError.*{topic}-0: offsets 1 to 3 are gone.*failOnDataLoss=false"):
+    with pytest.raises(Exception, match=rf"DataLossError.*{topic}-0: offsets 1 to 3 are missing.*failOnDataLoss=false"):
         load(subscribe=topic, startingOffsets=starting).collect()
     lenient = load(subscribe=topic, startingOffsets=starting, failOnDataLoss=False)
     assert values(lenient) == [b"v%d" % i for i in range(4, 10)]
@@ -229,7 +229,7 @@ def test_what_is_wrong_is_told_when_the_frame_is_loaded(load: Load) -> None:
 
 
 def test_what_cannot_be_read_is_told_when_the_frame_is_used(load: Load, topic_name: str, topic: str) -> None:
-    with pytest.raises(Exception, match="option startingOffsets: a batch read cannot use latest"):
+    with pytest.raises(Exception, match="option startingOffsets: latest cannot be used in a batch read"):
         load(subscribe=topic, startingOffsets="latest").collect()
     with pytest.raises(Exception, match=f"UnknownTopicOrPartitionError.*{topic_name}"):
         load(subscribe=topic_name, fetchOffset__retryIntervalMs=10).collect()
@@ -242,7 +242,7 @@ def test_what_cannot_be_read_is_told_when_the_frame_is_used(load: Load, topic_na
 def test_a_cluster_that_is_not_there_is_told_in_time(spark: Any, topic_name: str) -> None:
     options = {"subscribe": topic_name, "kafka.default.api.timeout.ms": 500}
     with pytest.raises(
-        Exception, match=r"KafkaTimeoutError: finding the topics at localhost:1 took longer than 500 ms"
+        Exception, match=r"KafkaTimeoutError: looking up the topics at localhost:1 took longer than 500 ms"
     ):
         reader(spark, "localhost:1", options).load().collect()
 

@@ -1,4 +1,4 @@
-"""Programs in Go with franz-go, a client of Kafka that has nothing in common with any other of the tests' clients."""
+"""Programs in Go: with franz-go, which has nothing in common with any other of the tests' clients, and with others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.java import cache_folder
 from tests.support.process import run
 
-__all__ = ["FRANZ_VERSION", "franz_program"]
+__all__ = ["FRANZ_VERSION", "franz_program", "go_program"]
 
 _MODULE = Path(__file__).with_name("franz")
 
@@ -23,7 +23,16 @@ FRANZ_VERSION = next(
 
 
 def franz_program(name: str) -> Path | None:
-    """A program of the folder ``franz``, built once and kept, together with what Go fetches for it.
+    """A program of the folder ``franz``; see :func:`go_program`."""
+    return go_program(_MODULE, name)
+
+
+def go_program(module: Path, name: str) -> Path | None:
+    """A program of a Go module, built once and kept, together with what Go fetches for it.
+
+    Args:
+        module: the folder with ``go.mod``.
+        name: the folder below it with the program.
 
     Returns:
         The program; None if there is no Go.
@@ -34,7 +43,7 @@ def franz_program(name: str) -> Path | None:
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         return None
-    sources = [_MODULE / "go.mod", _MODULE / "go.sum", *sorted((_MODULE / name).iterdir())]
+    sources = [module / "go.mod", module / "go.sum", *sorted((module / name).iterdir())]
     text = b"".join(path.read_bytes() for path in sources)
     cache = cache_folder() / "go"
     program = cache / f"{name}-{hashlib.sha256(text).hexdigest()[:16]}"
@@ -47,6 +56,6 @@ def franz_program(name: str) -> Path | None:
                 "GOCACHE": str(cache / "build"),
                 "GOFLAGS": "-mod=readonly -modcacherw",
             }
-            run([go, "build", "-o", str(fresh), f"./{name}"], cwd=_MODULE, env=env, timeout_s=300).check()
+            run([go, "build", "-o", str(fresh), f"./{name}"], cwd=module, env=env, timeout_s=300).check()
             os.replace(fresh, program)
     return program

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ __all__ = [
     "KafkaTools",
     "cache_folder",
     "documents",
+    "fetch_jars",
     "need_jars",
     "properties",
     "shared_classes_options",
@@ -164,9 +165,8 @@ def need_jars(version: str = VERSION) -> None:
     _skip_or_fail(_missing_jars(version))
 
 
-def _fetch(version: str) -> Path:
-    """Kafka's jars, from the cache or, once, by Maven."""
-    libs = _libs(version)
+def fetch_jars(libs: Path, artifacts: Iterable[str]) -> Path:
+    """Let Maven copy artifacts (``group:name:version``) and all that they need into a folder, once; return it."""
     if libs.is_dir():
         return libs
     with locked(libs.parent / ".lock"):
@@ -178,7 +178,7 @@ def _fetch(version: str) -> Path:
                 "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
                     *artifact.split(":")
                 )
-                for artifact in _ARTIFACTS[version]
+                for artifact in artifacts
             )
             pom.write_text(
                 '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -211,7 +211,7 @@ class KafkaTools:
 
     def __init__(self, version: str) -> None:
         self.version = version
-        self.libs = _fetch(version)
+        self.libs = fetch_jars(_libs(version), _ARTIFACTS[version])
         self._classes = _OLD_CLASSES if version == OLD_VERSION else _CLASSES
         self._home = self.libs.parent
 

@@ -66,7 +66,7 @@ class _Killed:
         try:
             wanted = self.plan.read_text()
             if wanted == "one ended":
-                transaction_calls.AT_A_TIME = 1  # so that the others are still open
+                transaction_calls.MAX_IN_FLIGHT = 1  # so that the others are still open
             if wanted != step:
                 return
             self.plan.unlink()

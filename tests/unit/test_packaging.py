@@ -114,8 +114,8 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
     assert not [name for name in names if name.endswith(".so")]
     assert "pyconsumer/protocol/records/cursor.py" in names
     assert _version(tmp_path / "installed").endswith(
-        "pure Python (the compiled one was not built when pyconsumer was installed: install a C compiler and Python's"
-        " headers, then pyconsumer again)"
+        "pure Python (the compiled module was not built when pyconsumer was installed: install a C compiler and"
+        " Python's headers, then reinstall pyconsumer)"
     )
     told = _first_use(tmp_path / "installed")
     assert len(told) == 1, "once, however many clients there are"
@@ -126,7 +126,7 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
 def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
     assert f"(source tree {tree}), record decoder: pure Python (this is the source tree {tree}, in" in _version(tree)
     (told,) = _first_use(tree)
-    assert f"this is the source tree {tree}, in which nothing is compiled" in told
+    assert f"this is the source tree {tree}, in which it was not compiled" in told
     assert "another folder" in told
     installed = tmp_path / "installed"  # which the tree hides
     (installed / "pyconsumer-0.1.0.dist-info").mkdir(parents=True)
@@ -134,7 +134,7 @@ def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
     (installed / "pyconsumer" / "protocol" / "records").mkdir(parents=True)
     (installed / "pyconsumer" / "protocol" / "records" / "_native.cpython-311.so").touch()
     (told,) = _first_use(tree, installed)
-    assert told.endswith(f"start Python in another folder, which uses the installed package in {installed}")
+    assert told.endswith(f"start Python in another folder, so that it imports the installed package in {installed}")
     assert _first_use(tree, pure=True) == [], "it was chosen"
 
 

@@ -1,1 +1,1 @@
-"""The group coordinator: who is in which consumer group, who reads what, and which offsets were committed."""
+"""The group coordinator: the members of each group, their assignments, and committed offsets."""

@@ -40,23 +40,24 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig(CoordinatorConfig):
-    """Settings of one coordinator. Each field is Kafka's setting with dots for underscores; the defaults are Kafka's.
+    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots; the defaults are Kafka's.
 
     Args:
         group_min_session_timeout_ms, group_max_session_timeout_ms: bounds of a member's session timeout, inclusive.
-        group_initial_rebalance_delay_ms: how long an empty group waits for more members.
-        group_max_size: most members of a group.
-        group_new_member_join_timeout_ms: how long a new member may wait in its first JoinGroup before it is given up.
-        offset_metadata_max_bytes: longest metadata string of a commit, in characters as Java counts them, inclusive.
-        offsets_retention_minutes: life of offsets that nobody uses any more (KIP-211).
-        offsets_retention_check_interval_ms: how often they are looked for.
-        offsets_load_buffer_size: bytes that are read in one step while a partition is loaded.
-        group_consumer_session_timeout_ms: how long a member of the consumer protocol may be silent; ``..._min_`` and
-            ``..._max_...``: bounds of what a group may set for itself.
-        group_consumer_heartbeat_interval_ms: how often such members are asked to send heartbeats; likewise.
-        group_consumer_assignment_interval_ms: shortest time between two target assignments (KIP-1263); likewise.
-        group_consumer_max_size: most members of a group of the consumer protocol.
-        group_consumer_regex_refresh_interval_ms: how often topics are matched again.
+        group_initial_rebalance_delay_ms: how long the first rebalance of an empty group waits for more members.
+        group_max_size: maximum number of members of a classic group.
+        group_new_member_join_timeout_ms: how long the first JoinGroup of a new member may be pending before the member
+            is removed.
+        offset_metadata_max_bytes: longest metadata string of a commit, in UTF-16 units, inclusive.
+        offsets_retention_minutes: how long offsets are kept that nobody uses any more (KIP-211).
+        offsets_retention_check_interval_ms: how often expired offsets are looked for.
+        offsets_load_buffer_size: bytes read in one step while a partition is loaded.
+        group_consumer_session_timeout_ms: session timeout of members of the consumer protocol; the settings with
+            ``min`` and ``max`` bound what a group may set for itself. The same holds for the next two.
+        group_consumer_heartbeat_interval_ms: how often such members are to send heartbeats.
+        group_consumer_assignment_interval_ms: shortest time between two target assignments (KIP-1263).
+        group_consumer_max_size: maximum number of members of a group of the consumer protocol.
+        group_consumer_regex_refresh_interval_ms: how often regular expressions are resolved again.
         migration_policy: ``group.consumer.migration.policy``.
         assignors: ``group.consumer.assignors``; the first is the default.
     """
@@ -86,7 +87,7 @@ class GroupConfig(CoordinatorConfig):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """From a broker's settings under Kafka's dotted names; see the base class."""
+        """Return the configuration in a broker's settings, which have Kafka's dotted names; see the base class."""
         found = CoordinatorConfig.numbers_of(cls, settings)
         policy = settings.get("group.consumer.migration.policy")
         if policy is not None:
@@ -112,7 +113,7 @@ class GroupConfig(CoordinatorConfig):
             raise ConfigurationError("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
         if not self.assignors or not set(self.assignors) <= set(SERVER_ASSIGNORS):
             raise ConfigurationError(
-                f"group.consumer.assignors may hold {', '.join(SERVER_ASSIGNORS)}, not {', '.join(self.assignors)}"
+                f"group.consumer.assignors may contain {', '.join(SERVER_ASSIGNORS)}, not {', '.join(self.assignors)}"
             )
         for name in ("session_timeout", "heartbeat_interval", "assignment_interval"):
             self._check_bounds(name)

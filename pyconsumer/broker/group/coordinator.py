@@ -1,12 +1,13 @@
-"""The group coordinator: what a broker does when a client asks something about a group.
+"""The group coordinator of a broker: one method for each kind of group request.
 
-Each method is one request. It checks whether this broker is to answer at all, then calls the modules that know the
-rules: :mod:`.classic` the classic protocol, :mod:`.consumer` the consumer protocol (KIP-848), :mod:`.manager` what is
-stored, :mod:`.offset_expiration` what is removed. A group has one of the protocols at a time, and its offsets stay when
-it changes from one to the other.
+A method first checks that this broker coordinates the group, and then calls the modules that have the rules:
+:mod:`.classic` for the classic protocol, :mod:`.consumer` for the consumer protocol (KIP-848), :mod:`.manager` for the
+groups' cache and their records, :mod:`.offset_expiration` for removal. The manager owns the groups; the coordinator
+itself has no state but that it is started. A group has one of the protocols at a time, and keeps its offsets when it
+is converted.
 
-No method waits: what takes time is a :class:`Deferred`, which is set exactly
-once. An error inside is logged and answered with UNKNOWN_SERVER_ERROR, so that no client is left without an answer.
+No method waits: a result that takes time is a :class:`Deferred`, which is set exactly once. An unexpected exception is
+logged and answered with UNKNOWN_SERVER_ERROR, so that every request gets a response.
 
 :class:`GroupBroker` is the part of a broker that the handlers of group requests need.
 """
@@ -54,10 +55,10 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Error code for each partition.
+#: The error code of each partition.
 PartitionErrors = dict[TopicPartition, int]
 
-#: The end of time: milliseconds are 64 bits with a sign in a record.
+#: The latest time that a record can have: a signed 64-bit number of milliseconds.
 _LATEST_MS = 2**63 - 1
 
 
@@ -68,16 +69,16 @@ class GroupBroker(Protocol):
     def group_coordinator(self) -> GroupCoordinator: ...
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of a topic, 16 bytes; None if there is no such topic."""
+        """Return the id of a topic, 16 bytes; None if there is no such topic."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id."""
+        """Return the name of the topic with this id, None if there is none."""
 
     def partition_count(self, topic: str) -> int | None:
-        """The number of partitions of a topic; None if there is no such topic."""
+        """Return the number of partitions of a topic, None if there is no such topic."""
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """The leader of a partition of an internal topic under the address that the client's listener has.
+        """Return the leader of a partition of an internal topic, with its address on the client's listener.
 
         None while the partition has no leader.
         """
@@ -90,8 +91,8 @@ class GroupCoordinator:
     """The coordinator of one broker.
 
     Args:
-        storage: the internal topic.
-        timer: runs all deadlines; whoever owns it decides when time passes.
+        storage: the internal topic ``__consumer_offsets``.
+        timer: runs all deadlines; its owner decides when time passes.
         clock: its monotonic time is the timer's, its wall time goes into records.
         topics: the topics of the cluster.
         group_config: returns the dynamic settings of a group.
@@ -108,46 +109,46 @@ class GroupCoordinator:
     ) -> None:
         self.config = config
         self._clock = clock
-        self._answers = PendingReplies()
-        self.manager = GroupMetadataManager(config, storage, timer, clock, self._answers)
-        self._rebalancer = GroupRebalancer(config, self.manager, timer, clock, self._answers)
-        self._joins = JoinHandler(config, self.manager, self._rebalancer, self._answers)
+        self._replies = PendingReplies()
+        self.manager = GroupMetadataManager(config, storage, timer, clock, self._replies)
+        self._rebalancer = GroupRebalancer(config, self.manager, timer, clock, self._replies)
+        self._joins = JoinHandler(config, self.manager, self._rebalancer, self._replies)
         self.consumer_groups = ConsumerGroups(
             config,
             self.manager,
             self._rebalancer,
             timer,
             clock,
-            self._answers,
+            self._replies,
             topics or NoTopics(),
             GroupSettings(config, group_config),
         )
-        self._classic_members = ClassicMembers(config, self.consumer_groups, self._answers)
-        self._cleaner = OffsetExpiration(self.manager, timer, clock, self._answers)
+        self._classic_members = ClassicMembers(config, self.consumer_groups, self._replies)
+        self._expiration = OffsetExpiration(self.manager, timer, clock, self._replies)
         self._active = False
 
-    # Life
+    # Lifecycle
 
     def start(self) -> None:
-        """Begin to answer, and to look for expired offsets."""
-        self._cleaner.start()
+        """Begin to serve requests, and to search for expired offsets."""
+        self._expiration.start()
         self._active = True
 
     def shutdown(self) -> None:
-        """Answer no request any more, send away those that wait, and stop all timers."""
+        """Stop serving: pending requests get an error, and all timers are stopped."""
         self._active = False
-        self._cleaner.stop()
+        self._expiration.stop()
         self.manager.shutdown()
-        with self._answers:
+        with self._replies:
             for group in self.manager.groups:
                 self._abandon(group)
 
     def on_become_leader(self, partition: int, epoch: int) -> None:
-        """This broker leads a partition of ``__consumer_offsets`` from now on: load its groups."""
+        """Load the groups of a partition of ``__consumer_offsets`` that this broker leads from now on."""
         self.manager.schedule_load(partition, epoch, self._on_group_loaded)
 
     def on_resign(self, partition: int, epoch: int | None) -> None:
-        """It does not lead the partition any more: forget its groups."""
+        """Forget the groups of a partition that this broker no longer leads; pending requests get NOT_COORDINATOR."""
         self.manager.schedule_unload(partition, epoch, self._abandon)
 
     def _abandon(self, group: Group) -> None:
@@ -157,7 +158,7 @@ class GroupCoordinator:
             self._rebalancer.abandon(group)
 
     def on_topic_changed(self, topic: str, *, created: bool) -> None:
-        """A topic was created, changed or deleted."""
+        """Have consumer groups take notice of a topic that was created, changed or deleted."""
         self.consumer_groups.on_topic_changed(topic, created=created)
 
     def _on_group_loaded(self, group: Group) -> None:
@@ -168,16 +169,16 @@ class GroupCoordinator:
         group.remember_members()
         self._rebalancer.start_sessions(group)
         if group.size > self.config.group_max_size:
-            self._rebalancer.prepare(group, f"the group is over its limit of {self.config.group_max_size} members")
+            self._rebalancer.prepare(group, f"the group has more than {self.config.group_max_size} members")
         elif group.rebalance_is_due:
-            self._rebalancer.prepare(group, "the coordinator moved before the rebalance after a downgrade began")
+            self._rebalancer.prepare(group, "the coordinator changed before the rebalance after a downgrade had begun")
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` whose leader coordinates the group."""
+        """Return the partition of ``__consumer_offsets`` whose leader coordinates the group."""
         return self.manager.partition_for(group_id)
 
     def _validate(self, group_id: str | None, *, may_be_empty: bool = False) -> int:
-        """Return whether this broker is to answer for the group: an error code, 0 if so."""
+        """Check that this broker coordinates the group; return an error code."""
         if group_id is None or not (group_id or may_be_empty):
             return Errors.INVALID_GROUP_ID
         if not self._active:
@@ -186,21 +187,21 @@ class GroupCoordinator:
             return Errors.COORDINATOR_LOAD_IN_PROGRESS
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
-    def _guard(self, answer: Deferred[T], failed: T, work: Callable[[], None]) -> Deferred[T]:
-        """Do the work of one request; if it breaks, say so to its client."""
+    def _guard(self, reply: Deferred[T], failed: T, work: Callable[[], None]) -> Deferred[T]:
+        """Do the work of one request; if it raises, reply with ``failed``."""
         try:
-            with self._answers:
+            with self._replies:
                 work()
         except Exception:
-            _log.exception("A request to the group coordinator failed")
-            if not answer.done:
-                answer.set(failed)
-        return answer
+            _log.exception("Handling a request to the group coordinator failed")
+            if not reply.done:
+                reply.set(failed)
+        return reply
 
     # Membership
 
     def join_group(self, request: JoinRequest) -> Deferred[JoinResult]:
-        """JoinGroup. The answer comes when the join phase is over, unless it is an error or nothing changes."""
+        """Serve JoinGroup. The reply comes when the join phase ends; at once after an error, or if nothing changes."""
 
         def fail(error_code: int) -> Deferred[JoinResult]:
             return Deferred.of(JoinResult(error_code, request.member_id))
@@ -211,22 +212,22 @@ class GroupCoordinator:
         low, high = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
             return fail(Errors.INVALID_SESSION_TIMEOUT)
-        answer: Deferred[JoinResult] = Deferred()
+        reply: Deferred[JoinResult] = Deferred()
         failed = JoinResult(Errors.UNKNOWN_SERVER_ERROR, request.member_id)
         group = self.manager.get_group(request.group_id)
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
-                return self._guard(answer, failed, partial(self._classic_members.join, group, request, answer))
+                return self._guard(reply, failed, partial(self._classic_members.join, group, request, reply))
             error_code = self._make_classic(group)
             if error_code != Errors.NONE:
                 return fail(error_code)
         group = self.manager.get_or_maybe_create_group(request.group_id, create=not request.member_id)
         if not isinstance(group, GroupMetadata):
             return fail(Errors.UNKNOWN_MEMBER_ID)
-        return self._guard(answer, failed, partial(self._joins.join, group, request, answer))
+        return self._guard(reply, failed, partial(self._joins.join, group, request, reply))
 
     def _make_classic(self, group: ConsumerGroup) -> int:
-        """Replace an empty consumer group by a classic one with its offsets; return an error code."""
+        """Replace an empty consumer group with a classic one that has its offsets; return an error code."""
         tombstones = [record.encode(group.group_id) for record in group.tombstones()]
         stored = self.manager.append(self.manager.partition_for(group.group_id), tombstones)
         if stored.done and stored.value.error_code != Errors.NONE:
@@ -249,31 +250,31 @@ class GroupCoordinator:
         protocol_type: str | None = None,
         protocol_name: str | None = None,
     ) -> Deferred[SyncResult]:
-        """SyncGroup. Answered when the leader's assignment is stored.
+        """Serve SyncGroup. The reply comes when the leader's assignment is in the log.
 
         Args:
             assignments: member id -> assignment; empty from all but the leader.
-            protocol_type, protocol_name: what JoinGroup answered, or None in versions that do not send it back.
+            protocol_type, protocol_name: those of the JoinGroup response, None in versions that do not send them.
         """
         error_code = self._validate(group_id)
         if error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS:
-            # The rebalance that it belongs to is lost with the old coordinator's memory: joining again is safe.
+            # The rebalance was lost with the previous coordinator's memory, so the member has to join again.
             error_code = Errors.REBALANCE_IN_PROGRESS
         if error_code != Errors.NONE:
             return Deferred.of(SyncResult(error_code))
         group = self.manager.get_group(group_id)
         if group is None:
             return Deferred.of(SyncResult(Errors.UNKNOWN_MEMBER_ID))
-        answer: Deferred[SyncResult] = Deferred()
+        reply: Deferred[SyncResult] = Deferred()
         failed = SyncResult(Errors.UNKNOWN_SERVER_ERROR)
         if isinstance(group, ConsumerGroup):
             members = self._classic_members
             sync = partial(members.sync, group, generation_id, member_id, group_instance_id, protocol_type)
-            return self._guard(answer, failed, partial(sync, protocol_name, answer))
+            return self._guard(reply, failed, partial(sync, protocol_name, reply))
         error_code = self._check_sync(group, generation_id, member_id, group_instance_id, protocol_type, protocol_name)
         if error_code != Errors.NONE:
             return Deferred.of(SyncResult(error_code))
-        return self._guard(answer, failed, partial(self._sync, group, member_id, assignments, answer))
+        return self._guard(reply, failed, partial(self._sync, group, member_id, assignments, reply))
 
     @staticmethod
     def _check_sync(
@@ -298,32 +299,32 @@ class GroupCoordinator:
         return Errors.UNKNOWN_MEMBER_ID if group.is_(GroupState.EMPTY) else Errors.NONE
 
     def _sync(
-        self, group: GroupMetadata, member_id: str, assignments: Mapping[str, bytes], answer: Deferred[SyncResult]
+        self, group: GroupMetadata, member_id: str, assignments: Mapping[str, bytes], reply: Deferred[SyncResult]
     ) -> None:
         member = group.get(member_id)
         self._rebalancer.note_sync(group, member_id)
         if group.is_(GroupState.STABLE):
             result = SyncResult(Errors.NONE, member.assignment, group.protocol_type, group.protocol_name)
-            self._answers.put(answer, result)
+            self._replies.put(reply, result)
             self._rebalancer.restart_session(group, member)
             return
-        # A request that it sent before must not stay open for ever.
-        self._answers.put(member.take_sync_waiter(), SyncResult(Errors.REBALANCE_IN_PROGRESS))
-        member.wait_for_sync(answer)
+        # A SyncGroup that the member sent before must not stay pending for ever.
+        self._replies.put(member.take_sync_waiter(), SyncResult(Errors.REBALANCE_IN_PROGRESS))
+        member.wait_for_sync(reply)
         if not group.is_leader(member_id):
             return
         _log.info(
-            "Group %s: the assignment of generation %d came from leader %s for %d members, %d of them static",
+            "Group %s: leader %s sent the assignment of generation %d for %d members, %d of them static",
             group.group_id,
-            group.generation_id,
             member_id,
+            group.generation_id,
             group.size,
             len(group.static_members),
         )
         missing = [one for one in group.members if one not in assignments]
         if missing:
             _log.warning(
-                "Group %s: empty assignments in generation %d for members that the leader left out: %s",
+                "Group %s: in generation %d the leader's assignment leaves out members, which get an empty one: %s",
                 group.group_id,
                 group.generation_id,
                 ", ".join(missing),
@@ -340,8 +341,8 @@ class GroupCoordinator:
         assignments: Mapping[str, bytes],
         error_code: int,
     ) -> None:
-        with self._answers:
-            # Somebody may have joined while the record was written: then the pending requests are answered already.
+        with self._replies:
+            # If a member joined while the record was written, the pending SyncGroups have got their replies already.
             if not group.is_(GroupState.COMPLETING_REBALANCE) or group.generation_id != generation_id:
                 return
             if error_code != Errors.NONE:
@@ -354,16 +355,16 @@ class GroupCoordinator:
                 self.manager.metrics.rebalanced()
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None) -> int:
-        """Heartbeat: an error code. REBALANCE_IN_PROGRESS makes a member join again."""
+        """Serve Heartbeat: return an error code. REBALANCE_IN_PROGRESS makes the member join again."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
-            # While its group is loaded nobody can say more than that it is not forgotten.
+            # While the group is loading, whether it has the member is not known yet; no error keeps the member in it.
             return Errors.NONE if error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS else error_code
         group = self.manager.get_group(group_id)
         if group is None:
             return Errors.UNKNOWN_MEMBER_ID
         if isinstance(group, ConsumerGroup):
-            with self._answers:
+            with self._replies:
                 return self._classic_members.heartbeat(group, generation_id, member_id, group_instance_id)
         if group.is_(GroupState.DEAD):
             return Errors.COORDINATOR_NOT_AVAILABLE
@@ -380,53 +381,53 @@ class GroupCoordinator:
     def consumer_group_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, *, version: int, client_id: str, client_host: str
     ) -> Deferred[HeartbeatResult]:
-        """ConsumerGroupHeartbeat, answered when its changes are in the log (KIP-848)."""
+        """Serve ConsumerGroupHeartbeat (KIP-848). The reply comes when its changes are in the log."""
         if not self._active:
             return Deferred.of(HeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE))
-        refused = self.consumer_groups.check(request, version)
-        if refused is not None:
-            return Deferred.of(refused)
+        invalid = self.consumer_groups.check(request, version)
+        if invalid is not None:
+            return Deferred.of(invalid)
         error_code = self._validate(request.group_id)
         if error_code != Errors.NONE:
             return Deferred.of(HeartbeatResult(error_code))
-        answer: Deferred[HeartbeatResult] = Deferred()
+        reply: Deferred[HeartbeatResult] = Deferred()
         work = partial(
             self.consumer_groups.heartbeat,
             request,
-            answer,
+            reply,
             client_id=client_id,
             client_host=client_host,
         )
-        return self._guard(answer, HeartbeatResult(Errors.UNKNOWN_SERVER_ERROR), work)
+        return self._guard(reply, HeartbeatResult(Errors.UNKNOWN_SERVER_ERROR), work)
 
     def leave(self, group_id: str, members: Sequence[LeavingMember]) -> Deferred[LeaveResult]:
-        """LeaveGroup for a group of either protocol; see :meth:`leave_group`."""
+        """Serve LeaveGroup for a group of either protocol; see :meth:`leave_group`."""
         group = self.manager.get_group(group_id)
         if self._validate(group_id) != Errors.NONE or not isinstance(group, ConsumerGroup):
             return Deferred.of(self.leave_group(group_id, members))
-        with self._answers:
+        with self._replies:
             return self._classic_members.leave(group, members)
 
     def leave_group(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        """LeaveGroup for a classic group: takes members out, and rebalances once for all of them.
+        """Serve LeaveGroup for a classic group: remove members, and rebalance once for all of them.
 
         Args:
-            members: static ones may be named by their instance id alone, with an empty member id.
+            members: a static one may be given by its instance id alone, with an empty member id.
         """
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             return LeaveResult(error_code)
         group = self.manager.get_group(group_id)
         if not isinstance(group, GroupMetadata):
-            refused = (member._replace(error_code=Errors.UNKNOWN_MEMBER_ID) for member in members)
-            return LeaveResult(Errors.NONE, tuple(refused))
+            unknown = (member._replace(error_code=Errors.UNKNOWN_MEMBER_ID) for member in members)
+            return LeaveResult(Errors.NONE, tuple(unknown))
         if group.is_(GroupState.DEAD):
             return LeaveResult(Errors.COORDINATOR_NOT_AVAILABLE)
-        with self._answers:
+        with self._replies:
             results = tuple(member._replace(error_code=self._leave(group, member)) for member in members)
-            gone = [one.member_id or one.group_instance_id or "" for one in results if one.error_code == Errors.NONE]
-            if gone:
-                self._rebalancer.after_removal(group, f"LeaveGroup of {', '.join(gone)}")
+            left = [one.member_id or one.group_instance_id or "" for one in results if one.error_code == Errors.NONE]
+            if left:
+                self._rebalancer.after_removal(group, f"LeaveGroup of {', '.join(left)}")
         return LeaveResult(Errors.NONE, results)
 
     def _leave(self, group: GroupMetadata, leaving: LeavingMember) -> int:
@@ -466,12 +467,13 @@ class GroupCoordinator:
         retention_ms: int = -1,
         version: int = 10,
     ) -> Deferred[PartitionErrors]:
-        """OffsetCommit: an error code for each partition, once the offsets are in the log.
+        """Serve OffsetCommit: an error code for each partition, once the offsets are in the log.
 
         Args:
             offsets: their timestamps are set here.
-            generation_id, member_id: -1 and empty for a consumer that only stores offsets.
-            retention_ms: -1 for the broker's; otherwise the offsets expire so much later, whatever the group does.
+            generation_id, member_id: -1 and empty for a consumer that is no member and only stores offsets.
+            retention_ms: the offsets expire that long after now, whatever state the group is in; -1 for
+                ``offsets.retention.minutes``.
             version: of the request; clients understand GROUP_ID_NOT_FOUND and member epochs from 9 on.
         """
         error_code = self._validate(group_id, may_be_empty=True)
@@ -501,7 +503,7 @@ class GroupCoordinator:
         member_id: str = "",
         group_instance_id: str | None = None,
     ) -> Deferred[PartitionErrors]:
-        """TxnOffsetCommit: like :meth:`commit_offsets`, but nobody sees the offsets before the transaction commits."""
+        """Serve TxnOffsetCommit: like :meth:`commit_offsets`, but the offsets count once the transaction commits."""
         error_code = self._validate(group_id)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
         if error_code == Errors.NONE:
@@ -542,7 +544,7 @@ class GroupCoordinator:
                 version=version,
             )
         except BrokerResponseError as error:
-            _log.debug("Group %s: the commit of %s is refused: %s", group.group_id, member_id, error)
+            _log.debug("Group %s: rejected the commit of member %s: %s", group.group_id, member_id, error)
             return error.errno
         return Errors.NONE
 
@@ -563,7 +565,7 @@ class GroupCoordinator:
         elif not transactional:
             return Errors.UNKNOWN_MEMBER_ID
         if not transactional and group.is_(GroupState.COMPLETING_REBALANCE):
-            # It knows the new generation but not its assignment: it cannot have read anything in it.
+            # The member does not have its assignment yet, so it cannot have read anything in this generation.
             return Errors.REBALANCE_IN_PROGRESS
         return Errors.NONE
 
@@ -578,21 +580,21 @@ class GroupCoordinator:
         producer_epoch: int = -1,
     ) -> Deferred[PartitionErrors]:
         now_ms = self._clock.wall_ms()
-        expires = None if retention_ms < 0 else min(now_ms + retention_ms, _LATEST_MS)
+        expires_ms = None if retention_ms < 0 else min(now_ms + retention_ms, _LATEST_MS)
         stamped = {
-            partition: value._replace(commit_timestamp=now_ms, expire_timestamp=expires)
+            partition: value._replace(commit_timestamp=now_ms, expire_timestamp=expires_ms)
             for partition, value in offsets.items()
         }
-        answer: Deferred[PartitionErrors] = Deferred()
+        reply: Deferred[PartitionErrors] = Deferred()
 
         def work() -> None:
             stored = self.manager.store_offsets(group, member_id, stamped, producer_id, producer_epoch)
-            stored.on_done(lambda result: self._answers.put(answer, result))
+            stored.on_done(lambda result: self._replies.put(reply, result))
 
-        return self._guard(answer, dict.fromkeys(offsets, Errors.UNKNOWN_SERVER_ERROR), work)
+        return self._guard(reply, dict.fromkeys(offsets, Errors.UNKNOWN_SERVER_ERROR), work)
 
     def on_transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commit: bool) -> None:
-        """The end marker of a transaction was written to these partitions of ``__consumer_offsets``."""
+        """Apply or drop a transaction's offsets: its end marker is in these partitions of ``__consumer_offsets``."""
         self.manager.complete_transaction(producer_id, partitions, commit=commit)
 
     def fetch_offsets(
@@ -605,10 +607,10 @@ class GroupCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Deferred[Offsets]:
-        """OffsetFetch for one group: its error code and each partition's answer; see the manager's ``get_offsets``.
+        """Serve OffsetFetch for one group: its error code and each partition's; see the manager's ``get_offsets``.
 
         Args:
-            member_id, member_epoch: of the member that asks; None and -1 from anybody else.
+            member_id, member_epoch: of the member that sent the request; None and -1 if no member did.
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_group(group_id)
@@ -624,20 +626,20 @@ class GroupCoordinator:
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> Deferred[tuple[int, PartitionErrors]]:
-        """OffsetDelete: an error code for the group, else one for each partition (KIP-496)."""
+        """Serve OffsetDelete: an error code for the group, and without one those of the partitions (KIP-496)."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             return Deferred.of((error_code, {}))
-        return self._cleaner.delete_offsets(group_id, partitions)
+        return self._expiration.delete_offsets(group_id, partitions)
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """Topics were deleted: no group has offsets of them any more."""
-        self._cleaner.on_partitions_deleted(partitions)
+        """Remove the offsets of deleted partitions from all groups."""
+        self._expiration.on_partitions_deleted(partitions)
 
     # Administration
 
     def describe_group(self, group_id: str) -> tuple[int, GroupSummary]:
-        """DescribeGroups for one group. GROUP_ID_NOT_FOUND comes with the summary of a Dead group."""
+        """Serve DescribeGroups for one group. GROUP_ID_NOT_FOUND comes with the summary of a Dead group."""
         error_code = self._validate(group_id, may_be_empty=True)
         if error_code != Errors.NONE:
             return error_code, GroupSummary("", "", "", ())
@@ -647,7 +649,7 @@ class GroupCoordinator:
         return Errors.NONE, group.summary()
 
     def describe_consumer_group(self, group_id: str) -> tuple[int, ConsumerGroup | None]:
-        """ConsumerGroupDescribe for one group: an error code, and the group unless that is set."""
+        """Serve ConsumerGroupDescribe for one group: an error code, and without one the group."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             return error_code, None
@@ -655,26 +657,28 @@ class GroupCoordinator:
         return (Errors.NONE, group) if isinstance(group, ConsumerGroup) else (Errors.GROUP_ID_NOT_FOUND, None)
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> tuple[int, list[GroupOverview]]:
-        """ListGroups: an error code and the groups of this broker.
+        """Serve ListGroups: an error code and the groups of this coordinator.
 
         Args:
-            states, types: names in any case; without any, all are meant.
+            states, types: names in any case; empty for all.
         """
         if not self._active:
             return Errors.COORDINATOR_NOT_AVAILABLE, []
         if self.manager.loading_partitions:
             return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
-        wanted = {state.lower() for state in states}
-        kinds = {kind.lower() for kind in types}
-        found = [group.overview() for group in self.manager.groups if not kinds or group.group_type in kinds]
-        return Errors.NONE, [one for one in found if not wanted or one.state.lower() in wanted]
+        wanted_states = {name.lower() for name in states}
+        wanted_types = {name.lower() for name in types}
+        found = [
+            group.overview() for group in self.manager.groups if not wanted_types or group.group_type in wanted_types
+        ]
+        return Errors.NONE, [one for one in found if not wanted_states or one.state.lower() in wanted_states]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[dict[str, int]]:
-        """DeleteGroups: an error code for each group, once the tombstones are in the log."""
-        refused: dict[str, int] = {}
-        eligible = []
+        """Serve DeleteGroups: an error code for each group, once the tombstones are in the log."""
+        results: dict[str, int] = {}
+        valid = []
         for group_id in dict.fromkeys(group_ids):
-            refused[group_id] = self._validate(group_id, may_be_empty=True)
-            if refused[group_id] == Errors.NONE:
-                eligible.append(group_id)
-        return self._cleaner.delete_groups(eligible, refused)
+            results[group_id] = self._validate(group_id, may_be_empty=True)
+            if results[group_id] == Errors.NONE:
+                valid.append(group_id)
+        return self._expiration.delete_groups(valid, results)

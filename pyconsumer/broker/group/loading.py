@@ -1,8 +1,9 @@
 """Reads one partition of ``__consumer_offsets`` and rebuilds the groups in it.
 
-The order of records is everything: a commit after a tombstone stands, a tombstone after a commit removes it, and what
-was committed in a transaction counts from its commit marker on. Records of consumer groups are replayed onto their
-groups. Kinds of other group protocols are skipped; they stay in the log.
+A loader lives for one load and owns what it has read so far; the manager caches the groups when the load has ended.
+Records take effect in the order of the log: a tombstone removes the commits before it and not those after it, and the
+commits of a transaction take effect at its commit marker. Records of consumer groups are replayed onto their groups.
+Records of other group types are skipped; they stay in the log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["PartitionLoader"]
 
 _log = logging.getLogger(__name__)
 
-_KINDS = frozenset(map(int, RecordType))
+_CONSUMER_GROUP_TYPES = frozenset(map(int, RecordType))
 
 
 class _OffsetId(NamedTuple):
@@ -44,10 +45,10 @@ class _OffsetId(NamedTuple):
 
 
 class PartitionLoader:
-    """The groups read so far.
+    """The load of one partition.
 
     Args:
-        partition: of ``__consumer_offsets``; for messages only.
+        partition: its number in ``__consumer_offsets``; for messages only.
         pieces: its record batches, from the log start on.
     """
 
@@ -55,7 +56,7 @@ class PartitionLoader:
         self.partition = partition
         self._pieces = pieces
         self._clock = clock
-        self._largest = 0  # piece that was warned of
+        self._largest = 0  # size of the largest piece that a warning was logged for
         self._offsets: dict[_OffsetId, CommitRecord] = {}
         self._pending: dict[int, dict[_OffsetId, CommitRecord]] = {}
         self._groups: dict[str, GroupMetadata | ConsumerGroup] = {}
@@ -64,10 +65,12 @@ class PartitionLoader:
         self.unknown_count = 0
 
     def read(self, max_bytes: int) -> bool:
-        """Read on for about ``max_bytes``; whether there may be more.
+        """Read about ``max_bytes`` more; return whether there may be more after that.
+
+        As in Kafka, a read that returns nothing ends the load.
 
         Raises:
-            ProtocolError: a record cannot be understood (``CorruptRecordError`` if its batch is damaged).
+            ProtocolError: a record cannot be decoded (``CorruptRecordError`` if its batch is damaged).
         """
         read = 0
         while read < max_bytes:
@@ -90,7 +93,8 @@ class PartitionLoader:
                     self._control_batch(info.producer_id, records)
                 elif records:
                     producer_id = info.producer_id if info.is_transactional else None
-                    # The first record that compaction has left stands for the place of the batch.
+                    # Compaction may have removed the first records, so this may not be the base offset of the append.
+                    # It orders the batch among the others all the same.
                     for record in records:
                         self._record(record, records[0].offset, producer_id)
         return True
@@ -98,11 +102,11 @@ class PartitionLoader:
     def _control_batch(self, producer_id: int, records: list[SimpleRecord]) -> None:
         if not records:
             return
-        kind = decode_control_type(records[0].key)
-        if kind not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+        marker = decode_control_type(records[0].key)
+        if marker not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
             return
         commits = self._pending.pop(producer_id, {})
-        if kind is ControlRecordType.COMMIT:
+        if marker is ControlRecordType.COMMIT:
             for offset_id, record in commits.items():
                 present = self._offsets.get(offset_id)
                 if present is None or present.older_than(record):
@@ -111,14 +115,16 @@ class PartitionLoader:
     def _record(self, record: SimpleRecord, batch_offset: int, producer_id: int | None) -> None:
         self.record_count += 1
         if record.key is None:
-            raise CorruptRecordError(f"__consumer_offsets-{self.partition}: the record at {record.offset} has no key")
+            raise CorruptRecordError(
+                f"__consumer_offsets-{self.partition}: the record at offset {record.offset} has no key"
+            )
         try:
             key = decode_key(record.key)
             if isinstance(key, OffsetCommitKey):
                 self._offset(key, record.value, batch_offset, producer_id)
             elif isinstance(key, GroupMetadataKey):
                 self._group(key.group, record.value)
-            elif key.version in _KINDS:
+            elif key.version in _CONSUMER_GROUP_TYPES:
                 self._consumer_group(record.key, record.value)
             else:
                 self._unknown(key, record.offset)
@@ -133,14 +139,14 @@ class PartitionLoader:
             return
         target.pop(offset_id, None)
         if producer_id is None:
-            # A removal by the coordinator covers what open transactions have staged as well.
+            # A tombstone also removes the commits of open transactions before it.
             for commits in self._pending.values():
                 commits.pop(offset_id, None)
 
     def _group(self, group_id: str, value: bytes | None) -> None:
         if value is None:
             if isinstance(self._groups.get(group_id), ConsumerGroup):
-                return  # it had been a classic one before
+                return  # the tombstone of the classic group that was upgraded to this consumer group
             self._groups.pop(group_id, None)
             self.removed_groups.add(group_id)
         else:
@@ -148,14 +154,14 @@ class PartitionLoader:
             self.removed_groups.discard(group_id)
 
     def _consumer_group(self, key: bytes, value: bytes | None) -> None:
-        kind, group_id, name = decode_key_of(key)
+        record_type, group_id, name = decode_key_of(key)
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             if value is None:
-                return  # tombstones of a group that is gone, or a classic one since
+                return  # a tombstone of a consumer group that was deleted or has become a classic group
             group = self._groups[group_id] = ConsumerGroup(group_id)
             self.removed_groups.discard(group_id)
-        group.replay(GroupRecord(kind, name, None if value is None else decode_value(kind, value)))
+        group.replay(GroupRecord(record_type, name, None if value is None else decode_value(record_type, value)))
         if group.is_dead:
             del self._groups[group_id]
             self.removed_groups.add(group_id)
@@ -163,14 +169,14 @@ class PartitionLoader:
     def _unknown(self, key: UnknownKey, offset: int) -> None:
         self.unknown_count += 1
         _log.debug(
-            "Partition %d of __consumer_offsets: skipped a record of kind %d at offset %d",
+            "Partition %d of __consumer_offsets: skipped a record of type %d at offset %d",
             self.partition,
             key.version,
             offset,
         )
 
     def groups(self) -> list[GroupMetadata | ConsumerGroup]:
-        """Every group that the partition holds, with its offsets in it; those with offsets alone are Empty."""
+        """Return all groups of the partition, with their offsets. A group that has only offsets is Empty."""
         offsets: dict[str, dict[TopicPartition, CommitRecord]] = defaultdict(dict)
         for (group_id, partition), record in self._offsets.items():
             offsets[group_id][partition] = record

@@ -1,10 +1,11 @@
-"""Keeps all groups that this broker coordinates, and stores them: every change that must survive goes to the log first.
+"""The groups that this broker coordinates: their cache, which this module owns, and their records in the log.
 
-What it does not know is the group protocol: who may join, when a rebalance ends. That is the coordinator's.
+A change that must survive is appended to the log first. The group protocols are not here: who may join, and when a
+rebalance ends, is decided in :mod:`.classic` and :mod:`.consumer`.
 
 A partition of ``__consumer_offsets`` is *loading* while its records are read, then *owned*; its groups are served only
-while it is owned. If the load fails, the partition stays without a coordinator until the next change of leadership,
-because serving half of what was committed would lose offsets.
+while it is owned. If the load fails, its groups have no coordinator until the leader changes again: serving half of
+what was committed would lose offsets.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ _log = logging.getLogger(__name__)
 #: A group of either protocol.
 Group = GroupMetadata | ConsumerGroup
 
-#: What a fetch found: an error for the whole group, or each partition's answer.
+#: The result of an OffsetFetch: an error code for the whole group, and the offset of each partition.
 Offsets = tuple[int, dict[TopicPartition, FetchedOffset]]
 
-#: Between two steps of a load others get their turn.
+#: The pause between two steps of a load, in which other work gets its turn.
 _LOAD_PAUSE_S = 0.001
 
 
 @dataclass(slots=True)
 class CoordinatorMetrics:
-    """Counts since the start. ``load_time_ms`` is that of the last load."""
+    """Counts since the start. ``load_time_ms`` is the duration of the last load."""
 
     committed_offsets: int = 0
     completed_rebalances: int = 0
@@ -69,7 +70,7 @@ class CoordinatorMetrics:
         self.deleted_offsets += count
 
     def loaded(self, seconds: float) -> None:
-        """Note how long a load took."""
+        """Record how long a load took."""
         self.load_time_ms = round(seconds * 1000)
 
 
@@ -83,15 +84,15 @@ class _Partition:
     failed: bool = False
 
     def see_epoch(self, epoch: int) -> None:
-        """Take a newer epoch of the leadership."""
+        """Adopt the leader epoch if it is newer."""
         self.epoch = max(self.epoch, epoch)
 
     def schedule(self, task: TimerHandle) -> None:
-        """Keep the next step of the load."""
+        """Keep the handle of the next step of the load."""
         self.task = task
 
     def end_load(self, *, failed: bool = False) -> None:
-        """Drop the loader, which has read everything or cannot."""
+        """Drop the loader, which has read everything or has failed."""
         self.loader, self.failed = None, failed
 
 
@@ -100,18 +101,18 @@ class GroupMetadataManager:
 
     Args:
         timer: runs loads, unloads and nothing else of this class.
-        answers: collects the replies to clients.
+        replies: collects the replies to clients.
     """
 
     def __init__(
-        self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock, answers: PendingReplies
+        self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock, replies: PendingReplies
     ) -> None:
         self.config = config
         self.metrics = CoordinatorMetrics()
         self._storage = storage
         self._timer = timer
         self._clock = clock
-        self._answers = answers
+        self._replies = replies
         self._groups: dict[str, Group] = {}
         self._partitions: dict[int, _Partition] = {}
         self._partition_count = 0
@@ -125,10 +126,13 @@ class GroupMetadataManager:
             if partition.task is not None:
                 partition.task.cancel()
 
-    # Which groups are ours
+    # Which groups this broker coordinates
 
     def partition_for(self, group_id: str) -> int:
-        """A group's partition of ``__consumer_offsets``. The topic's count is taken once, or groups would move."""
+        """Return a group's partition of ``__consumer_offsets``.
+
+        The topic's partition count is read once: if it changed, groups would move to other partitions.
+        """
         if self._partition_count == 0:
             self._partition_count = self._storage.partition_count()
         return partition_for(group_id, self._partition_count)
@@ -162,33 +166,33 @@ class GroupMetadataManager:
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
     def get_group(self, group_id: str) -> Group | None:
-        """The cached group. None also if the group is another broker's."""
+        """Return the cached group, None if there is none here; another broker may have it."""
         return self._groups.get(group_id)
 
     def get_or_maybe_create_group(self, group_id: str, create: bool) -> Group | None:
-        """The cached group; if there is none and ``create`` says so, a new Empty one."""
+        """Return the cached group; if there is none and ``create`` is set, add an Empty classic group."""
         group = self._groups.get(group_id)
         if group is None and create:
             group = self.add_group(GroupMetadata(group_id, GroupState.EMPTY, self._clock))
         return group
 
     def add_group(self, group: Group) -> Group:
-        """Cache the group unless its id is cached already; return the one that is in the cache afterwards."""
+        """Cache the group unless one with its id is cached; return the one that is cached afterwards."""
         return self._groups.setdefault(group.group_id, group)
 
     def replace_group(self, group: Group) -> None:
-        """Cache a group in the place of the one with its id, whose offsets it has adopted."""
+        """Cache a group in place of the one with its id, whose offsets it has adopted."""
         self._groups[group.group_id] = group
 
     def remove_group(self, group: Group) -> None:
-        """Take this very group out of the cache, and of every producer's set."""
+        """Remove the group from the cache (unless another one has its id there), and from all open transactions."""
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
         for producer_id in list(self._open_transactions):
             self._forget_transaction(producer_id, group.group_id)
 
     def groups_of_producer(self, producer_id: int) -> set[str]:
-        """Groups in which the producer has an open transaction."""
+        """Return the ids of the groups that have offsets of the producer's open transaction."""
         return set(self._open_transactions.get(producer_id, ()))
 
     def _forget_transaction(self, producer_id: int, group_id: str) -> None:
@@ -201,10 +205,11 @@ class GroupMetadataManager:
     # Loading and unloading
 
     def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[Group], None]) -> None:
-        """This broker has become the partition's leader: read it, and then serve its groups.
+        """Load a partition that this broker leads now, and then serve its groups.
 
         Args:
-            epoch: of the leadership; an older one than is known is ignored.
+            epoch: the leader epoch. Unless the last load failed, nothing is loaded again for an epoch that is not
+                newer, nor for a partition that is owned.
             on_group_loaded: called for each group that was added to the cache.
         """
         state = self._partitions.get(partition)
@@ -247,12 +252,12 @@ class GroupMetadataManager:
             return
         state.end_load()
         self.metrics.loaded(self._clock.now() - started)
-        with self._answers:
+        with self._replies:
             for group in groups:
                 if self.load_group(group):
                     on_group_loaded(group)
         _log.info(
-            "Loaded __consumer_offsets-%d: %d groups from %d records (%d of unknown kinds) in %d ms",
+            "Loaded __consumer_offsets-%d: %d groups from %d records (%d of unknown types) in %d ms",
             partition,
             len(groups),
             loader.record_count,
@@ -264,13 +269,13 @@ class GroupMetadataManager:
         loaded = {group.group_id for group in groups}
         for group_id in loader.removed_groups - loaded:
             if group_id in self._groups:
-                raise IllegalStateError(f"group {group_id} was removed according to the log, but is cached")
+                raise IllegalStateError(f"group {group_id} is removed in the log, but it is cached")
 
     def load_group(self, group: Group) -> bool:
-        """Cache a group that was read, complete with its offsets; False if its id is cached already."""
+        """Cache a group that was loaded with its offsets; return False if one with its id is cached, which stays."""
         present = self.add_group(group)
         if present is not group:
-            _log.debug("%r was loaded, but %r is cached and stays", group, present)
+            _log.debug("%r was loaded, but %r is cached already and stays", group, present)
             return False
         for producer_id in group.offsets.pending_transactional:
             self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
@@ -278,16 +283,16 @@ class GroupMetadataManager:
         return True
 
     def schedule_unload(self, partition: int, epoch: int | None, on_group_unloaded: Callable[[Group], None]) -> None:
-        """This broker no longer leads the partition: forget its groups. The log is not touched.
+        """Forget the groups of a partition that this broker no longer leads. The log stays as it is.
 
         Args:
-            epoch: of the new leadership; ignored if a newer one is known. None means whatever is known.
-            on_group_unloaded: called for each group, before it leaves the cache.
+            epoch: the new leader epoch; if a newer one is known, nothing is done. None matches any.
+            on_group_unloaded: called for each group before it is removed from the cache.
         """
         state = self._partitions.get(partition)
         if state is None or (epoch is not None and epoch < state.epoch):
             return
-        # From now on requests are sent away; a load that is scheduled next runs after the groups are gone.
+        # From now on requests get NOT_COORDINATOR; a load that is scheduled next runs after the groups are removed.
         del self._partitions[partition]
         if state.task is not None:
             state.task.cancel()
@@ -296,7 +301,7 @@ class GroupMetadataManager:
 
     def _unload(self, partition: int, on_group_unloaded: Callable[[Group], None]) -> None:
         group_count = offset_count = 0
-        with self._answers:
+        with self._replies:
             for group in self.groups:
                 if self.partition_for(group.group_id) != partition:
                     continue
@@ -317,7 +322,7 @@ class GroupMetadataManager:
     def append(
         self, partition: int, records: Sequence[KeyValue], producer_id: int = -1, producer_epoch: int = -1
     ) -> Deferred[StoreResult]:
-        """Write a batch; an exception of the storage is logged and becomes UNKNOWN_SERVER_ERROR."""
+        """Append a batch. An exception from the storage is logged, and the result is UNKNOWN_SERVER_ERROR."""
         try:
             return self._storage.append(
                 partition, records, self._clock.wall_ms(), producer_id=producer_id, producer_epoch=producer_epoch
@@ -327,10 +332,10 @@ class GroupMetadataManager:
             return Deferred.of(StoreResult(Errors.UNKNOWN_SERVER_ERROR))
 
     def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
-        """Write the group's registration with these assignments; the result is an error code for clients.
+        """Write the group's record with these assignments; the result is an error code for clients.
 
         Raises:
-            IllegalStateError: a member has no assignment, or the group no protocol.
+            IllegalStateError: a member has no assignment, or the group has no protocol.
         """
         if not self.is_local(group.group_id):
             return Deferred.of(Errors.NOT_COORDINATOR)
@@ -347,14 +352,14 @@ class GroupMetadataManager:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> Deferred[dict[TopicPartition, int]]:
-        """Commit offsets: write them, and make them visible when they are in the log.
+        """Write offsets to the log, and make them visible when they are there (or when their transaction commits).
 
         Args:
-            member_id: for the log only.
+            member_id: for log lines only.
             producer_id, producer_epoch: of the transaction that the commit belongs to; -1 outside one.
 
         Returns:
-            An error code for each partition that was given.
+            An error code for each partition: OFFSET_METADATA_TOO_LARGE for those that are not written.
         """
         limit = self.config.offset_metadata_max_bytes
         kept = {partition: value for partition, value in offsets.items() if utf16_length(value.metadata) <= limit}
@@ -371,20 +376,25 @@ class GroupMetadataManager:
             group.offsets.prepare(kept)
             group.note_commits(transactional=False)
         if group.received_consumer_commits and group.received_transactional_commits:
-            _log.warning("Group %s gets both plain and transactional commits", group.group_id)
-        answer: Deferred[dict[TopicPartition, int]] = Deferred()
+            _log.warning("Group %s has received both plain and transactional commits", group.group_id)
+        reply: Deferred[dict[TopicPartition, int]] = Deferred()
 
         def on_appended(result: StoreResult) -> None:
-            with self._answers:
-                if self._still_has(group):
+            with self._replies:
+                if self._is_alive(group):
                     self._after_commit(group, kept, result, producer_id)
                 error_code = from_append(result.error_code)
                 if error_code == Errors.NONE:
                     self.metrics.committed(len(kept))
                 else:
-                    _log.debug("Commit of %s in group %s failed: %s", member_id, group.group_id, error_name(error_code))
-                self._answers.put(
-                    answer,
+                    _log.debug(
+                        "Group %s: the commit of member %s failed: %s",
+                        group.group_id,
+                        member_id,
+                        error_name(error_code),
+                    )
+                self._replies.put(
+                    reply,
                     {
                         partition: error_code if partition in kept else Errors.OFFSET_METADATA_TOO_LARGE
                         for partition in offsets
@@ -392,10 +402,10 @@ class GroupMetadataManager:
                 )
 
         self.append(self.partition_for(group.group_id), records, producer_id, producer_epoch).on_done(on_appended)
-        return answer
+        return reply
 
-    def _still_has(self, group: Group) -> bool:
-        """Return whether the group lives, perhaps converted to the other protocol."""
+    def _is_alive(self, group: Group) -> bool:
+        """Return whether the group, or the one that it was converted to, is not dead."""
         if not group.is_dead:
             return True
         present = self._groups.get(group.group_id)
@@ -424,10 +434,10 @@ class GroupMetadataManager:
             self._forget_transaction(producer_id, group.group_id)
 
     def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commit: bool) -> None:
-        """The end marker of a transaction is in these partitions of ``__consumer_offsets``."""
-        wanted = set(partitions)
+        """Apply or drop a transaction's offsets: its end marker is in these partitions of ``__consumer_offsets``."""
+        marked = set(partitions)
         for group_id in self.groups_of_producer(producer_id):
-            if self.partition_for(group_id) in wanted:
+            if self.partition_for(group_id) in marked:
                 group = self._groups.get(group_id)
                 if group is not None and not group.is_dead:
                     group.offsets.complete_transaction(producer_id, commit=commit)
@@ -443,23 +453,23 @@ class GroupMetadataManager:
         require_stable: bool,
         topic_ids: Mapping[str, bytes] | None = None,
     ) -> Deferred[Offsets]:
-        """Committed offsets, from memory.
+        """Return committed offsets from the cache.
 
         Args:
-            partitions: None for all that have one; an empty list asks for nothing.
-            require_stable: wait for plain commits that are on their way, and answer UNSTABLE_OFFSET_COMMIT for
-                partitions that are part of an open transaction (KIP-447).
-            topic_ids: current ids of the topics; an offset that was committed for a topic of the same name but
-                another id does not count.
+            partitions: None for all that have one; an empty list for none.
+            require_stable: wait for pending plain commits, and return UNSTABLE_OFFSET_COMMIT for partitions with
+                commits of an open transaction (KIP-447).
+            topic_ids: current ids of the topics. An offset that was committed for an earlier topic of the same name is
+                not returned.
         """
         group = self._groups.get(group_id)
         if group is None or group.is_dead:
             return Deferred.of((Errors.NONE, dict.fromkeys(partitions or (), NO_OFFSET)))
-        answer: Deferred[Offsets] = Deferred()
+        reply: Deferred[Offsets] = Deferred()
 
         def read() -> None:
             if not self.is_local(group_id):
-                self._answers.put(answer, (Errors.NOT_COORDINATOR, {}))
+                self._replies.put(reply, (Errors.NOT_COORDINATOR, {}))
                 return
             cache = group.offsets
             wanted = list(cache.committed) if partitions is None else partitions
@@ -474,18 +484,16 @@ class GroupMetadataManager:
                     found[partition] = FetchedOffset(
                         record.value.offset, record.value.leader_epoch, record.value.metadata
                     )
-            self._answers.put(answer, (Errors.NONE, found))
+            self._replies.put(reply, (Errors.NONE, found))
 
-        with self._answers:
+        with self._replies:
             if require_stable:
                 group.offsets.when_settled(list(group.offsets.pending) if partitions is None else partitions, read)
             else:
                 read()
-        return answer
+        return reply
 
 
 def _of_another_topic(value: CommittedOffset, topic_id: bytes | None) -> bool:
-    """Return whether the offset was committed for an earlier topic of the same name; an id that is not known is no
-    proof.
-    """
+    """Return whether the offset was committed for an earlier topic of the same name, as far as both ids are known."""
     return topic_id is not None and ZERO_UUID not in (topic_id, value.topic_id) and value.topic_id != topic_id

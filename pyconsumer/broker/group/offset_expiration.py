@@ -1,8 +1,9 @@
-"""Removes what nobody needs any more: expired offsets, empty groups, deleted groups, offsets of deleted topics.
+"""Removal of expired offsets, empty groups, deleted groups and offsets of deleted topics.
 
-What is removed gets a tombstone in the log first and leaves the cache when that is written. So a failed append removes
-nothing: the next round tries again what has expired, and offsets of a deleted topic stay until they expire. Commits on
-their way get a tombstone too, which comes after them in the log.
+The state is the manager's cache; this module has only the timer of the next search. Tombstones are written first, and
+the cache is changed when they are in the log. So nothing is removed if the append fails: expired offsets are tried
+again in the next search, and offsets of a deleted topic stay until they expire. Pending commits get a tombstone too,
+which is after them in the log.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetExpiration:
-    """Removes offsets and groups of one broker.
+    """Removes offsets and groups of one coordinator.
 
     Args:
         timer: runs the periodic search for expired offsets.
     """
 
-    def __init__(self, manager: GroupMetadataManager, timer: Timer, clock: Clock, answers: PendingReplies) -> None:
+    def __init__(self, manager: GroupMetadataManager, timer: Timer, clock: Clock, replies: PendingReplies) -> None:
         self._manager = manager
         self._timer = timer
         self._clock = clock
-        self._answers = answers
+        self._replies = replies
         self._task: TimerHandle | None = None
 
     # Expiry
 
     def start(self) -> None:
-        """Look for expired offsets every ``offsets.retention.check.interval.ms`` from now on."""
+        """Search for expired offsets every ``offsets.retention.check.interval.ms`` from now on."""
         self.stop()
         interval_s = self._manager.config.offsets_retention_check_interval_ms / 1000
         self._task = self._timer.schedule(self._clock.now() + interval_s, self._run)
@@ -66,7 +67,7 @@ class OffsetExpiration:
         """Remove expired offsets, and groups that have neither members nor offsets.
 
         Returns:
-            How many offsets had expired.
+            The number of expired offsets, also of those whose tombstones could not be written.
         """
         started = self._clock.now()
         count = 0
@@ -85,15 +86,20 @@ class OffsetExpiration:
         return count
 
     def expired(self, group: Group) -> list[TopicPartition]:
-        """The offsets of a group that have outlived their time (KIP-211).
+        """Return the partitions whose offsets have expired (KIP-211).
 
-        1. An empty group's, ``offsets.retention.minutes`` after it became empty (or after the commit, if an old record
-           does not say when that was).
-        2. A Stable consumer group's of topics that it does not subscribe to, that long after the commit.
-        3. Those of a group that never had members, likewise.
-        4. No others: of a group in a rebalance, with another protocol type, or whose subscription is not known.
-        5. Those of a group of the consumer protocol, of topics that it does not subscribe to, that long after the
-           commit, whatever its state.
+        Offsets of a classic group expire
+
+        1. if it is Empty: ``offsets.retention.minutes`` after it became so (or after the commit, if an old record does
+           not say when that was);
+        2. if it is Stable and has the protocol type ``consumer``: that long after the commit, for topics that it does
+           not subscribe to;
+        3. if it never had members: that long after the commit;
+        4. otherwise (in a rebalance, with another protocol type, or with an unknown subscription) not at all.
+
+        Offsets of a group of the consumer protocol expire, in any state,
+
+        5. that long after the commit, for topics that it does not subscribe to.
         """
         now_ms = self._clock.wall_ms()
 
@@ -114,14 +120,17 @@ class OffsetExpiration:
 
     def _log_failure(self, error_code: int) -> None:
         if error_code != Errors.NONE:
-            _log.warning("Tombstones could not be written (%s); the next round tries again", error_name(error_code))
+            _log.warning(
+                "The tombstones of expired offsets could not be written (%s); the next search tries again",
+                error_name(error_code),
+            )
 
     # Removal
 
     def _remove(
         self, group: Group, partitions: Sequence[TopicPartition], why: str, *, whole_group: bool = False
     ) -> Deferred[int]:
-        """Write tombstones, then drop the offsets, and the group if nothing is left of it or ``whole_group`` says so.
+        """Write tombstones, then drop the offsets, and the group if nothing is left of it or ``whole_group`` is set.
 
         The result is an error code for clients.
         """
@@ -138,7 +147,7 @@ class OffsetExpiration:
         if ends and isinstance(group, ConsumerGroup):
             records += [record.encode(group.group_id) for record in group.tombstones()]
         elif ends and (whole_group or generation > 0):
-            # Below generation 1 nothing was ever registered.
+            # In generation 0 the group has no record yet.
             records.append(group_tombstone(group.group_id))
 
         def drop(position: int) -> None:
@@ -150,13 +159,13 @@ class OffsetExpiration:
         return self._write(group, records, drop)
 
     def _write(self, group: Group, records: Sequence[KeyValue], then: Callable[[int], None]) -> Deferred[int]:
-        """Append, and call ``then(position)`` if that worked and the group is still ours."""
+        """Append tombstones, and call ``then`` with their offset if that succeeded and the group is not dead."""
         done: Deferred[int] = Deferred()
 
         def finish(result: StoreResult) -> None:
             error_code = from_append(result.error_code)
             if error_code == Errors.NONE and not group.is_dead:
-                with self._answers:
+                with self._replies:
                     then(result.base_offset)
             done.set(error_code)
 
@@ -169,21 +178,21 @@ class OffsetExpiration:
     def _drop(self, group: Group, partitions: Sequence[TopicPartition], position: int, why: str) -> None:
         dropped = group.offsets.remove_before(partitions, position)
         if dropped:
-            _log.debug("Group %s: %s offsets removed: %s", group.group_id, why, ", ".join(map(str, dropped)))
+            _log.debug("Group %s: removed %s offsets: %s", group.group_id, why, ", ".join(map(str, dropped)))
 
     def _end(self, group: Group) -> None:
         if group.offsets.has_offsets:
-            return  # Somebody committed in the meantime.
+            return  # an offset was committed in the meantime
         group.end()
         self._manager.remove_group(group)
         _log.info("Group %s is removed", group.group_id)
 
-    # What tools ask for
+    # Deletion
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[TopicPartition]
     ) -> Deferred[tuple[int, dict[TopicPartition, int]]]:
-        """Remove offsets that no member may be using."""
+        """Remove offsets (OffsetDelete), except those of topics that the group subscribes to."""
         group = self._manager.get_group(group_id)
         if group is None or group.is_dead:
             return Deferred.of((Errors.GROUP_ID_NOT_FOUND, {}))
@@ -202,16 +211,16 @@ class OffsetExpiration:
         ]
         if not removed:
             return Deferred.of((Errors.NONE, result))
-        answer: Deferred[tuple[int, dict[TopicPartition, int]]] = Deferred()
+        reply: Deferred[tuple[int, dict[TopicPartition, int]]] = Deferred()
 
         def finish(error_code: int) -> None:
-            answer.set((error_code, result if error_code == Errors.NONE else {}))
+            reply.set((error_code, result if error_code == Errors.NONE else {}))
 
         self._delete(group, removed).on_done(finish)
-        return answer
+        return reply
 
     def _delete(self, group: Group, partitions: Sequence[TopicPartition]) -> Deferred[int]:
-        """Remove offsets that have not expired."""
+        """Write tombstones and drop the offsets; the group stays."""
 
         def drop(position: int) -> None:
             self._manager.metrics.deleted(len(partitions))
@@ -220,7 +229,7 @@ class OffsetExpiration:
         return self._write(group, [offset_tombstone(group.group_id, partition) for partition in partitions], drop)
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
-        """Remove the offsets of partitions that are gone, in all groups, and what is on its way for them."""
+        """Remove the offsets of deleted partitions from all groups, pending commits too."""
 
         def log_failure(error_code: int) -> None:
             if error_code != Errors.NONE:
@@ -229,12 +238,12 @@ class OffsetExpiration:
                     error_name(error_code),
                 )
 
-        gone = set(partitions)
-        with self._answers:
+        deleted = set(partitions)
+        with self._replies:
             for group in self._manager.groups:
                 if not self._manager.is_local(group.group_id):
                     continue
-                removed = [partition for partition in group.offsets.partitions if partition in gone]
+                removed = [partition for partition in group.offsets.partitions if partition in deleted]
                 if removed:
                     self._delete(group, removed).on_done(log_failure)
 
@@ -242,10 +251,11 @@ class OffsetExpiration:
         """Remove empty groups with all their offsets.
 
         Args:
-            results: error codes of groups that are refused already; completed and given back.
+            results: by group id, error codes of groups that were rejected before. The result is this mapping, with
+                those of the others added.
         """
-        answer: Deferred[dict[str, int]] = Deferred()
-        waiting = []
+        reply: Deferred[dict[str, int]] = Deferred()
+        deletable = []
         for group_id in group_ids:
             group = self._manager.get_group(group_id)
             if group is None or group.is_dead:
@@ -253,23 +263,23 @@ class OffsetExpiration:
             elif not group.is_empty:
                 results[group_id] = Errors.NON_EMPTY_GROUP
             else:
-                waiting.append(group)
-        open_count = len(waiting)
+                deletable.append(group)
+        unfinished = len(deletable)
 
-        def note(group_id: str) -> Callable[[int], None]:
+        def finish_one(group_id: str) -> Callable[[int], None]:
             def finish(error_code: int) -> None:
-                nonlocal open_count
+                nonlocal unfinished
                 results[group_id] = error_code
-                open_count -= 1
-                if open_count == 0:
-                    answer.set(results)
+                unfinished -= 1
+                if unfinished == 0:
+                    reply.set(results)
 
             return finish
 
-        if not waiting:
-            answer.set(results)
-        for group in waiting:
+        if not deletable:
+            reply.set(results)
+        for group in deletable:
             everything = group.offsets.partitions
             self._manager.metrics.deleted(len(everything))
-            self._remove(group, everything, "deleted", whole_group=True).on_done(note(group.group_id))
-        return answer
+            self._remove(group, everything, "deleted", whole_group=True).on_done(finish_one(group.group_id))
+        return reply

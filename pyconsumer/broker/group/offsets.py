@@ -1,15 +1,16 @@
-"""The committed offsets of one group: what is in the log, what is on its way there, and what has expired.
+"""The committed offsets of one group, which the group owns: those in the log, and those that are still being appended.
 
-Three places hold an offset:
+An offset is in one of three places:
 
-* ``committed``: its record is in the log and it is what OffsetFetch answers.
-* ``pending``: plain commits whose appends have not ended. Nobody sees them. Each ends by itself: one that fails takes
-  nothing but itself away.
-* ``pending_transactional``: committed in a transaction that is still open, for each producer. Nobody sees it.
+* ``committed``: its record is in the log, and OffsetFetch returns it.
+* ``pending``: plain commits whose appends have not ended; OffsetFetch does not return them. Each ends separately: one
+  that fails does not affect the others.
+* ``pending_transactional``: by producer, the commits of a transaction that is still open; OffsetFetch does not return
+  them.
 
-Which of two commits is the later one is decided by where their batches are in the log, because appends may end in any
-order and a transaction may end long after a plain commit was made. The same goes for a commit and a tombstone: what was
-on its way when the tombstone was written and is before it in the log is not taken over when it ends.
+The later of two commits is the one whose batch is later in the log, because appends may end in any order, and a
+transaction may end long after a plain commit. The same holds for a commit and a tombstone: a commit whose append had
+not ended when the tombstone was written, and which is before it in the log, is dropped when its append ends.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ class CommittedOffset(NamedTuple):
 
 
 class CommitRecord(NamedTuple):
-    """A commit and where it is in the log: ``appended_batch_offset``, or None as long as the append has not ended."""
+    """A commit and the base offset of its batch in the log, None until the append has ended."""
 
     appended_batch_offset: int | None
     value: CommittedOffset
 
     def older_than(self, other: CommitRecord) -> bool:
-        """Return whether this one is strictly before ``other`` in the log; all commits of one batch are equally old."""
+        """Return whether this one's batch is before that of ``other``; no commit is older than others in its batch."""
         if self.appended_batch_offset is None or other.appended_batch_offset is None:
-            raise IllegalStateError("a commit that was not appended has no age")
+            raise IllegalStateError("commits cannot be compared before both are appended")
         return self.appended_batch_offset < other.appended_batch_offset
 
 
@@ -63,21 +64,21 @@ class GroupOffsets:
         self.pending: dict[TopicPartition, list[CommittedOffset]] = {}
         self.pending_transactional: dict[int, dict[TopicPartition, CommitRecord]] = {}
         self._waiting: list[tuple[set[TopicPartition], Callable[[], None]]] = []
-        #: Where the last tombstone is in the log, of partitions with a commit that was on its way when it was written.
+        #: The offset of a partition's last tombstone, kept while a commit is being appended that may be before it.
         self._tombstones: dict[TopicPartition, int] = {}
 
     @property
     def has_offsets(self) -> bool:
-        """Return whether there is any offset, also one that nobody may see yet."""
+        """Return whether there is any offset, committed or pending."""
         return bool(self.committed or self.pending or self.pending_transactional)
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions with any offset, also one that nobody may see yet: the log has, or will have, each."""
+        """The partitions with any offset, committed or pending: the log has, or may soon have, a record of each."""
         return list(dict.fromkeys(chain(self.committed, self.pending, *self.pending_transactional.values())))
 
     def has_pending(self, partition: TopicPartition) -> bool:
-        """Return whether a plain or a transactional commit of the partition is on its way."""
+        """Return whether a plain or a transactional commit of the partition is pending."""
         return partition in self.pending or self.has_pending_transactional(partition)
 
     def has_pending_transactional(self, partition: TopicPartition) -> bool:
@@ -88,7 +89,7 @@ class GroupOffsets:
         committed: Mapping[TopicPartition, CommitRecord],
         pending_transactional: Mapping[int, Mapping[TopicPartition, CommitRecord]],
     ) -> None:
-        """Add what was read from the log; other entries stay."""
+        """Add the commits read from the log; other entries stay."""
         self.committed.update(committed)
         for producer_id, commits in pending_transactional.items():
             self.pending_transactional.setdefault(producer_id, {}).update(commits)
@@ -96,48 +97,48 @@ class GroupOffsets:
     # Plain commits
 
     def prepare(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Stage commits before they are appended."""
+        """Make commits pending, before they are appended."""
         for partition, value in offsets.items():
             self.pending.setdefault(partition, []).append(value)
 
     def on_commit_appended(self, partition: TopicPartition, record: CommitRecord) -> None:
-        """A staged commit is in the log. Changes nothing if it is not staged."""
+        """Make a pending commit visible, because its append succeeded. No-op if it is not pending any more."""
         if record.value not in self.pending.get(partition, ()):
             return
         if record.appended_batch_offset is None:
-            raise IllegalStateError(f"the commit of {partition} ended without a place in the log")
+            raise IllegalStateError(f"the commit of {partition} was appended, but its offset in the log is not known")
         if not self._is_removed(partition, record):
-            self._take_over(partition, record)
-        self._release(partition, record.value)
+            self._apply(partition, record)
+        self._remove_pending(partition, record.value)
 
     def fail_pending(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        """The append failed: forget this commit; others of the partition stay."""
+        """Forget a pending commit, because its append failed; others of the partition stay."""
         if value in self.pending.get(partition, ()):
-            self._release(partition, value)
+            self._remove_pending(partition, value)
 
-    def _take_over(self, partition: TopicPartition, record: CommitRecord) -> None:
+    def _apply(self, partition: TopicPartition, record: CommitRecord) -> None:
         present = self.committed.get(partition)
         if present is None or present.older_than(record):
             self.committed[partition] = record
 
-    def _release(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        staged = self.pending[partition]
-        staged.remove(value)
-        if not staged:
+    def _remove_pending(self, partition: TopicPartition, value: CommittedOffset) -> None:
+        values = self.pending[partition]
+        values.remove(value)
+        if not values:
             del self.pending[partition]
             self._forget_tombstone(partition)
             self._wake(partition)
 
     def when_settled(self, partitions: Iterable[TopicPartition], action: Callable[[], None]) -> None:
-        """Call ``action()`` once none of the partitions has a plain commit on its way; that may be now."""
-        open_ones = {partition for partition in partitions if partition in self.pending}
-        if open_ones:
-            self._waiting.append((open_ones, action))
+        """Call ``action()`` once none of the partitions has a pending plain commit, which may be now."""
+        unsettled = {partition for partition in partitions if partition in self.pending}
+        if unsettled:
+            self._waiting.append((unsettled, action))
         else:
             action()
 
     def settle_all(self) -> None:
-        """Wake all that wait: the group is dead."""
+        """Call all waiting actions, because the group is dead."""
         waiting, self._waiting = self._waiting, []
         for _, action in waiting:
             action()
@@ -156,25 +157,25 @@ class GroupOffsets:
     # Commits inside transactions
 
     def prepare_transactional(self, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Stage commits of a transaction before they are appended."""
+        """Make commits of a transaction pending, before they are appended."""
         commits = self.pending_transactional.setdefault(producer_id, {})
         for partition, value in offsets.items():
             commits[partition] = CommitRecord(None, value)
 
     def on_transactional_appended(self, producer_id: int, partition: TopicPartition, record: CommitRecord) -> None:
-        """A staged commit is in the log: note where, if it still is the staged one."""
+        """Record where a pending commit is in the log, if a later one of the producer has not replaced it."""
         commits = self.pending_transactional.get(producer_id, {})
-        staged = commits.get(partition)
-        if staged is not None and staged.value == record.value:
+        pending = commits.get(partition)
+        if pending is not None and pending.value == record.value:
             commits[partition] = record
             if self._is_removed(partition, record):
                 self._drop_transactional(producer_id, partition)
             self._forget_tombstone(partition)
 
     def fail_transactional(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
-        """The append failed: forget the partition, and the producer with its last one."""
-        staged = self.pending_transactional.get(producer_id, {}).get(partition)
-        if staged is not None and staged.appended_batch_offset is None and staged.value == value:
+        """Forget a pending commit, because its append failed, and the producer with its last one."""
+        pending = self.pending_transactional.get(producer_id, {}).get(partition)
+        if pending is not None and pending.appended_batch_offset is None and pending.value == value:
             self._drop_transactional(producer_id, partition)
             self._forget_tombstone(partition)
 
@@ -185,25 +186,27 @@ class GroupOffsets:
             del self.pending_transactional[producer_id]
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """A transaction ended: its offsets become visible, unless later ones are there already, or are dropped."""
+        """Apply or drop a transaction's offsets, because it has ended; later commits of a partition take precedence."""
         commits = self.pending_transactional.get(producer_id)
         if commits is None:
             return
         if commit and any(record.appended_batch_offset is None for record in commits.values()):
-            raise IllegalStateError(f"producer {producer_id} ended a transaction before its offsets were appended")
+            raise IllegalStateError(f"producer {producer_id} committed a transaction before its offsets were appended")
         del self.pending_transactional[producer_id]
         for partition, record in commits.items():
             if commit:
-                self._take_over(partition, record)
+                self._apply(partition, record)
             self._forget_tombstone(partition)
 
     # Removal
 
     def remove_before(self, partitions: Iterable[TopicPartition], position: int) -> list[TopicPartition]:
-        """Drop what a tombstone at this position of the log covers, also what is on its way; commits after it stay.
+        """Drop the offsets that tombstones at this offset of the log remove; commits after it stay.
+
+        A commit that is still being appended is dropped when its append ends, if it is before ``position`` then.
 
         Returns:
-            Those that had a committed offset.
+            The partitions whose committed offset was dropped.
         """
         removed = []
         for partition in partitions:
@@ -215,11 +218,11 @@ class GroupOffsets:
                 commits = self.pending_transactional[producer_id]
                 if partition in commits and _is_before(commits[partition], position):
                     self._drop_transactional(producer_id, partition)
-            if self._is_on_its_way(partition):
+            if self._is_being_appended(partition):
                 self._tombstones[partition] = max(position, self._tombstones.get(partition, position))
         return removed
 
-    def _is_on_its_way(self, partition: TopicPartition) -> bool:
+    def _is_being_appended(self, partition: TopicPartition) -> bool:
         """Return whether an append with a commit of the partition has not ended."""
         transactional = (commits.get(partition) for commits in self.pending_transactional.values())
         return partition in self.pending or any(
@@ -230,7 +233,7 @@ class GroupOffsets:
         return partition in self._tombstones and _is_before(record, self._tombstones[partition])
 
     def _forget_tombstone(self, partition: TopicPartition) -> None:
-        if partition in self._tombstones and not self._is_on_its_way(partition):
+        if partition in self._tombstones and not self._is_being_appended(partition):
             del self._tombstones[partition]
 
     def expired(
@@ -240,20 +243,20 @@ class GroupOffsets:
         base_timestamp: Callable[[CommittedOffset], int],
         subscribed_topics: frozenset[str] = frozenset(),
     ) -> list[TopicPartition]:
-        """The partitions whose offsets have outlived their time (KIP-211).
+        """Return the partitions whose offsets have expired (KIP-211).
 
-        An offset that carries its own expiry is over at that moment; any other when ``retention_ms`` have passed since
-        ``base_timestamp`` of it. Never over: topics in ``subscribed_topics``, and partitions with a commit on its way.
+        An offset with a time of expiry of its own expires then, any other ``retention_ms`` after its
+        ``base_timestamp``. Offsets of ``subscribed_topics``, and of partitions with a pending commit, do not expire.
         """
         found = []
         for partition, (_, value) in self.committed.items():
             if partition.topic in subscribed_topics or self.has_pending(partition):
                 continue
             if value.expire_timestamp is not None:
-                over = now_ms >= value.expire_timestamp
+                is_expired = now_ms >= value.expire_timestamp
             else:
-                over = now_ms - base_timestamp(value) >= retention_ms
-            if over:
+                is_expired = now_ms - base_timestamp(value) >= retention_ms
+            if is_expired:
                 found.append(partition)
         return found
 

@@ -1,4 +1,7 @@
-"""Turns groups and commits into records of ``__consumer_offsets`` and back, and says where a group's records go."""
+"""Conversion of classic groups and commits to records of ``__consumer_offsets`` and back; functions without state.
+
+:func:`partition_for` is here too: it decides which partition has a group's records, and so which broker coordinates it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _NO_TIMESTAMP = -1
 
 @lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 units, in 32 bits with a sign."""
+    """Return Java's ``String.hashCode``: computed over UTF-16 units, a signed 32-bit number."""
     value = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(data), 2):
@@ -39,27 +42,28 @@ def java_hash(text: str) -> int:
 
 
 def utf16_length(text: str) -> int:
-    """Return how many characters Java counts."""
+    """Return Java's ``String.length``: the number of UTF-16 units."""
     return len(text) + sum(1 for character in text if character > "\uffff")
 
 
 def partition_for(group_id: str, partition_count: int) -> int:
-    """The partition that holds everything about a group (or a transactional id).
+    """Return the partition that has all records of a group (or of a transactional id).
 
-    Kafka's absolute value of the hash, for which that of the most negative number is 0, modulo the partition count.
+    It is the absolute value of the hash modulo the partition count. As in Kafka, the absolute value of the most
+    negative number is 0.
     """
     value = java_hash(group_id)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
 
 
 def group_record(group: GroupMetadata, assignments: Mapping[str, bytes], *, rebalance_is_due: bool = False) -> KeyValue:
-    """The registration of a group as it is now, with these assignments.
+    """Return the GroupMetadata record of a classic group as it is now, with these assignments.
 
     Args:
-        rebalance_is_due: a rebalance is to begin; the record says so by naming no leader.
+        rebalance_is_due: the group has to rebalance, which the record expresses by having no leader.
 
     Raises:
-        IllegalStateError: there are members but no chosen protocol, or a member has no assignment.
+        IllegalStateError: the group has members but no chosen protocol, or a member has no assignment.
     """
     members = []
     for member in group.members.values():
@@ -96,7 +100,7 @@ def group_tombstone(group_id: str) -> KeyValue:
 
 
 def group_from_value(group_id: str, value: GroupMetadataValue, clock: Clock) -> GroupMetadata:
-    """The group that a registration describes. Of each member's strategies only the chosen one is stored."""
+    """Return the group that a GroupMetadata record describes. Of a member's protocols, it has only the chosen one."""
     members = [
         MemberMetadata(
             member.member_id,
@@ -104,7 +108,7 @@ def group_from_value(group_id: str, value: GroupMetadataValue, clock: Clock) -> 
             group_instance_id=member.group_instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
-            # Version 0 has no rebalance timeout.
+            # A record of version 0 has no rebalance timeout.
             rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout,
             session_timeout_ms=member.session_timeout,
             protocol_type=value.protocol_type,
@@ -127,7 +131,7 @@ def group_from_value(group_id: str, value: GroupMetadataValue, clock: Clock) -> 
 
 
 def offset_record(group_id: str, partition: TopicPartition, offset: CommittedOffset) -> KeyValue:
-    """One committed offset."""
+    """Return the record of one committed offset."""
     value = OffsetCommitValue(
         offset=offset.offset,
         leader_epoch=offset.leader_epoch,
@@ -145,7 +149,7 @@ def offset_tombstone(group_id: str, partition: TopicPartition) -> KeyValue:
 
 
 def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
-    """Return what a commit record holds."""
+    """Return the committed offset in a record's value."""
     return CommittedOffset(
         offset=value.offset,
         leader_epoch=max(value.leader_epoch, -1),

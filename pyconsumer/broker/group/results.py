@@ -1,4 +1,4 @@
-"""Results of the coordinator: one value type for each kind of request. Error codes are Kafka's, 0 is none."""
+"""Results of the group coordinator: one value type for each kind of request. Error codes are Kafka's, 0 for none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "SyncResult",
 ]
 
-#: Kinds of groups, as ListGroups names them from version 5 on.
+#: Group types, as ListGroups names them from version 5 on.
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
 
@@ -36,7 +36,7 @@ class MemberSummary(NamedTuple):
 
 
 class JoinMember(NamedTuple):
-    """A member as the leader receives it, with its subscription for the chosen strategy."""
+    """A member as the leader receives it, with its metadata (the subscription) for the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -44,10 +44,10 @@ class JoinMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """Answer to JoinGroup. With an error only that and the member id are set.
+    """Response to JoinGroup. With an error, only the error code and the member id are set.
 
-    ``members`` is filled for the leader alone. ``skip_assignment`` asks a static leader that came back under a new
-    member id not to assign again (KIP-814).
+    Only the leader gets ``members``. ``skip_assignment`` asks a static leader that came back under a new member id not
+    to compute an assignment (KIP-814).
     """
 
     error_code: int
@@ -61,7 +61,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """Answer to SyncGroup. With an error, type, name and assignment are empty."""
+    """Response to SyncGroup. With an error, type, name and assignment are empty."""
 
     error_code: int
     assignment: bytes = b""
@@ -70,7 +70,7 @@ class SyncResult(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """One member of a LeaveGroup request: in the answer with its error code."""
+    """One member of a LeaveGroup request; in the response, with its error code."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -79,14 +79,14 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """Answer to LeaveGroup: one error for all, or one for each member."""
+    """Response to LeaveGroup: one error code for all, or one for each member."""
 
     error_code: int
     members: tuple[LeavingMember, ...] = ()
 
 
 class FetchedOffset(NamedTuple):
-    """Answer to OffsetFetch for one partition; offset -1 with error 0 means that nothing was committed."""
+    """Response to OffsetFetch for one partition; offset -1 with error code 0 means that nothing was committed."""
 
     offset: int = -1
     leader_epoch: int = -1
@@ -98,7 +98,7 @@ NO_OFFSET = FetchedOffset()
 
 
 class GroupOverview(NamedTuple):
-    """A line of ListGroups."""
+    """A group as ListGroups shows it."""
 
     group_id: str
     protocol_type: str
@@ -107,7 +107,7 @@ class GroupOverview(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """A group as DescribeGroups shows it. Strategy and subscriptions are there only while the group is Stable."""
+    """A group as DescribeGroups shows it. The protocol and the members' metadata are set only in state Stable."""
 
     state: str
     protocol_type: str

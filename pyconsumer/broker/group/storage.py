@@ -1,6 +1,7 @@
-"""The storage of an internal topic as its coordinator needs it: ``__consumer_offsets`` or ``__transaction_state``.
+"""The storage of an internal topic, ``__consumer_offsets`` or ``__transaction_state``, as its coordinator sees it.
 
-The broker implements it over its replicated log; tests implement it in memory, with appends that are late or fail.
+The broker implements it on its replicated log; tests implement it in memory, with appends that are late or fail. It
+keeps no state of its own.
 """
 
 from __future__ import annotations
@@ -32,9 +33,7 @@ class GroupStorage(Protocol):
     """The partitions of an internal topic as one broker sees them."""
 
     def partition_count(self) -> int:
-        """Return how many partitions the topic has. The topic is created on first use; an existing one keeps its
-        count.
-        """
+        """Return how many partitions the topic has. It is created on first use; an existing one keeps its count."""
 
     def append(
         self,
@@ -54,22 +53,23 @@ class GroupStorage(Protocol):
             producer_id, producer_epoch: of the transaction that the batch belongs to; -1 outside a transaction.
 
         Returns:
-            The result. It is set in bounded time (REQUEST_TIMED_OUT), for offsets ``offsets.commit.timeout.ms``, and is
-            NOT_LEADER_OR_FOLLOWER where this broker does not lead the partition.
+            The result: REQUEST_TIMED_OUT if the replicas took too long (``offsets.commit.timeout.ms`` for offsets,
+            ``request.timeout.ms`` for transactions), NOT_LEADER_OR_FOLLOWER if this broker does not lead the partition.
         """
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Record batches from the log start to the log end, in pieces of any size that hold whole batches.
+        """Yield record batches from the log start to the log end, in pieces of any size that hold whole batches.
 
-        An empty piece means that the rest cannot be read yet: the next piece is to be asked for later.
+        An empty piece means that the rest cannot be read yet, because it is not replicated. Only
+        ``__transaction_state`` has such pieces: its coordinator asks for the next one later.
 
         Raises:
-            NotLeaderOrFollowerError: while it is read, or before, this broker has ceased to lead the partition, or
-                leads it in another epoch. Half a log must not pass for all of it.
+            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the epoch in which the
+                read began. What was read until then is incomplete and must not be used.
         """
 
 
-#: Kafka 4's table of append errors, the same for offsets and for registrations; others are passed on.
+#: Kafka 4's table of append errors, the same for commits, group records and transactions; others are passed on.
 _FROM_APPEND: Final[dict[int, int]] = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
@@ -84,8 +84,8 @@ _FROM_APPEND: Final[dict[int, int]] = {
 
 
 def from_append(error_code: int) -> int:
-    """Return the code a client receives when the append to an internal topic ended with ``error_code``.
+    """Return the error code that a client receives when the append to an internal topic ended with ``error_code``.
 
-    The log's own errors would mean nothing to a client of a coordinator.
+    A client of a coordinator does not know the partition that the log's own errors are about.
     """
     return _FROM_APPEND.get(error_code, error_code)

@@ -1,4 +1,7 @@
-"""Small text files in Kafka's formats: leader epochs of a log, and offsets of all logs in a folder."""
+"""Small text files in Kafka's formats: the leader epochs of a log, and offsets of all logs of a broker.
+
+:class:`LeaderEpochs` is owned by its log; the functions at the end have no state.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,8 @@ _EPOCHS_FILE = "leader-epoch-checkpoint"
 class LeaderEpochs:
     """The leader epochs of a log and their start offsets, kept in ``leader-epoch-checkpoint`` (KIP-101).
 
-    An epoch is entered when its first batch is appended. If the file cannot be written at that moment, the append
-    succeeds all the same: :meth:`write` is called again before anything relies on the file.
+    An epoch is added when its first batch is appended. If the file cannot be written then, the append succeeds all the
+    same: :meth:`write` is called again before a checkpoint or a clean shutdown relies on the file.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -33,7 +36,7 @@ class LeaderEpochs:
             try:
                 self._parse(content.decode())
             except (ValueError, UnicodeDecodeError):
-                self._epochs, self._starts = [], []  # derived data: recovery makes it again
+                self._epochs, self._starts = [], []  # recovery finds them again in the batches
 
     def _parse(self, text: str) -> None:
         lines = text.split("\n")
@@ -50,11 +53,11 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else -1
 
     def entries(self) -> list[tuple[int, int]]:
-        """Pairs of epoch and first offset, oldest first."""
+        """Return pairs of epoch and start offset, oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that a batch of ``epoch`` is appended at ``start_offset``; only a greater epoch changes anything."""
+        """Add an epoch whose first batch is at ``start_offset``; no-op unless it is greater than the latest."""
         if self._epochs and epoch <= self._epochs[-1]:
             return
         while self._starts and self._starts[-1] >= start_offset:  # epochs without a batch
@@ -65,7 +68,7 @@ class LeaderEpochs:
         self._changed()
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The greatest known epoch not above ``epoch``, and the offset where it ends; (-1, -1) if unknown (KIP-320)."""
+        """Return the greatest known epoch up to ``epoch``, and its end offset; (-1, -1) if there is none (KIP-320)."""
         if not self._epochs or epoch < 0:
             return -1, -1
         if epoch == self._epochs[-1]:
@@ -78,12 +81,12 @@ class LeaderEpochs:
         return self._epochs[index - 1], self._starts[index]
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch of the batch at ``offset``, -1 if unknown."""
+        """Return the epoch of the batch at ``offset``, -1 if unknown."""
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else -1
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at or after the new end of the log."""
+        """Remove epochs that begin at or after the new end of the log."""
         count = len(self._starts)
         while count and self._starts[count - 1] >= end_offset:
             count -= 1
@@ -93,7 +96,7 @@ class LeaderEpochs:
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Forget epochs that end before the new start of the log."""
+        """Remove epochs that end at or before the new start of the log; the first one begins there."""
         index = bisect_right(self._starts, start_offset) - 1
         if index > 0:
             del self._starts[:index]
@@ -105,7 +108,7 @@ class LeaderEpochs:
             self._changed()
 
     def rebuild(self, batches: list[tuple[int, int]]) -> None:
-        """Replace everything by (epoch, first offset) pairs found in the log."""
+        """Replace all entries with pairs of epoch and start offset."""
         if batches != self.entries():
             self._epochs = [epoch for epoch, _ in batches]
             self._starts = [start for _, start in batches]
@@ -116,29 +119,29 @@ class LeaderEpochs:
         try:
             self.write()
         except OSError as error:
-            _log.warning("leader epochs are not written yet: %s", error)
+            _log.warning("leader epochs could not be written, and are written later: %s", error)
 
     def write(self) -> None:
-        """Write the file if it is behind. ``OSError`` if that fails."""
+        """Write the file if entries have changed; ``OSError`` if that fails."""
         if self._unwritten:
             lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries())]
-            # Not forced to disk: after a crash of the machine recovery finds the epochs in the batches.
+            # Without fsync: after a crash of the machine, recovery finds the epochs in the batches.
             self._storage.write_small(_EPOCHS_FILE, ("\n".join(lines) + "\n").encode(), sync=False)
             self._unwritten = False
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The content of a checkpoint file: version 0, the count, then ``topic partition offset`` lines."""
+    """Return the content of a checkpoint file: version 0, the count, then ``topic partition offset`` lines."""
     lines = ["0", str(len(offsets))]
     lines += (f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items()))
     return ("\n".join(lines) + "\n").encode()
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
-    """Return what :func:`format_offsets` wrote; ``ValueError`` if it is something else."""
+    """Return the offsets in a checkpoint file; ``ValueError`` if it does not have the format."""
     lines = content.decode().split("\n")
     if lines[0] != "0":
-        raise ValueError("a checkpoint file of a version that is not known")
+        raise ValueError(f"unknown version {lines[0]!r} of a checkpoint file")
     offsets = {}
     for line in lines[2 : 2 + int(lines[1])]:
         topic, partition, offset = line.split()

@@ -1,18 +1,22 @@
-"""Compaction: only the last record of each key stays (KIP-58, KIP-354, KIP-534 for tombstones).
+"""Compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534 for tombstones).
 
-Only closed segments are touched. What was written since the last compaction is dirty; a log is compacted when the dirty
+Only closed segments are compacted. The records after the last compaction are dirty; a log is compacted when the dirty
 share of its bytes is large enough (``min.cleanable.dirty.ratio``). Batches are rewritten record by record, and the
-bytes of a record are copied unchanged, so record types of a newer version survive. A batch keeps its base offset and
-last offset, and its records keep theirs. A log with a batch that cannot be read is left as it is, until it is truncated
-or the broker starts again.
+bytes of a record are copied unchanged, so records of a newer version stay as they are. A batch keeps its base offset
+and last offset, and its records keep their offsets. A log with a batch that cannot be read is not compacted any more,
+until it is truncated or the broker is restarted.
 
-A tombstone stays until ``delete.retention.ms`` after the compaction that first saw it, so that readers notice it; the
-batch carries the time when it may go.
+A tombstone is kept until ``delete.retention.ms`` after the compaction that first read it, so that readers get it; the
+batch has the time until which it is kept (its delete horizon).
 
-Transactions: aborted records are removed, and never count as the last record of their key. Committed records count from
-their marker on, so compaction ends where the oldest open transaction begins. A marker is treated like a tombstone by
-the first compaction that finds no batch of its transaction any more: it stays for ``delete.retention.ms`` from then on,
-for readers that are in the middle of the transaction. It also stays while nothing else is known of its producer.
+Transactions: aborted records are removed, and are never the last record of their key. Committed records count only
+after their marker, so compaction ends where the oldest open transaction begins. The first compaction that finds no
+batch of a marker's transaction treats the marker as a tombstone: it is kept for ``delete.retention.ms`` more, for
+readers in the middle of the transaction. A marker is also kept while nothing else is known of its producer.
+
+State: :class:`LogCleaner` has, for each log, the offset up to which it is compacted (in memory only, so a restarted
+broker compacts from the start), and the pass that is running. A pass first reads the keys of the dirty part, then
+rewrites the segments in groups; each group is replaced by one new segment (:meth:`PartitionLog.replace`).
 """
 
 from __future__ import annotations
@@ -36,17 +40,16 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, DELETE_HORIZON_FLAG, BatchInfo, scan
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["LogCleaner", "clean_log"]
+__all__ = ["LogCleaner", "cleaning"]
 
 _log = logging.getLogger(__name__)
 
-
-#: Runs a call in another thread.
-Elsewhere: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]
-#: The value yielded between two steps: None, or a job that has to end before the next one.
+#: Runs a function in another thread.
+RunInThread: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]
+#: The value yielded between two steps: None, or a future that has to be done before the next one.
 Step: TypeAlias = "Future[None] | None"
 
-#: Keys that are remembered in one run; the rest of the dirty part waits for the next.
+#: The number of keys after which a pass reads no further segment; the rest is left for the next pass.
 MAX_KEYS: Final = 2_000_000
 _RECORDS_AT_A_TIME: Final = 1000
 _NO_BOUND: Final = 2**63 - 1
@@ -58,28 +61,28 @@ _RECORD_COUNT: Final = 57
 
 @dataclass(slots=True)
 class _Progress:
-    """The compacted part of a log, valid until the log is truncated.
+    """The progress of compaction in a log, valid until the log is truncated.
 
-    ``stuck``: the last compaction failed or made no progress, so other logs go first. ``unreadable``: a batch is
-    damaged, so the log is left alone.
+    ``stuck``: the last pass failed or made no progress, so other logs come first. ``unreadable``: a batch cannot be
+    read, so the log is not compacted any more.
     """
 
-    cuts: int
+    truncations: int
     cleaned_to: int = 0
     stuck: bool = False
     unreadable: bool = False
 
     def reached(self, offset: int) -> None:
-        """Record how far a pass has come."""
+        """Record the offset up to which a pass has compacted the log."""
         self.stuck = offset <= self.cleaned_to
         self.cleaned_to = offset
 
     def failed(self) -> None:
-        """Record that a pass failed for a reason that may pass."""
+        """Record that a pass failed, for a reason that may be gone at the next one."""
         self.stuck = True
 
-    def give_up(self) -> None:
-        """Record that a batch is damaged."""
+    def mark_unreadable(self) -> None:
+        """Record that a batch cannot be read."""
         self.unreadable = True
 
 
@@ -96,33 +99,33 @@ class LogCleaner:
     """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
 
     Args:
-        elsewhere: forces files to disk in another thread; without it a step does so itself.
+        run_in_thread: runs the flush of a new segment in another thread; without it a step flushes.
     """
 
-    def __init__(self, clock: Clock, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, clock: Clock, run_in_thread: RunInThread | None = None) -> None:
         self._clock = clock
-        self._elsewhere = elsewhere
-        self._known: WeakKeyDictionary[PartitionLog, _Progress] = WeakKeyDictionary()
+        self._run_in_thread = run_in_thread
+        self._progress: WeakKeyDictionary[PartitionLog, _Progress] = WeakKeyDictionary()
         self._work: Generator[Step, None, int] | None = None
         self._log: PartitionLog | None = None
         self._awaited: Step = None
 
-    def _progress(self, log: PartitionLog) -> _Progress:
-        found = self._known.get(log)
-        if found is None or found.cuts != log.cuts:
-            found = self._known[log] = _Progress(log.cuts)
+    def _progress_of(self, log: PartitionLog) -> _Progress:
+        found = self._progress.get(log)
+        if found is None or found.truncations != log.truncations:
+            found = self._progress[log] = _Progress(log.truncations)
         return found
 
     @property
     def busy(self) -> bool:
-        """A log is being compacted: call :meth:`step` again."""
+        """Return whether a pass is running, which :meth:`step` continues."""
         return self._work is not None
 
-    def choose(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Begin with the log that needs it most; return which, None if none does."""
+    def begin(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
+        """Begin a pass of the log that needs compaction most; return its partition, None if no log needs it."""
         best: tuple[tuple[bool, float], Compactable] | None = None
         for partition in partitions:
-            progress = self._progress(partition.log)
+            progress = self._progress_of(partition.log)
             if partition.log.config.compact and not progress.unreadable:
                 ratio = self._dirty_ratio(partition, progress.cleaned_to)
                 rank = not progress.stuck, ratio
@@ -131,16 +134,16 @@ class LogCleaner:
         if best is None:
             return None
         log = self._log = best[1].log
-        first_dirty, end = self._progress(log).cleaned_to, best[1].high_watermark
-        self._work = cleaning(log, self._clock.wall_ms(), first_dirty, end, self._elsewhere)
+        first_dirty, end = self._progress_of(log).cleaned_to, best[1].high_watermark
+        self._work = cleaning(log, self._clock.wall_ms(), first_dirty, end, self._run_in_thread)
         return log.topic_partition
 
     def step(self, budget_s: float) -> None:
-        """Continue the pass that was begun, for about ``budget_s`` seconds."""
+        """Continue the running pass for about ``budget_s`` seconds."""
         if self._work is None or self._log is None:
             return
         until = self._clock.now() + budget_s
-        progress = self._progress(self._log)
+        progress = self._progress_of(self._log)
         try:
             while self._awaited is None or self._awaited.done():
                 self._awaited = next(self._work)
@@ -151,29 +154,31 @@ class LogCleaner:
             progress.reached(stop.value)
         except OSError as error:  # its topic was deleted, or the disk is full
             progress.failed()
-            _log.warning("%s is not compacted: %s", self._log.topic_partition, error)
+            _log.warning("%s could not be compacted: %s", self._log.topic_partition, error)
         except Exception as error:
-            progress.give_up()
+            progress.mark_unreadable()
             known = isinstance(error, KafkaError)
             tp = self._log.topic_partition
-            _log.error("%s is not compacted any more: %s", tp, error, exc_info=None if known else error)
+            _log.error(
+                "%s is no longer compacted, because this failed: %s", tp, error, exc_info=None if known else error
+            )
         self._work = self._log = self._awaited = None
 
     def run(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Compact the log that needs it most, all of it; return which."""
-        tp = self.choose(partitions)
+        """Run a whole pass of the log that needs compaction most; return its partition."""
+        tp = self.begin(partitions)
         while self.busy:
             self.step(1.0)
         return tp
 
     def cancel(self) -> None:
-        """Abandon what was begun."""
+        """Abandon the running pass."""
         if self._work is not None:
             self._work.close()
             self._work = self._log = self._awaited = None
 
     def _dirty_ratio(self, partition: Compactable, first_dirty: int) -> float:
-        """Share of the closed segments that was not compacted; 0 if there is nothing to do yet."""
+        """Return the dirty share of the closed segments; 0 if the log does not need compaction yet."""
         log = partition.log
         closed = cleanable_segments(log, self._clock.wall_ms(), partition.high_watermark)
         total = sum(segment.size_bytes for segment in closed)
@@ -187,29 +192,19 @@ class LogCleaner:
 
 
 def cleanable_segments(log: PartitionLog, now_ms: int, end_offset: int = _NO_BOUND) -> list[Segment]:
-    """The closed segments, up to the first that is younger than ``min.compaction.lag.ms``.
+    """Return the closed segments, up to the first that is younger than ``min.compaction.lag.ms``.
 
     Args:
-        end_offset: the high watermark: what is behind it may be cut off yet, and must not have displaced anything.
+        end_offset: the high watermark. Records after it may still be truncated, so they must not replace others.
     """
     limit = now_ms - log.config.min_compaction_lag_ms
     found = []
     for segment in log.segments[:-1]:
-        young = log.config.min_compaction_lag_ms and segment.max_timestamp > limit
-        if young or segment.next_offset > end_offset:
+        too_young = log.config.min_compaction_lag_ms and segment.max_timestamp > limit
+        if too_young or segment.next_offset > end_offset:
             break
         found.append(segment)
     return found
-
-
-def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
-    """Compact the closed segments; return up to which offset the log is compacted now. Errors as :func:`cleaning`."""
-    work = cleaning(log, now_ms, first_dirty)
-    while True:
-        try:
-            next(work)
-        except StopIteration as stop:
-            return int(stop.value)
 
 
 def cleaning(
@@ -217,32 +212,32 @@ def cleaning(
     now_ms: int,
     first_dirty: int,
     end_offset: int = _NO_BOUND,
-    elsewhere: Elsewhere | None = None,
+    run_in_thread: RunInThread | None = None,
 ) -> Generator[Step, None, int]:
-    """The steps of a compaction; the result is the offset up to which the log is compacted then.
+    """Run a pass in steps; the result is the offset up to which the log is compacted afterwards.
 
-    Between two steps segments may be removed by others, or the log cut back; then this ends, and begins again some
-    other time.
+    Between two steps segments may be removed, or the log truncated. The pass then ends without a change, and a later
+    one begins again.
 
     Raises:
-        KafkaError: a batch cannot be read: it is damaged, or of a compression without a library.
-        OSError: the disk refused, or the log was removed.
+        KafkaError: a batch cannot be read: it is damaged, or the library for its compression is missing.
+        OSError: a file cannot be read or written, or the log was removed.
     """
-    cuts = log.cuts
+    truncations = log.truncations
     segments = cleanable_segments(log, now_ms, end_offset)
-    found = _Latest()
+    latest = _LatestOffsets()
     end = first_dirty
     for segment in segments:
         if segment.next_offset > first_dirty:
-            yield from _collect(segment, first_dirty, found)
+            yield from _read_keys(segment, first_dirty, latest)
             end = segment.next_offset
-            if len(found.last_of) > MAX_KEYS and not found.open:
+            if len(latest.last_of) > MAX_KEYS and not latest.open:
                 break
-    if found.open:
-        end = min(records[0][1] for records in found.open.values())
+    if latest.open:
+        end = min(records[0][1] for records in latest.open.values())
     if end <= first_dirty:
         return first_dirty
-    found.stop_at(end)
+    latest.stop_at(end)
     group: list[Segment] = []
     size = 0
     for segment in segments:
@@ -251,24 +246,25 @@ def cleaning(
         too_large = size + segment.size_bytes > log.config.segment_bytes
         too_far = bool(group) and segment.next_offset - group[0].base_offset > 0x7FFFFFFF
         if group and (too_large or too_far):
-            if not (yield from _rewrite(log, group, found, now_ms, cuts, elsewhere)):
+            if not (yield from _rewrite(log, group, latest, now_ms, truncations, run_in_thread)):
                 return first_dirty
             group, size = [], 0
         group.append(segment)
         size += segment.size_bytes
-    if group and not (yield from _rewrite(log, group, found, now_ms, cuts, elsewhere)):
+    if group and not (yield from _rewrite(log, group, latest, now_ms, truncations, run_in_thread)):
         return first_dirty
     return end
 
 
-class _Latest:
+class _LatestOffsets:
     """The offset of each key's last record.
 
     Attributes:
-        open: keys and offsets of transactions without a marker so far, by producer id; none of them is empty.
-        aborted: base offsets of batches that do not count.
+        last_of: by key.
+        open: by producer id, the keys and offsets of transactions without a marker so far; none of the lists is empty.
+        aborted: base offsets of batches of aborted transactions.
         limit: batches from this offset on stay as they are.
-        with_data: producers that have batches since their last marker, as the log is rewritten from its start.
+        with_data: while the log is rewritten, the producers with a batch after their last marker.
     """
 
     def __init__(self) -> None:
@@ -285,14 +281,14 @@ class _Latest:
 
     def add(self, info: BatchInfo, records: Iterable[tuple[bytes | None, int]]) -> None:
         if info.is_transactional:
-            # The base offset stands for a batch of which nothing is left.
+            # With the base offset, a transaction counts as open even if its batch has no records left.
             self.open.setdefault(info.producer_id, [(None, info.base_offset)]).extend(records)
             self._open_batches.setdefault(info.producer_id, []).append(info.base_offset)
         else:
             self.last_of.update((key, offset) for key, offset in records if key is not None)
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        """A producer's transaction ends."""
+        """Apply or drop the records of a producer's transaction, whose marker was read."""
         records = self.open.pop(producer_id, [])
         batches = self._open_batches.pop(producer_id, [])
         if not committed:
@@ -303,23 +299,23 @@ class _Latest:
                 self.last_of[key] = offset
 
 
-def _collect(segment: Segment, first_dirty: int, found: _Latest) -> Generator[Step, None, None]:
+def _read_keys(segment: Segment, first_dirty: int, latest: _LatestOffsets) -> Generator[Step, None, None]:
     for info, data in segment.batches():
         if info.last_offset < first_dirty:
             continue
         records = iter(_records(info, _plain(info, data)))
         if info.is_control:
             for _, key, *_ in records:
-                kind = decode_control_type(key)
-                if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
-                    found.end(info.producer_id, committed=kind is ControlRecordType.COMMIT)
+                marker = decode_control_type(key)
+                if marker in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+                    latest.end(info.producer_id, committed=marker is ControlRecordType.COMMIT)
             yield None
             continue
         while True:
-            piece = [(key, offset) for offset, key, _, _, _ in islice(records, _RECORDS_AT_A_TIME)]
-            found.add(info, piece)
+            chunk = [(key, offset) for offset, key, _, _, _ in islice(records, _RECORDS_AT_A_TIME)]
+            latest.add(info, chunk)
             yield None
-            if len(piece) < _RECORDS_AT_A_TIME:
+            if len(chunk) < _RECORDS_AT_A_TIME:
                 break
 
 
@@ -333,7 +329,7 @@ def _plain(info: BatchInfo, data: Buffer) -> bytes:
 
 
 def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None, bool, int, bytes]]:
-    """Offset, key, whether it is a tombstone, timestamp in ms, and all bytes of each record."""
+    """Yield each record's offset, key, whether it is a tombstone, its timestamp in ms, and its bytes."""
     position = 0
     for _ in range(info.record_count):
         length, start = read_varint(plain, position, 5)
@@ -350,14 +346,23 @@ def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None,
 
 
 def _rewrite(
-    log: PartitionLog, group: list[Segment], latest: _Latest, now_ms: int, cuts: int, elsewhere: Elsewhere | None
+    log: PartitionLog,
+    group: list[Segment],
+    latest: _LatestOffsets,
+    now_ms: int,
+    truncations: int,
+    run_in_thread: RunInThread | None,
 ) -> Generator[Step, None, bool]:
-    """Put one segment with what is still wanted in the place of a group of them; False if they are not there now."""
+    """Replace a group of segments with one that has the records that are kept.
+
+    Returns:
+        False, without a change, if the log was truncated or the segments were removed in the meantime.
+    """
     fresh = Segment(log.storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
     try:
         keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
         only_markers = {(entry.producer_id, entry.epoch) for entry in log.producers if not entry.batches}
-        gone = set()
+        removed = set()
         for segment in group:
             for info, data in segment.batches():
                 keep_empty = info.last_offset in keep_last
@@ -368,20 +373,20 @@ def _rewrite(
                 else:
                     kept = yield from _retain(log, info, data, latest, now_ms, keep_empty=keep_empty)
                 if kept is None:
-                    gone.add(info.last_offset)
+                    removed.add(info.last_offset)
                 else:
                     fresh.append([found._replace(position=0) for found in scan(kept)], (kept,))
                 yield None
         for segment in group:
             entries = segment.transaction_index.entries
-            fresh.transaction_index.append(entry for entry in entries if entry.last_offset not in gone)
+            fresh.transaction_index.append(entry for entry in entries if entry.last_offset not in removed)
         fresh.seal()
-        yield from _force(fresh, elsewhere)
-        # The last one is appended to. After a cut that may be one that was closed before.
+        yield from _flush(fresh, run_in_thread)
+        # Without the active segment, which after a truncation may be one that was closed before.
         present = log.segments[:-1]
-        if log.cuts != cuts or not all(segment in present for segment in group):
+        if log.truncations != truncations or not all(segment in present for segment in group):
             return False
-        # The first one keeps the log's start, even if it is empty.
+        # The first segment stays even if it is empty, because the log begins with it.
         log.replace(group, fresh if fresh.size_bytes or group[0] is present[0] else None)
         return True
     finally:
@@ -389,27 +394,27 @@ def _rewrite(
             fresh.remove()
 
 
-def _force(segment: Segment, elsewhere: Elsewhere | None) -> Generator[Step, None, None]:
-    """Force a segment to disk, its batches elsewhere: they are many."""
+def _flush(segment: Segment, run_in_thread: RunInThread | None) -> Generator[Step, None, None]:
+    """Flush a segment to disk; its batches, which may take long, in another thread."""
     call = segment.flusher()
     if call is not None:
-        if elsewhere is None:
+        if run_in_thread is None:
             call()
         else:
-            done = elsewhere(call)
-            yield done
-            done.result()
+            flushed = run_in_thread(call)
+            yield flushed
+            flushed.result()
         segment.offset_index.flush()
         segment.time_index.flush()
 
 
 def _retain_marker(
-    log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, is_last: bool
+    log: PartitionLog, info: BatchInfo, data: bytes, latest: _LatestOffsets, now_ms: int, *, is_last: bool
 ) -> Buffer | None:
-    """Return what stays of an end marker, None if nothing does.
+    """Return the batch of an end marker as it is kept, None if it is removed.
 
     Args:
-        is_last: it is all that is known of its producer.
+        is_last: nothing else is known of its producer.
     """
     has_data = info.producer_id in latest.with_data
     latest.with_data.discard(info.producer_id)
@@ -425,16 +430,23 @@ def _retain_marker(
 
 
 def _set_horizon(log: PartitionLog, header: bytearray, now_ms: int) -> int:
-    """Note when a batch may go. The time takes the place of the base timestamp, which timestamps count from."""
+    """Write the delete horizon of a batch into its header; return it in ms.
+
+    It replaces the base timestamp, to which the records' timestamps are relative.
+    """
     new_base = now_ms + log.config.delete_retention_ms
     header[_BASE_TIMESTAMP : _BASE_TIMESTAMP + 8] = new_base.to_bytes(8, "big", signed=True)
     return new_base
 
 
 def _retain(
-    log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, keep_empty: bool
+    log: PartitionLog, info: BatchInfo, data: bytes, latest: _LatestOffsets, now_ms: int, *, keep_empty: bool
 ) -> Generator[Step, None, Buffer | None]:
-    """Return what stays of a batch, None if nothing does."""
+    """Return a batch with the records that are kept, None if it is removed.
+
+    Args:
+        keep_empty: keep the batch without records, because it has the last sequence of its producer.
+    """
     if info.is_transactional:
         latest.with_data.add(info.producer_id)
     if info.base_offset >= latest.limit:
@@ -444,16 +456,16 @@ def _retain(
     kept, tombstones, max_timestamp = [], False, -1
     aborted = info.base_offset in latest.aborted
     for number, (offset, key, is_tombstone, timestamp, raw) in enumerate(_records(info, _plain(info, data)), 1):
-        newest = key is not None and latest.last_of.get(key, offset) <= offset and not aborted
-        if newest and not (is_tombstone and expired):
+        is_latest = key is not None and latest.last_of.get(key, offset) <= offset and not aborted
+        if is_latest and not (is_tombstone and expired):
             kept.append(raw)
             tombstones = tombstones or is_tombstone
             max_timestamp = max(max_timestamp, timestamp)
         if number % _RECORDS_AT_A_TIME == 0:
             yield None
-    dropped = len(kept) < info.record_count
-    first_seen = tombstones and horizon is None
-    if not dropped and not first_seen:
+    is_complete = len(kept) == info.record_count
+    sets_horizon = tombstones and horizon is None
+    if is_complete and not sets_horizon:
         return data
     if not kept and not keep_empty:
         return None
@@ -462,7 +474,7 @@ def _retain(
     if kept and info.timestamp_type == CREATE_TIME:
         header[_MAX_TIMESTAMP : _MAX_TIMESTAMP + 8] = max_timestamp.to_bytes(8, "big", signed=True)
     attributes = info.attributes
-    if first_seen:
+    if sets_horizon:
         new_base = _set_horizon(log, header, now_ms)
         kept = [_rebase(raw, info.first_timestamp - new_base) for raw in kept]
         attributes |= DELETE_HORIZON_FLAG
@@ -472,7 +484,7 @@ def _retain(
 
 
 def _rebase(raw: bytes, shift_ms: int) -> bytes:
-    """A record whose timestamp counts from another base."""
+    """Return a record with a timestamp delta that is larger by ``shift_ms``."""
     _, start = read_varint(raw, 0, 5)
     delta, rest = read_varint(raw, start + 1, 10)
     body = raw[start : start + 1] + encode_varint(delta + shift_ms) + raw[rest:]

@@ -1,13 +1,14 @@
-"""The two indexes of a segment, in Kafka's file formats.
+"""The offset index and the time index of a segment, in Kafka's file formats.
 
 * Offset index, 8 bytes an entry: i32 offset relative to the segment's base (the *last* offset of a batch), i32 position
   where that batch begins.
-* Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. It says: every record with a greater
-  timestamp lies after that offset. Timestamps rise strictly.
+* Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. Every record with a greater timestamp is
+  after that offset. Timestamps rise strictly.
 
-Entries live in memory as arrays; the file is written in large pieces, and at the latest when the segment is flushed or
-closed. An index can always be rebuilt from its segment, so losing its tail costs only that work. For the same reason an
-index file that cannot be written is an error only when the segment is flushed or closed.
+The state is the entries, in memory as arrays, and how many of them are in the file. The file is written in large
+pieces, and at the latest when the segment is flushed or closed. An index can always be rebuilt from its segment, so
+losing its tail costs only that work. For the same reason a failure to write the file is an error only when the segment
+is flushed or closed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["OffsetIndex", "TimeIndex"]
 
 _log = logging.getLogger(__name__)
 
-_WRITE_AT = 256  # that many entries are written together
+_WRITE_AT = 256  # entries that are written together
 _SWAP = sys.byteorder == "little"
 
 
@@ -47,7 +48,7 @@ class _IndexFile:
         self.size = 0
 
     def load(self) -> bytes:
-        """Everything in the file, which is created."""
+        """Return the content of the file, which is created if it does not exist."""
         if not self._storage.durable:
             return b""
         with closing(self._storage.open(self._name)) as file:
@@ -55,11 +56,11 @@ class _IndexFile:
             return file.read(0, file.size)
 
     def checksum(self) -> int:
-        """Return the CRC-32 of what is in the file."""
+        """Return the CRC-32 of the file's content."""
         return crc32(self.load())
 
     def put(self, position: int, data: bytes) -> None:
-        """Let the file end with ``data`` at ``position``."""
+        """Write ``data`` at ``position``, where the file then ends."""
         if self._storage.durable:
             with closing(self._storage.open(self._name)) as file:
                 file.truncate(position)
@@ -67,24 +68,24 @@ class _IndexFile:
             self.size = position + len(data)
 
     def truncate(self, size: int) -> None:
-        """Cut the file if it is longer. If that fails, the next :meth:`put` does it."""
+        """Truncate the file if it is longer. If that fails, the next :meth:`put` does it."""
         if self._storage.durable and self.size > size:
             try:
                 with closing(self._storage.open(self._name)) as file:
                     file.truncate(size)
             except OSError as error:
-                _log.warning("%s is not cut yet: %s", self._name, error)
+                _log.warning("%s could not be truncated, which is tried again later: %s", self._name, error)
             else:
                 self.size = size
 
     def sync(self) -> None:
-        """Force the file to disk."""
+        """Flush the file to disk."""
         if self._storage.durable:
             with closing(self._storage.open(self._name)) as file:
                 file.flush()
 
     def rename(self, name: str) -> None:
-        """Give the file another name."""
+        """Rename the file."""
         if self._storage.durable:
             self._storage.rename(self._name, name)
         self._name = name
@@ -93,20 +94,21 @@ class _IndexFile:
         self._storage.remove(self._name)
 
 
-def _write_early(index: OffsetIndex | TimeIndex, waiting: int) -> None:
-    """Write an index when that many entries wait. If that fails, it is tried again when as many more have come."""
-    if waiting % _WRITE_AT == 0:
+def _maybe_write(index: OffsetIndex | TimeIndex, unwritten: int) -> None:
+    """Write an index with 256 unwritten entries. If that fails, it is tried again after as many more."""
+    if unwritten % _WRITE_AT == 0:
         try:
             index.write()
         except OSError as error:
-            _log.warning("%d entries of an index are not written yet: %s", waiting, error)
+            _log.warning("%d entries of an index could not be written, and are written later: %s", unwritten, error)
 
 
 class OffsetIndex:
-    """From an offset to a position at or before it.
+    """Maps an offset to the position of a batch at or before it.
 
     Args:
-        name: the file; ``base_offset``: the segment's. Entries in the file are loaded.
+        name: of the file, whose entries are loaded.
+        base_offset: the segment's.
     """
 
     def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
@@ -147,23 +149,23 @@ class OffsetIndex:
         return self._base + self._offsets[-1], self._positions[-1]
 
     def append(self, offset: int, position: int) -> None:
-        """Note that the batch whose last offset is ``offset`` begins at ``position``."""
+        """Add an entry: the batch whose last offset is ``offset`` begins at ``position``."""
         self._offsets.append(offset - self._base)
         self._positions.append(position)
-        _write_early(self, len(self._offsets) - self._written)
+        _maybe_write(self, len(self._offsets) - self._written)
 
     def position_before(self, offset: int) -> int:
-        """The position of the last indexed batch whose last offset is not after ``offset``; 0 if there is none."""
+        """Return the position of the last indexed batch whose last offset is at most ``offset``; 0 if there is none."""
         index = bisect_right(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
         return self._positions[index] if index >= 0 else 0
 
     def position_at_or_before(self, position: int) -> int:
-        """The greatest indexed position that is not after ``position``; 0 if there is none."""
+        """Return the greatest indexed position that is at most ``position``; 0 if there is none."""
         index = bisect_right(self._positions, position) - 1
         return self._positions[index] if index >= 0 else 0
 
     def truncate_to_position(self, position: int) -> None:
-        """Drop entries of batches that begin at or after ``position``."""
+        """Remove the entries of batches that begin at or after ``position``."""
         count = len(self._positions)
         while count and self._positions[count - 1] >= position:
             count -= 1
@@ -174,14 +176,14 @@ class OffsetIndex:
             self._written = count
 
     def reset(self) -> None:
-        """Drop everything, also in the file."""
+        """Remove all entries, also from the file."""
         del self._offsets[:]
         del self._positions[:]
         self._written = 0
         self.file.truncate(0)
 
     def write(self) -> None:
-        """Pass what is not in the file yet to the system."""
+        """Write the entries that are not in the file yet, without fsync."""
         if self._written == len(self._offsets) and self.file.size <= 8 * self._written:
             return
         entries = array("i", bytes(8 * (len(self._offsets) - self._written)))
@@ -191,13 +193,13 @@ class OffsetIndex:
         self._written = len(self._offsets)
 
     def flush(self) -> None:
-        """Force everything to disk."""
+        """Flush all entries to disk."""
         self.write()
         self.file.sync()
 
 
 class TimeIndex:
-    """From a timestamp to an offset before which no record with a greater timestamp lies. Arguments as above."""
+    """Maps a timestamp to an offset up to which no record has a greater one. Arguments as of :class:`OffsetIndex`."""
 
     def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
         self._base = base_offset
@@ -234,27 +236,27 @@ class TimeIndex:
         return self._timestamps[-1], self._base + self._offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Note the greatest timestamp so far and the offset of its batch; nothing happens unless it is greater."""
+        """Add the greatest timestamp so far with the offset of its batch; no-op unless it is greater than the last."""
         if self._timestamps and timestamp <= self._timestamps[-1]:
             return
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self._base)
-        _write_early(self, len(self._timestamps) - self._written)
+        _maybe_write(self, len(self._timestamps) - self._written)
 
     def offset_before(self, timestamp: int) -> int:
-        """An offset at or before the first record whose timestamp is ``timestamp`` or greater."""
+        """Return an offset at or before the first record whose timestamp is ``timestamp`` or greater."""
         index = bisect_right(self._timestamps, timestamp - 1) - 1
         return self._base + self._offsets[index] if index >= 0 else self._base
 
     def reset(self) -> None:
-        """Drop everything, also in the file."""
+        """Remove all entries, also from the file."""
         del self._timestamps[:]
         del self._offsets[:]
         self._written = 0
         self.file.truncate(0)
 
     def write(self) -> None:
-        """Pass what is not in the file yet to the system."""
+        """Write the entries that are not in the file yet, without fsync."""
         if self._written == len(self._timestamps) and self.file.size <= 12 * self._written:
             return
         data = b"".join(
@@ -265,6 +267,6 @@ class TimeIndex:
         self._written = len(self._timestamps)
 
     def flush(self) -> None:
-        """Force everything to disk."""
+        """Flush all entries to disk."""
         self.write()
         self.file.sync()

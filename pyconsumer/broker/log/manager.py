@@ -1,10 +1,10 @@
-"""All logs of one broker: their folders, checkpoints and periodic tasks.
+"""All logs of one broker, which this module owns: their folders, checkpoints and periodic tasks.
 
-A broker's folder holds one folder for each partition (``topic-0``), the checkpoint files of Kafka, and after a stop in
-good order the marker ``.kafka_cleanshutdown``, which is removed at the next start.
+A broker's folder has one folder for each partition (``topic-0``), Kafka's checkpoint files, and after a clean shutdown
+the marker ``.kafka_cleanshutdown``, which is removed at the next start.
 
-The checkpoints name partitions without topic ids. An entry of a deleted topic must not be applied to a later topic of
-the same name, so it is removed with the partition's folder, and at the latest before a new folder is made.
+The entries of a checkpoint have no topic ids. That of a deleted topic must not be applied to a later topic of the same
+name, so it is removed with the partition's folder, and at the latest before a new folder is created.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["LogManager"]
 _log = logging.getLogger(__name__)
 
 _TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
-_DOOMED = "-delete"  # names of folders that are being removed end so
-_STRAY = "-stray"  # names of folders that were set aside end so; nothing here looks into them
+_DELETED = "-delete"  # the suffix of folders that are being removed
+_STRAY = "-stray"  # the suffix of folders that were moved aside, which are never opened
 _CLEAN_MARKER = ".kafka_cleanshutdown"
 _OFFSETS_TOPIC = "__consumer_offsets"
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -41,7 +41,7 @@ _HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 def _topic_id_in(folder: Path) -> bytes | None:
-    """The topic id that a partition's folder names, None if it names none."""
+    """Return the topic id in a partition's folder, None if there is none."""
     try:
         found = _TOPIC_ID.search((folder / "partition.metadata").read_bytes())
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def _topic_id_in(folder: Path) -> bytes | None:
 
 
 def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
-    """Return the segments' marks by folder name; none if Kafka wrote the marker, None if there is no whole one."""
+    """Return the segments' marks by folder name: none if Kafka wrote the marker, None if it is missing or damaged."""
     try:
         data = json.loads(marker.read_bytes())
         return {
@@ -62,7 +62,7 @@ def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError) as error:
-        _log.warning("%s is damaged, so the logs are checked as after a kill: %s", marker, error)
+        _log.warning("%s is damaged, so the logs are recovered as after a crash: %s", marker, error)
         return None
 
 
@@ -71,10 +71,10 @@ class LogManager:
 
     Args:
         is_deleted: returns whether the topic with an id was deleted. Folders of topics that are neither known nor
-            deleted are strays: they are set aside, never removed.
+            deleted are strays, which are moved aside, never removed.
 
     Attributes:
-        clean: the last stop was in good order.
+        clean: the last shutdown was clean, and :meth:`started` has not been called.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._clock = clock
         self.clean = False
-        #: What the last clean stop noted of each segment, by the names of the logs' folders; None: it was not clean.
+        #: The marks of the segments at the last shutdown, by the names of the logs' folders; None if it was not clean.
         self._marks: dict[str, list[list[int]]] | None = None
-        #: What stands in the checkpoint files.
+        #: The content of the checkpoint files.
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {
             _RECOVERY_POINTS: {},
             _LOG_STARTS: {},
@@ -102,7 +102,7 @@ class LogManager:
             self._checkpoints = {name: self._load(name) for name in self._checkpoints}
 
     def started(self) -> None:
-        """Trust no mark of a clean stop from now on: logs that are opened are new."""
+        """Ignore the marks of the last shutdown from now on: logs that are opened later are new."""
         self.clean = False
 
     def _load(self, name: str) -> dict[TopicPartition, int]:
@@ -112,31 +112,31 @@ class LogManager:
         except FileNotFoundError:
             return {}
         except (ValueError, UnicodeDecodeError) as error:
-            _log.warning("%s is damaged and not used: %s", self.folder / name, error)
+            _log.warning("%s is damaged and ignored: %s", self.folder / name, error)
             return {}
 
     @property
     def high_watermarks(self) -> Mapping[TopicPartition, int]:
-        """Those of the last checkpoint."""
+        """The high watermarks of the last checkpoint."""
         return self._checkpoints[_HIGH_WATERMARKS]
 
     def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
-        """Open the log of a partition, which is made if it is not there."""
+        """Open the log of a partition, which is created if it does not exist."""
         storage: Storage
         if self.folder is None:
             storage = MemoryStorage()
         else:
             folder = self._folder_of(tp)
             if folder.exists() and _topic_id_in(folder) not in (None, topic_id):
-                self._put_away(folder)
+                self._delete_or_move_aside(folder)
             if not folder.exists():
-                self._forget({tp})
+                self._remove_from_checkpoints({tp})
             storage = FileStorage(folder)
             if storage.read_small("partition.metadata") is None:
                 content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
                 storage.write_small("partition.metadata", content, sync=False)
         marks = (self._marks or {}).get(f"{tp.topic}-{tp.partition}") if self.clean else None
-        # Damage anywhere in the offsets topic would leave its groups without a coordinator, so all of it is checked.
+        # Damage anywhere in the offsets topic would leave groups without a coordinator, so all of it is recovered.
         check_all = tp.topic == _OFFSETS_TOPIC
         log = self.logs[tp] = open_log(
             storage,
@@ -151,7 +151,7 @@ class LogManager:
         return log
 
     def remove(self, tp: TopicPartition) -> bool:
-        """Remove a log with its folder; return whether it is gone. If not, :meth:`remove_strays` removes it later."""
+        """Remove a log with its folder; return whether that succeeded. If not, :meth:`remove_strays` does it later."""
         log = self.logs.pop(tp, None)
         if log is None:
             return True
@@ -159,9 +159,9 @@ class LogManager:
         if self.folder is not None:
             try:
                 self._discard(self._folder_of(tp))
-                self._forget({tp})
+                self._remove_from_checkpoints({tp})
             except OSError as error:
-                _log.warning("%s is not removed from the disk, or not from the checkpoints, yet: %s", tp, error)
+                _log.warning("%s could not be removed from the disk and the checkpoints: %s", tp, error)
                 return False
         return True
 
@@ -169,21 +169,21 @@ class LogManager:
         assert self.folder is not None
         return self.folder / f"{tp.topic}-{tp.partition}"
 
-    def _forget(self, gone: Set[TopicPartition]) -> None:
-        """Strike partitions out of the checkpoints. ``OSError`` if that fails."""
+    def _remove_from_checkpoints(self, removed: Set[TopicPartition]) -> None:
+        """Remove partitions from the checkpoint files; ``OSError`` if that fails."""
         for name, offsets in self._checkpoints.items():
-            if not gone.isdisjoint(offsets):
-                self._write(name, {tp: offset for tp, offset in offsets.items() if tp not in gone})
+            if not removed.isdisjoint(offsets):
+                self._write(name, {tp: offset for tp, offset in offsets.items() if tp not in removed})
 
     @staticmethod
     def _discard(folder: Path) -> None:
-        """Remove a partition's folder. A crash leaves all of it, or what :meth:`remove_strays` knows as rubbish."""
-        doomed = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_DOOMED}")
-        folder.rename(doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        """Remove a partition's folder. It is renamed first, so that :meth:`remove_strays` removes it after a crash."""
+        renamed = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_DELETED}")
+        folder.rename(renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
 
-    def _put_away(self, folder: Path) -> None:
-        """Take a folder of another topic out of the way: one that was deleted is removed, any other set aside."""
+    def _delete_or_move_aside(self, folder: Path) -> None:
+        """Remove a folder of a topic that was deleted; move that of any other topic aside."""
         topic_id = _topic_id_in(folder)
         if topic_id is not None and self._is_deleted(topic_id):
             _log.info("removing %s: its topic was deleted", folder)
@@ -192,43 +192,43 @@ class LogManager:
         aside = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_STRAY}")
         folder.rename(aside)
         _log.warning(
-            "%s belongs to no topic that cluster.json names, nor to one that was deleted; it is kept as %s."
+            "%s belongs to no topic in cluster.json, nor to one that was deleted; it was renamed to %s."
             " Was an older cluster.json restored? If its records are not needed, remove it",
             folder,
             aside.name,
         )
 
     def remove_strays(self, known: Mapping[str, bytes]) -> None:
-        """Remove folders of deleted topics, and set those aside that belong to no topic at all, as Apache Kafka does.
+        """Remove the folders of deleted topics; move those of unknown topics aside, as Apache Kafka does.
 
         A topic may have been deleted just before a crash, or while this broker was down. The checkpoints' entries of
-        partitions without a folder go as well.
+        partitions without a folder are removed too.
 
         Args:
-            known: topic ids by the names of the folders that partitions have.
+            known: the topic ids of this broker's partitions, by the names of their folders.
         """
         if self.folder is None:
             return
         for folder in list(self.folder.iterdir()):
-            if folder.is_dir() and folder.name.endswith(_DOOMED):
+            if folder.is_dir() and folder.name.endswith(_DELETED):
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             if folder.name.endswith(_STRAY) or not (folder / "partition.metadata").exists():
                 continue
             topic_id = known.get(folder.name)
             if topic_id is None or _topic_id_in(folder) not in (None, topic_id):
-                self._put_away(folder)
-        noted = {tp for offsets in self._checkpoints.values() for tp in offsets}
-        self._forget({tp for tp in noted if not self._folder_of(tp).exists()})
+                self._delete_or_move_aside(folder)
+        in_checkpoints = {tp for offsets in self._checkpoints.values() for tp in offsets}
+        self._remove_from_checkpoints({tp for tp in in_checkpoints if not self._folder_of(tp).exists()})
 
-    # --- from time to time
+    # --- periodic tasks
 
     def checkpoint(self, high_watermarks: dict[TopicPartition, int]) -> None:
         """Write the checkpoint files."""
         if self.folder is None:
             return
         for log in self.logs.values():
-            log.epochs.write()  # before it: epochs that are missing are looked for behind the recovery point only
+            log.epochs.write()  # first: recovery looks for missing epochs only after the recovery point
         self._write(_RECOVERY_POINTS, {tp: log.recovery_point for tp, log in self.logs.items()})
         self._write(
             _LOG_STARTS,
@@ -246,14 +246,17 @@ class LogManager:
         self._checkpoints[name] = offsets
 
     def write_log_starts(self) -> None:
-        """Write the log start offsets at once: records that were deleted must not come back."""
+        """Write the log start offsets now, because deleted records must not become readable again after a crash."""
         if self.folder is not None:
             self._write(
                 _LOG_STARTS, {tp: log.log_start_offset for tp, log in self.logs.items() if log.log_start_offset}
             )
 
     def flushers(self) -> list[tuple[PartitionLog, int, list[Callable[[], None]]]]:
-        """Return what is to be forced to disk in another thread: log, its recovery point afterwards, calls."""
+        """Return, for each log with segments to flush, its recovery point after the flush and the calls that flush.
+
+        The calls may run in another thread.
+        """
         found = []
         for log in self.logs.values():
             point, calls = log.flushers()
@@ -262,23 +265,28 @@ class LogManager:
         return found
 
     def flush_due(self) -> None:
-        """Force logs to disk whose ``flush.ms`` has passed. One that fails is tried again the next time."""
+        """Flush the logs whose ``flush.ms`` has passed. One that fails is tried again the next time."""
         for tp, log in self.logs.items():
             try:
                 log.flush_if_due()
             except OSError as error:
-                _log.error("cannot force %s in %s to disk: %s", tp, self.folder, error)
+                _log.error("cannot flush %s in %s to disk: %s", tp, self.folder, error)
 
     def expire_producers(self, expiration_ms: int) -> None:
-        """Forget idle producers."""
+        """Forget producers that have been idle for longer than ``expiration_ms``."""
         now_ms = self._clock.wall_ms()
         for log in self.logs.values():
             log.producers.expire(now_ms, expiration_ms)
 
-    # --- the end
+    # --- shutdown
 
     def close(self, high_watermarks: dict[TopicPartition, int], *, flush: bool = True) -> None:
-        """Close all logs in good order and leave the marker of it."""
+        """Close all logs, and write the checkpoints and the marker of a clean shutdown.
+
+        Args:
+            high_watermarks: for the checkpoint.
+            flush: flush everything to disk; without it, a crash of the machine may lose it.
+        """
         marks = {}
         for tp, log in self.logs.items():
             log.close(flush=flush)
@@ -291,7 +299,7 @@ class LogManager:
         self.logs.clear()
 
     def abandon(self) -> None:
-        """Close files and write nothing, as if the process had been killed."""
+        """Close the files without writing anything, as if the process had been killed."""
         for log in self.logs.values():
             log.abandon()
         self.logs.clear()

@@ -1,8 +1,9 @@
-"""The log of one partition: appends, reads, and the beginning and removal of segments.
+"""The log of one partition: appends, reads, the rolling and removal of segments, truncation.
 
-The high watermark is not known here: it belongs to the partition's replicas. Callers pass the offset up to which the
-log may be read or deleted. Single-threaded; only the calls returned by :meth:`PartitionLog.flushers` may run in other
-threads.
+The log owns its segments, its leader epochs and its producers' state. The high watermark is not known here: it belongs
+to the partition's replicas, and callers pass the offset up to which the log may be read or deleted. A log is opened by
+:func:`~.recovery.open_log`, then used in any order by one thread, and closed once. Only the calls that
+:meth:`PartitionLog.flushers` returns may run in other threads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from pyconsumer.broker.log.producer_state import ProducerState, VerificationGuar
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction
-from pyconsumer.broker.log.validation import check_batches, correct_timestamps, pieces, place, recompress
+from pyconsumer.broker.log.validation import (
+    assign_offsets,
+    check_batches,
+    correct_timestamps,
+    recompress,
+    record_columns,
+)
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
 from pyconsumer.protocol.primitives import Buffer
@@ -41,10 +48,10 @@ _OFFSET_INDEX_ENTRY = 8
 
 
 class AppendResult(NamedTuple):
-    """The place of appended batches: offsets of the first and last record, log append time in ms (-1 with CreateTime).
+    """The offsets of the first and last record of an append, and its log append time in ms (-1 with CreateTime).
 
-    ``duplicate``: nothing was stored, and the fields are those of the original batch (KIP-98). ``size_bytes``: bytes
-    that were stored.
+    ``duplicate``: nothing was stored, and the other fields are those of the original batch (KIP-98). ``size_bytes``:
+    the number of bytes that were stored.
     """
 
     first_offset: int
@@ -66,11 +73,11 @@ class PartitionLog:
     """A log whose segments were opened, and recovered where needed, by :func:`~.recovery.open_log`.
 
     Attributes:
-        config: the topic's settings; may be replaced at any time.
-        log_start_offset: first offset that readers may see.
-        recovery_point: everything before it is on disk for certain.
-        cuts: number of truncations so far.
-        producers, epochs: the state of producers, and the leader epochs, as found in the batches.
+        config: the topic's settings.
+        log_start_offset: the first offset that can be read.
+        recovery_point: everything before it has been flushed to disk.
+        truncations: the number of truncations so far.
+        producers, epochs: the state of producers, and the leader epochs, derived from the batches.
     """
 
     def __init__(
@@ -93,7 +100,7 @@ class PartitionLog:
         self.epochs = epochs
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
-        self.cuts = 0
+        self.truncations = 0
         self._clock = clock
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -102,14 +109,14 @@ class PartitionLog:
         self._jitter_ms = self._choose_jitter()
 
     def configure(self, config: TopicConfig) -> None:
-        """Take other settings of the topic."""
+        """Replace the topic's settings."""
         self.config = config
 
     def confirm_flush(self, offset: int) -> None:
-        """Record that everything before an offset is on disk."""
+        """Record that everything before an offset has been flushed to disk."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
 
-    # --- what is there
+    # --- size and segments
 
     @property
     def log_end_offset(self) -> int:
@@ -136,45 +143,47 @@ class PartitionLog:
         guard: VerificationGuard | None = None,
         verify: bool = False,
     ) -> AppendResult:
-        """Check batches, give them offsets, and write them.
+        """Check batches, assign their offsets, and write them.
+
+        Nothing is flushed to disk: the caller calls :meth:`flush_if_many` after it has updated its own state, because
+        the records stay in the log if the flush fails.
 
         Args:
-            records: whole batches, one from a client. A ``bytearray`` or a writable view is changed in place.
+            records: whole batches; from a client, one. A ``bytearray`` or a writable view is changed in place.
             leader_epoch: written into the batches.
             from_client: False for batches of a coordinator, which have no sequences.
             guard, verify: see :meth:`ProducerState.check`.
 
         Raises:
-            KafkaError: with Kafka's code: see :mod:`.validation` and :mod:`.producer_state`. Nothing was stored.
-            OSError: the disk refused. Nothing was stored.
-
-        Call :meth:`flush_if_many` when all that follows from it has been done.
+            KafkaError: a batch is invalid, see :mod:`.validation` and :mod:`.producer_state`. Nothing was stored.
+            OSError: the batches could not be written. Nothing was stored.
         """
         config, now_ms = self.config, self._clock.wall_ms()
         batches = check_batches(records, config, now_ms, from_client=from_client)
         if batches[0].producer_id >= 0 or len(batches) > 1:
             if not from_client:
                 self.producers.check_epochs(batches)
-            elif (known := self.producers.check(batches, guard, verify=verify)) is not None:
-                return AppendResult(known.first_offset, known.last_offset, self._append_time(known.timestamp), True, 0)
+            elif (original := self.producers.check(batches, guard, verify=verify)) is not None:
+                append_time = original.timestamp if config.log_append_time else -1
+                return AppendResult(original.first_offset, original.last_offset, append_time, True, 0)
         if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
             records = bytearray(records)
         if from_client and not config.log_append_time:
             batches = correct_timestamps(records, batches)
         if config.compression_type != "producer":
-            changed = recompress(records, batches, config)
-            if changed is not None:
-                records = changed
+            recompressed = recompress(records, batches, config)
+            if recompressed is not None:
+                records = recompressed
                 batches = check_batches(records, config, now_ms, from_client=False)
         first_offset = self.log_end_offset
         append_time_ms = now_ms if config.log_append_time else None
-        placed = place(records, batches, first_offset, leader_epoch, append_time_ms)
-        self._write(placed, records, now_ms)
-        self.producers.add(placed)
+        batches = assign_offsets(records, batches, first_offset, leader_epoch, append_time_ms)
+        self._write(batches, records, now_ms)
+        self.producers.add(batches)
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         return AppendResult(
-            first_offset, placed[-1].last_offset, -1 if append_time_ms is None else append_time_ms, False, len(records)
+            first_offset, batches[-1].last_offset, -1 if append_time_ms is None else append_time_ms, False, len(records)
         )
 
     def append_marker(
@@ -190,17 +199,19 @@ class PartitionLog:
         """Write the marker that ends a producer's transaction.
 
         Args:
-            transaction_version: of the transaction; from 2 on the marker has a greater epoch than its records.
+            transaction_version: of the transaction; from 2 on the marker has a greater epoch than the transaction's
+                records.
 
         Raises:
-            InvalidProducerEpochError, TransactionCoordinatorFencedError: by rule 7 of :mod:`.producer_state`.
-            OSError: the disk refused. Nothing was stored.
+            InvalidProducerEpochError, TransactionCoordinatorFencedError: the log has a newer epoch, see rule 7 of
+                :mod:`.producer_state`. Nothing was stored.
+            OSError: the marker could not be written. Nothing was stored.
         """
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         now_ms, first_offset = self._clock.wall_ms(), self.log_end_offset
-        kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
+        marker_type = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
         records = build_end_transaction_marker(
-            kind,
+            marker_type,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             coordinator_epoch=coordinator_epoch,
@@ -210,23 +221,23 @@ class PartitionLog:
         )
         batches = scan(records)
         self._write(batches, records, now_ms)
-        marker = EndTransactionMarker(kind, coordinator_epoch)
+        marker = EndTransactionMarker(marker_type, coordinator_epoch)
         self._active.transaction_index.append(self.producers.add(batches, lambda _: marker))
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, first_offset)
         return AppendResult(first_offset, first_offset, -1, False, len(records))
 
     def append_as_follower(self, records: Buffer) -> int:
-        """Append batches as the leader has them: whole ones, with their offsets and leader epochs.
+        """Append batches that were read from the leader's log, with their offsets and leader epochs.
+
+        The caller calls :meth:`flush_if_many` afterwards.
 
         Returns:
-            the number of bytes that were stored: a last batch that is not whole is left out.
+            The number of bytes that were stored. An incomplete batch at the end is left out.
 
         Raises:
-            CorruptRecordError: they are damaged, or don't follow what is there. Nothing was stored.
-            OSError: the disk refused. What went into a segment before the present one was stored.
-
-        Call :meth:`flush_if_many` afterwards.
+            CorruptRecordError: a batch is damaged, or does not follow the last one. Nothing was stored.
+            OSError: the batches could not be written. Those in segments before the failure were stored.
         """
         now_ms, stored = self._clock.wall_ms(), 0
         batches = scan(records)
@@ -234,14 +245,15 @@ class PartitionLog:
         expected = self.log_end_offset
         for batch in batches:
             if batch.base_offset < expected or not check_crc(records, batch):
-                problem = (
-                    f"the batch at offset {batch.base_offset} of {self.topic_partition}, where {expected} is next,"
+                raise CorruptRecordError(
+                    f"the batch at offset {batch.base_offset} of {self.topic_partition} is damaged, or does not follow "
+                    f"the log end offset {expected}",
+                    offset=batch.base_offset,
                 )
-                raise CorruptRecordError(f"{problem} is damaged or does not follow", offset=batch.base_offset)
             expected = batch.next_offset
         start = 0
         while start < len(batches):
-            end = self._fitting(batches, start, now_ms)
+            end = self._end_of_write(batches, start, now_ms)
             part = batches[start:end]
             first, last = part[0], part[-1]
             self._write(part, view[first.position : last.end_position], now_ms)
@@ -254,12 +266,15 @@ class PartitionLog:
             start = end
         return stored
 
-    def _fitting(self, batches: list[BatchInfo], start: int, now_ms: int) -> int:
-        """Up to which batch they can be written at once: into the active segment or, if not even one, into the next."""
+    def _end_of_write(self, batches: list[BatchInfo], start: int, now_ms: int) -> int:
+        """Return the index after the last batch that fits into one segment with ``batches[start]``.
+
+        That is the active segment, or a new one if the first batch does not fit into it.
+        """
         limit, active = self.config.segment_bytes, self._active
         first = batches[start]
-        fresh = self._must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms)
-        base, size = (first.base_offset, 0) if fresh else (active.base_offset, active.size_bytes)
+        rolls = self._must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms)
+        base, size = (first.base_offset, 0) if rolls else (active.base_offset, active.size_bytes)
         end = start
         for batch in batches[start:]:
             size += batch.size_bytes
@@ -267,9 +282,6 @@ class PartitionLog:
                 break
             end += 1
         return end
-
-    def _append_time(self, timestamp: int) -> int:
-        return timestamp if self.config.log_append_time else -1
 
     def _write(self, batches: list[BatchInfo], records: Buffer, now_ms: int) -> None:
         if self._must_roll(len(records), batches[-1].last_offset, batches[0].max_timestamp, now_ms):
@@ -284,12 +296,12 @@ class PartitionLog:
         if not active.size_bytes:
             return False
         if active.first_timestamp >= 0 and timestamp >= 0:
-            waited = timestamp - active.first_timestamp
+            age_ms = timestamp - active.first_timestamp
         else:
-            waited = now_ms - active.created_ms
+            age_ms = now_ms - active.created_ms
         return (
             active.size_bytes + size > config.segment_bytes
-            or waited > self._max_segment_ms - self._jitter_ms
+            or age_ms > self._max_segment_ms - self._jitter_ms
             or last_offset - active.base_offset > _MAX_RELATIVE_OFFSET
             or active.offset_index.size_bytes + _OFFSET_INDEX_ENTRY > config.segment_index_bytes
             or active.time_index.size_bytes + 2 * _TIME_INDEX_ENTRY > config.segment_index_bytes
@@ -297,7 +309,10 @@ class PartitionLog:
 
     @property
     def _max_segment_ms(self) -> int:
-        """Only closed segments are compacted: ``max.compaction.lag.ms`` bounds how long one may stay open (KIP-354)."""
+        """The longest time before a roll. Only closed segments are compacted, so ``max.compaction.lag.ms`` counts too.
+
+        See KIP-354.
+        """
         config = self.config
         return min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
 
@@ -324,18 +339,18 @@ class PartitionLog:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
-        """Batches from the one that holds ``offset`` on, as they lie in one segment.
+        """Return the bytes of batches from the one with ``offset`` on, up to the end of its segment.
 
         Args:
-            max_bytes: most bytes; the last batch, unless it is the first too, may be cut off by it.
-            end_offset: batches that begin at or after it are not given (high watermark or last stable offset).
-            at_least_one: the first batch is given whole even if it is larger than ``max_bytes`` (KIP-74).
+            max_bytes: the most bytes to return. The last batch may be incomplete because of it, but not the first.
+            end_offset: batches that begin at or after it are not returned (high watermark or last stable offset).
+            at_least_one: return the first batch even if it is larger than ``max_bytes`` (KIP-74).
 
         Returns:
-            the bytes; empty if there is nothing to read.
+            The bytes; empty if there is nothing to read.
 
         Raises:
-            OffsetOutOfRangeError: before the log start offset or after the log end offset.
+            OffsetOutOfRangeError: the offset is before the log start offset or after the log end offset.
         """
         if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
             return b""
@@ -350,23 +365,23 @@ class PartitionLog:
             found = segment.locate(offset)
             if found is None:
                 if offset < segment.next_offset:
-                    segment.note_damage(self.topic_partition, offset)
+                    segment.log_damage(self.topic_partition, offset)
             else:
                 position, first_size = found
                 room = self._end_position(segment, end_offset) - position
                 if room <= 0:
                     return b""
                 if first_size > segment.size_bytes - position:
-                    segment.note_damage(self.topic_partition, offset)
+                    segment.log_damage(self.topic_partition, offset)
                     first_size = 0
                 if max_bytes < first_size and not at_least_one:
-                    return b""  # a cut off first batch alone is never given: its reader could make no progress
+                    return b""  # with an incomplete first batch alone, the reader could make no progress
                 return segment.read(position, min(max(max_bytes, first_size), room))
             index += 1
         return b""
 
     def is_readable(self, offset: int, end_offset: int) -> bool:
-        """Return whether a batch can be found for ``offset``: always, before the end of a log without damage."""
+        """Return whether a batch before ``end_offset`` is found for ``offset``, as always in a log without damage."""
         for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             found = segment.locate(offset)
             if found is not None:
@@ -381,10 +396,11 @@ class PartitionLog:
         return segment.size_bytes if found is None else found[0]
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in a range, in the order of their markers.
+        """Return the aborted transactions with records in a range of offsets, in the order of their markers.
 
         Args:
-            offset: where the range begins; ``end_offset``: where it ends, at or before the last stable offset.
+            offset: the first of the range.
+            end_offset: the offset after the range, at most the last stable offset.
         """
         found: list[AbortedTransaction] = []
         for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
@@ -396,7 +412,7 @@ class PartitionLog:
         return found
 
     def raw(self, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
-        """Everything from the log start offset to the end, in pieces of whole batches."""
+        """Yield all batches from the log start offset to the end, in pieces of whole batches."""
         offset = self.log_start_offset
         while offset < self.log_end_offset:
             data = self.read(offset, piece_bytes, self.log_end_offset, at_least_one=True)
@@ -406,10 +422,10 @@ class PartitionLog:
             yield data[: batches[-1].end_position]
             offset = batches[-1].next_offset
 
-    # --- by time
+    # --- lookups by time
 
     def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
-        """The first record whose timestamp is ``timestamp`` (ms) or greater, None if there is none."""
+        """Return the first record whose timestamp is ``timestamp`` (ms) or greater, None if there is none."""
         for segment in self._segments:
             if segment.max_timestamp < timestamp or segment.next_offset <= self.log_start_offset:
                 continue
@@ -422,17 +438,18 @@ class PartitionLog:
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The first record with the greatest timestamp of the log, None if it is empty (KIP-734).
+        """Return the first record with the greatest timestamp in the log, None if it is empty (KIP-734).
 
-        Records before the log start offset don't count. (Java's broker, which looks at whole segments only, may name
-        one of them, which nobody can read.)
+        Records before the log start offset are left out. (Java's broker, which looks at whole segments only, may return
+        one of them, which cannot be read.)
         """
-        live = [
+        readable = [
             segment for segment in self._segments if segment.next_offset > self.log_start_offset and segment.size_bytes
         ]
         best: FoundOffset | None = None
-        # Of equals the first. A second segment is looked into only if the best of the first is hidden.
-        for segment in sorted(live, key=lambda each: each.max_timestamp, reverse=True):
+        # The sort is stable, so the first of equals wins. Another segment is read only if the greatest timestamp of the
+        # one before is that of a record before the log start offset.
+        for segment in sorted(readable, key=lambda each: each.max_timestamp, reverse=True):
             if best is not None and segment.max_timestamp <= best.timestamp:
                 break
             found = self._latest_record(segment)
@@ -441,16 +458,16 @@ class PartitionLog:
         return best
 
     def _latest_record(self, segment: Segment) -> FoundOffset | None:
-        """The first record with the greatest timestamp of those in ``segment`` that are not hidden."""
-        hidden = segment.max_timestamp_offset < self.log_start_offset
-        start = segment.locate(self.log_start_offset if hidden else segment.max_timestamp_offset)
+        """Return the first record with the greatest timestamp of those in ``segment`` that can be read."""
+        is_deleted = segment.max_timestamp_offset < self.log_start_offset
+        start = segment.locate(self.log_start_offset if is_deleted else segment.max_timestamp_offset)
         best: FoundOffset | None = None
         for info in segment.headers(start[0] if start is not None else 0):
             if not info.record_count or info.last_offset < self.log_start_offset:
                 continue
             if best is not None and info.max_timestamp <= best.timestamp:
                 continue
-            # The one that the header promises may be hidden while others of its batch are not.
+            # The record with the header's timestamp may be before the log start offset while others are not.
             found = self._first_record(segment, info, info.max_timestamp) or self._greatest_record(segment, info)
             if found is not None and (best is None or found.timestamp > best.timestamp):
                 best = found
@@ -459,13 +476,13 @@ class PartitionLog:
         return best
 
     def _first_record(self, segment: Segment, info: BatchInfo, timestamp: int) -> FoundOffset | None:
-        """The first record of a batch that is not hidden and has ``timestamp`` or a greater one."""
+        """Return the first record of a batch that can be read and has ``timestamp`` or a greater one."""
         try:
             for offset, found in self._records(segment, info):
                 if found >= timestamp:
                     return FoundOffset(offset, found, info.partition_leader_epoch)
         except CorruptRecordError:
-            # The header promised it; a client that reads on finds the damage.
+            # By its header the batch has such a record. A client that reads there finds the damage.
             return FoundOffset(max(info.base_offset, self.log_start_offset), timestamp, info.partition_leader_epoch)
         return None
 
@@ -474,88 +491,87 @@ class PartitionLog:
         return None if found is None else FoundOffset(*found, info.partition_leader_epoch)
 
     def _records(self, segment: Segment, info: BatchInfo) -> Iterator[tuple[int, int]]:
-        """Offset and timestamp of each record of a batch that is not hidden; ``CorruptRecordError`` if damaged."""
-        if info.is_control:  # it has one record
+        """Yield offset and timestamp of each record of a batch that can be read; ``CorruptRecordError`` if damaged."""
+        if info.is_control:  # which has one record
             records: Iterable[tuple[int, int]] = [(info.base_offset, info.max_timestamp)]
         else:
             data = segment.read(info.position, info.size_bytes)
             records = itertools.chain.from_iterable(
-                zip(piece.offsets, piece.timestamps, strict=True)
-                for piece in pieces(data, info.base_offset, with_keys=False, check_crc=True)
+                zip(columns.offsets, columns.timestamps, strict=True)
+                for columns in record_columns(data, info.base_offset, with_keys=False, check_crc=True)
             )
         return ((offset, timestamp) for offset, timestamp in records if offset >= self.log_start_offset)
 
-    # --- removing
+    # --- deletion and replacement
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Hide everything before ``offset``; segments that are hidden as a whole are removed."""
+        """Delete the records before ``offset``: they cannot be read any more, and segments before it are removed."""
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
         self.epochs.truncate_from_start(offset)
-        self._remove_oldest(lambda segment, following: following <= self.log_start_offset)
+        count = 0
+        while count < len(self._segments) - 1 and self._bases[count + 1] <= offset:
+            count += 1
+        self._drop(count)
 
     def delete_old_segments(self, end_offset: int) -> int:
-        """Remove segments by retention.ms and retention.bytes, all of them before ``end_offset``; return how many."""
+        """Remove segments by ``retention.ms`` and ``retention.bytes``, none after ``end_offset``; return how many."""
         removed = 0
         config = self.config
         if config.delete:
             if config.retention_ms >= 0:
                 limit = self._clock.wall_ms() - config.retention_ms
-                removed += self._retire(end_offset, lambda segment: self._age_stamp(segment) < limit)
+                removed += self._remove_while(end_offset, lambda segment: self._retention_timestamp(segment) < limit)
             if config.retention_bytes >= 0:
                 excess = self.size_bytes - config.retention_bytes
 
-                def too_large(segment: Segment) -> bool:
+                def is_excess(segment: Segment) -> bool:
                     nonlocal excess
                     if excess < segment.size_bytes:
                         return False
                     excess -= segment.size_bytes
                     return True
 
-                removed += self._retire(end_offset, too_large)
+                removed += self._remove_while(end_offset, is_excess)
         return removed
 
     @staticmethod
-    def _age_stamp(segment: Segment) -> int:
+    def _retention_timestamp(segment: Segment) -> int:
         return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
 
-    def _retire(self, end_offset: int, wanted: Callable[[Segment], bool]) -> int:
+    def _remove_while(self, end_offset: int, condition: Callable[[Segment], bool]) -> int:
+        """Remove the oldest segments as long as the condition holds; return how many."""
         count = 0
         for segment in self._segments:
             is_new = segment is self._active and not segment.size_bytes
-            if is_new or segment.next_offset > end_offset or not wanted(segment):
+            if is_new or segment.next_offset > end_offset or not condition(segment):
                 break
             count += 1
         if count and count == len(self._segments):
-            self.roll()  # the active one goes as well; there is always one to append to
+            self.roll()  # the active segment is removed too, and a log always has one
         if count:
             self.log_start_offset = max(self.log_start_offset, self._bases[count])
             self.epochs.truncate_from_start(self.log_start_offset)
             self._drop(count)
         return count
 
-    def _remove_oldest(self, wanted: Callable[[Segment, int], bool]) -> None:
-        count = 0
-        while count < len(self._segments) - 1 and wanted(self._segments[count], self._bases[count + 1]):
-            count += 1
-        self._drop(count)
-
     def _drop(self, count: int) -> None:
-        gone, self._segments = self._segments[:count], self._segments[count:]
+        removed, self._segments = self._segments[:count], self._segments[count:]
         del self._bases[:count]
-        for segment in gone:
+        for segment in removed:
             segment.remove()
             if segment.base_offset != self.log_end_offset:
                 self.storage.remove(segment_name(segment.base_offset, "snapshot"))
 
     def replace(self, old: list[Segment], new: Segment | None) -> None:
-        """Put a compacted segment in the place of neighbours; it was written under the suffix ``.cleaned``.
+        """Replace adjacent segments with a compacted one, which was written with the suffix ``.cleaned``.
 
-        A crash at any point leaves either the old ones or the new one: the rename to ``.swap`` decides.
+        After a crash, recovery finds either the old segments or the new one: the rename to ``.swap`` decides.
 
         Raises:
-            OSError: if ``new`` is among the segments now, what failed came after that; else nothing was replaced.
+            OSError: a file could not be renamed or removed. If ``new`` is among the segments, it has replaced the old
+                ones; otherwise nothing was replaced.
         """
         start = self._segments.index(old[0])
         if new is not None:
@@ -570,8 +586,8 @@ class PartitionLog:
             self.storage.sync()
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log so that it ends at ``offset`` or, within a batch, before that batch."""
-        self.cuts += 1
+        """Truncate the log so that it ends at ``offset``; if that is within a batch, before the batch."""
+        self.truncations += 1
         if offset < self._bases[0]:
             self.restart_at(offset)
             return
@@ -587,15 +603,15 @@ class PartitionLog:
         self.epochs.truncate_from_end(end)
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
-        # Snapshots of what was cut off must go, even if no producer is known now: some day the log is as long again.
+        # Later snapshots must be removed even if no producer is known now: the log may become as long again.
         remove_snapshots(self.storage, end)
         if len(self.producers):
             self.producers = load_producers(self.storage, self._segments, end)
         self.producers.set_next_offset(end)
 
     def restart_at(self, offset: int) -> None:
-        """Forget everything; the log begins and ends at ``offset``."""
-        self.cuts += 1
+        """Remove all records; the log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
+        self.truncations += 1
         for segment in self._segments:
             segment.remove()
         remove_snapshots(self.storage, -1)
@@ -606,10 +622,10 @@ class PartitionLog:
         self.producers.clear()
         self.producers.set_next_offset(offset)
 
-    # --- safety on disk
+    # --- flushing and closing
 
     def flush(self) -> None:
-        """Force everything to disk."""
+        """Flush everything to disk."""
         for segment in self._segments:
             if segment.next_offset > self.recovery_point or segment is self._active:
                 segment.flush()
@@ -617,25 +633,28 @@ class PartitionLog:
         self._last_flush = self._clock.now()
 
     def flush_if_many(self) -> None:
-        """Force everything to disk if ``flush.messages`` records are not. ``OSError`` if that fails: they stay."""
-        many = self.config.flush_messages
-        if many < _MAX_RELATIVE_OFFSET and self.log_end_offset - self.recovery_point >= many:
+        """Flush everything to disk if ``flush.messages`` records are not flushed. ``OSError`` if that fails."""
+        limit = self.config.flush_messages
+        if limit < _MAX_RELATIVE_OFFSET and self.log_end_offset - self.recovery_point >= limit:
             self.flush()
 
     def flush_if_due(self) -> None:
-        """Force everything to disk if ``flush.ms`` has passed since the last time."""
+        """Flush everything to disk if ``flush.ms`` has passed since the last time."""
         unflushed = self.log_end_offset > self.recovery_point
         if unflushed and (self._clock.now() - self._last_flush) * 1000 >= self.config.flush_ms:
             self.flush()
 
     def flushers(self) -> tuple[int, list[Callable[[], None]]]:
-        """Calls that force all closed segments to disk, for another thread, and the recovery point after them."""
+        """Return the recovery point after all closed segments are flushed, and the calls that flush them.
+
+        The calls may run in another thread.
+        """
         point = self._active.base_offset
         calls = [segment.flusher() for segment in self._segments if segment is not self._active]
         return point, [call for call in calls if call is not None]
 
     def close(self, *, flush: bool = True) -> None:
-        """Complete everything that the next start needs; without ``flush`` it is not forced to disk."""
+        """Write the snapshot, leader epochs and indexes, and close the files; without ``flush`` nothing is flushed."""
         self.write_snapshot()
         self.epochs.write()
         for segment in self._segments:
@@ -646,13 +665,6 @@ class PartitionLog:
             segment.close()
 
     def abandon(self) -> None:
-        """Close files and write nothing more, as if the process had been killed."""
+        """Close the files without writing anything, as if the process had been killed."""
         for segment in self._segments:
             segment.abandon()
-
-    def remove(self) -> None:
-        """Remove everything."""
-        for segment in self._segments:
-            segment.remove()
-        for name in self.storage.names():
-            self.storage.remove(name)

@@ -1,29 +1,30 @@
-"""The state of producers in a log: a batch that is sent twice is stored once, and open transactions are known (KIP-98).
+"""The producers of a log: a batch that is sent twice is stored once, and open transactions are tracked (KIP-98).
 
 Rules, per producer id and partition:
 
-1. A batch with an epoch below the known one is refused: INVALID_PRODUCER_EPOCH.
+1. A batch with an epoch below the known one is rejected: INVALID_PRODUCER_EPOCH.
 2. A batch of the known epoch whose first and last sequence equal those of one of the last five batches is a duplicate:
-   it is not stored, and is answered with the offset and timestamp of the original.
+   it is not stored, and the response has the offset and timestamp of the original.
 3. A batch of a new epoch must begin with sequence 0.
-4. Else its first sequence must follow the last one (after 2147483647 comes 0). Anything else is refused:
+4. Otherwise the first sequence of a batch must follow the last one (0 follows 2147483647). Any other is rejected:
    OUT_OF_ORDER_SEQUENCE_NUMBER.
-5. From an unknown producer any sequence is accepted: its state may have expired (KIP-360). But the first batch of a
-   producer that adds partitions by producing (transaction version 2) begins with sequence 0 (KIP-890).
-6. The first transactional batch opens a transaction, and its end marker closes it. In between other batches of the
-   producer are refused: INVALID_TXN_STATE. A transaction may only be opened with the guard that was given out before
-   the coordinator was asked whether the partition belongs to the transaction; a marker makes it invalid (KIP-890).
-7. An end marker of an older producer epoch is refused: INVALID_PRODUCER_EPOCH; under transaction version 2 one of the
-   same epoch as well, unless the transaction is over (KIP-1228). One of an older coordinator epoch is refused:
+5. From an unknown producer any sequence is accepted, because its state may have expired (KIP-360). But the first batch
+   of a producer that adds partitions by producing (transaction version 2) must begin with sequence 0 (KIP-890).
+6. The first transactional batch opens a transaction, and its end marker ends it. In between, the producer's batches
+   outside the transaction are rejected: INVALID_TXN_STATE. A transaction may only be opened with a verification guard,
+   which is created before the coordinator is asked whether the partition belongs to the transaction. A marker
+   invalidates it (KIP-890).
+7. An end marker with an older producer epoch is rejected: INVALID_PRODUCER_EPOCH; under transaction version 2 also one
+   with the same epoch while the transaction is open (KIP-1228). One with an older coordinator epoch is rejected:
    TRANSACTION_COORDINATOR_FENCED.
-8. A transaction makes its first offset unstable until its end marker is below the high watermark.
+8. The first offset of a transaction is unstable until its end marker is below the high watermark.
 
-Batches that the group coordinator writes have no sequences: of them only rules 1 and 6 hold. What is replicated, or
-found in the log, is taken over as it is.
+Batches that the group coordinator writes have no sequences: only rule 1 is checked for them, and they open transactions
+like others. Batches that are replicated, or read from the log, are added without checks.
 
-The state is derived from the log: it is written as a snapshot when a segment begins and when the log is closed, and
-rebuilt from the batches after the last snapshot. Snapshots have Kafka's format and hold the last batch of each
-producer; the four before it are found again in the log's tail.
+The state is owned by its log and derived from the batches. It is written as a snapshot when a segment begins and when
+the log is closed, and is rebuilt from the last snapshot and the batches after it. Snapshots have Kafka's format and
+contain the last batch of each producer; the four before it are found again in the tail of the log.
 """
 
 from __future__ import annotations
@@ -57,20 +58,24 @@ __all__ = [
     "remove_snapshots",
 ]
 
-#: Batches of a producer that are remembered: as many as may be in flight.
-REMEMBERED: Final = 5
+_log = logging.getLogger(__name__)
+
+#: The number of batches of a producer that are kept: as many as it may have in flight.
+_KEPT_BATCHES: Final = 5
+#: The bytes at the end of the log that are searched for the batches that a snapshot does not contain.
+_REFILL_BYTES: Final = 4 << 20
 
 _NO_EPOCH: Final = -1
-
 _SNAPSHOT_VERSION: Final = 1
-
 _HEADER: Final = Struct(">hIi")
-
 _ENTRY: Final = Struct(">qhiqiqiq")
 
 
 class BatchMetadata(NamedTuple):
-    """One remembered batch: last sequence, last offset, records before its last one, and its timestamp in ms."""
+    """A batch of a producer: its last sequence and offset, the number of records before the last, its timestamp in ms.
+
+    ``offset_delta`` is the last offset minus the first.
+    """
 
     last_sequence: int
     last_offset: int
@@ -88,10 +93,10 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class VerificationGuard:
-    """Permission to open a transaction in a partition, which counts as long as the partition remembers it (rule 6).
+    """Permission to open a transaction in a partition, valid as long as the partition has it (rule 6).
 
     Args:
-        lowest_sequence: of the batches that wait for it.
+        lowest_sequence: the lowest of the batches that are being verified.
         is_strict: the producer's first sequence must be 0 (rule 5).
     """
 
@@ -101,14 +106,18 @@ class VerificationGuard:
     is_strict: bool
 
     def lower(self, sequence: int) -> None:
-        """Note another batch that waits for the same permission."""
+        """Record another batch that is being verified."""
         self.lowest_sequence = min(self.lowest_sequence, sequence)
 
 
 class ProducerEntry:
-    """One producer id: its epoch, its last batches (oldest first) and the time of its last batch, in ms.
+    """The state of one producer id.
 
-    ``current_txn_first_offset``: of its open transaction, -1 without one.
+    Attributes:
+        batches: its last five batches in its present epoch, oldest first.
+        last_timestamp: of its last batch or marker, in ms.
+        coordinator_epoch: of its last end marker.
+        current_txn_first_offset: the first offset of its open transaction, -1 without one.
     """
 
     __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "epoch", "last_timestamp", "producer_id")
@@ -116,34 +125,34 @@ class ProducerEntry:
     def __init__(self, producer_id: int, epoch: int) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
-        self.batches: deque[BatchMetadata] = deque(maxlen=REMEMBERED)
+        self.batches: deque[BatchMetadata] = deque(maxlen=_KEPT_BATCHES)
         self.last_timestamp = -1
         self.coordinator_epoch = -1
         self.current_txn_first_offset = -1
 
     def duplicate(self, batch: BatchInfo) -> BatchMetadata | None:
-        """The remembered batch that this one repeats."""
+        """Return the original of which this batch is a duplicate, None if it is none (rule 2)."""
         if batch.producer_epoch != self.epoch:
             return None
-        for known in self.batches:
-            if known.last_sequence == batch.last_sequence and known.first_sequence == batch.base_sequence:
-                return known
+        for stored in self.batches:
+            if stored.last_sequence == batch.last_sequence and stored.first_sequence == batch.base_sequence:
+                return stored
         return None
 
     def check_epoch(self, epoch: int) -> None:
-        """Raise if the epoch is over (rule 1)."""
+        """Raise ``InvalidProducerEpochError`` if the epoch is older than the producer's (rule 1)."""
         if epoch < self.epoch:
             raise InvalidProducerEpochError(
-                f"epoch {epoch} of producer {self.producer_id} is below the last known {self.epoch}"
+                f"producer {self.producer_id} used epoch {epoch}, but its latest epoch is {self.epoch}"
             )
 
     def check(self, batch: BatchInfo) -> None:
-        """Raise unless the batch may follow."""
+        """Raise unless the batch has a valid epoch and sequence (rules 1, 3 and 4)."""
         self.check_epoch(batch.producer_epoch)
         if batch.producer_epoch != self.epoch:
             if batch.base_sequence != 0 and self.epoch != _NO_EPOCH:
                 raise OutOfOrderSequenceNumberError(
-                    f"producer {self.producer_id} begins its new epoch {batch.producer_epoch} with sequence"
+                    f"producer {self.producer_id} began its new epoch {batch.producer_epoch} with sequence"
                     f" {batch.base_sequence} instead of 0"
                 )
         elif self.batches:
@@ -154,7 +163,7 @@ class ProducerEntry:
                 )
 
     def add(self, batch: BatchInfo) -> None:
-        """Remember a batch that was stored."""
+        """Add a batch that was stored."""
         if batch.producer_epoch != self.epoch:
             self.epoch = batch.producer_epoch
             self.batches.clear()
@@ -164,23 +173,24 @@ class ProducerEntry:
         self.last_timestamp = batch.max_timestamp
 
     def begin_transaction(self, offset: int) -> None:
-        """Note that its transaction begins with the record at ``offset``."""
+        """Record that its transaction begins at ``offset``."""
         self.current_txn_first_offset = offset
 
     def check_marker(self, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
-        """Raise unless an end marker may follow (rule 7)."""
+        """Raise unless an end marker has valid epochs (rule 7)."""
         is_open = self.current_txn_first_offset >= 0
         if epoch < self.epoch or (transaction_version >= 2 and epoch == self.epoch and is_open):
             raise InvalidProducerEpochError(
-                f"a marker of epoch {epoch} of producer {self.producer_id} came after epoch {self.epoch}"
+                f"the marker for producer {self.producer_id} has epoch {epoch}, but its latest epoch is {self.epoch}"
             )
         if coordinator_epoch < self.coordinator_epoch:
             raise TransactionCoordinatorFencedError(
-                f"a marker of coordinator epoch {coordinator_epoch} came after one of {self.coordinator_epoch}"
+                f"the marker for producer {self.producer_id} has coordinator epoch {coordinator_epoch}, but the latest "
+                f"is {self.coordinator_epoch}"
             )
 
     def end_transaction(self, batch: BatchInfo, coordinator_epoch: int) -> int:
-        """Take in an end marker; return the first offset of the transaction that it ends, -1 if none was open."""
+        """Apply an end marker; return the first offset of the transaction that it ends, -1 if none was open."""
         if batch.producer_epoch != self.epoch:
             self.epoch = batch.producer_epoch
             self.batches.clear()
@@ -193,7 +203,7 @@ class ProducerEntry:
     def restored(
         cls, producer_id: int, epoch: int, timestamp: int, coordinator_epoch: int, txn_first_offset: int
     ) -> ProducerEntry:
-        """An entry as a snapshot has it, without its batches."""
+        """Return an entry with the fields of a snapshot, without batches."""
         entry = cls(producer_id, epoch)
         entry._restore(timestamp, coordinator_epoch, txn_first_offset)
         return entry
@@ -204,24 +214,24 @@ class ProducerEntry:
         self.current_txn_first_offset = txn_first_offset
 
     def refill(self, history: deque[BatchMetadata]) -> None:
-        """Take the batches before the last one, which a snapshot does not hold, if they end with that one."""
+        """Add the batches before the last one, which a snapshot does not contain, if ``history`` ends with that one."""
         if self.batches and history[-1].last_offset == self.batches[-1].last_offset:
             self.batches = history
 
 
-#: Reads the end marker of a control batch; None for another control batch, or one that compaction has emptied.
+#: Returns the end marker of a control batch; None for another control batch, or one that compaction has emptied.
 MarkerReader = Callable[[BatchInfo], EndTransactionMarker | None]
 
 
 class ProducerState:
-    """The producers of one partition, from the batches before ``next_offset``."""
+    """The producers of one partition, as of the batches before ``next_offset``."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         self._guards: dict[int, VerificationGuard] = {}
         #: Producers with an open transaction, by its first offset, in the order of offsets.
         self._open: dict[int, int] = {}
-        #: First offset -> offset of the marker, of transactions that have ended behind the high watermark.
+        #: First offset -> offset of the marker, of transactions whose marker is not yet below the high watermark.
         self._unreplicated: dict[int, int] = {}
         self.next_offset = 0
 
@@ -235,14 +245,14 @@ class ProducerState:
         return iter(self._entries.values())
 
     def set_next_offset(self, offset: int) -> None:
-        """Note that the log ends at ``offset``, which no batch of a producer has changed."""
+        """Record that the state is that of the log up to ``offset``."""
         self.next_offset = offset
 
     # --- transactions
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset of a transaction that is open or whose end is behind the high watermark; -1 without one."""
+        """The first offset of a transaction that is open, or whose marker is not below the high watermark; else -1."""
         first = next(iter(self._open), -1)
         if self._unreplicated:
             oldest = min(self._unreplicated)
@@ -250,23 +260,29 @@ class ProducerState:
         return first
 
     def on_high_watermark(self, offset: int) -> bool:
-        """Forget transactions whose markers are below the high watermark; return whether there were any (rule 8)."""
+        """Remove transactions whose markers are below the high watermark; return whether there were any (rule 8)."""
         if not self._unreplicated:
             return False
-        done = [first for first, last in self._unreplicated.items() if last < offset]
-        for first in done:
+        replicated = [first for first, last in self._unreplicated.items() if last < offset]
+        for first in replicated:
             del self._unreplicated[first]
-        return bool(done)
+        return bool(replicated)
 
     def is_open(self, producer_id: int, epoch: int = -1) -> bool:
-        """Return whether the producer has an open transaction; ``epoch``: only if it is of this epoch."""
+        """Return whether the producer has an open transaction; with ``epoch``, one of this epoch."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and epoch in (-1, entry.epoch)
 
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, is_strict: bool
     ) -> VerificationGuard:
-        """Give out the guard with which the producer may open a transaction, if the coordinator agrees (rule 6)."""
+        """Return the guard with which the producer may open a transaction after verification (rule 6).
+
+        Args:
+            sequence: the first of the batch that is to be verified.
+            now_ms: wall time, for the guard's expiry.
+            is_strict: see :class:`VerificationGuard`.
+        """
         guard = self._guards.get(producer_id)
         if guard is None or guard.epoch < epoch:
             guard = VerificationGuard(epoch, sequence, now_ms, is_strict)
@@ -276,11 +292,11 @@ class ProducerState:
         return guard
 
     def is_verified(self, producer_id: int, guard: VerificationGuard | None) -> bool:
-        """Return whether a transaction may be opened with this guard."""
+        """Return whether the guard is valid."""
         return guard is not None and self._guards.get(producer_id) is guard
 
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
-        """Raise ``InvalidProducerEpochError`` or ``TransactionCoordinatorFencedError`` by rule 7."""
+        """Raise ``InvalidProducerEpochError`` or ``TransactionCoordinatorFencedError`` for an old epoch (rule 7)."""
         entry = self._entries.get(producer_id)
         if entry is not None:
             entry.check_marker(epoch, coordinator_epoch, transaction_version)
@@ -288,7 +304,7 @@ class ProducerState:
     # --- batches
 
     def check_epochs(self, batches: Iterable[BatchInfo]) -> None:
-        """Check batches of the group coordinator: ``InvalidProducerEpochError`` if a producer's epoch is over."""
+        """Check batches of the group coordinator; ``InvalidProducerEpochError`` if a producer's epoch is old."""
         for batch in batches:
             entry = self._entries.get(batch.producer_id)
             if entry is not None and batch.producer_id >= 0:
@@ -297,28 +313,30 @@ class ProducerState:
     def check(
         self, batches: Iterable[BatchInfo], guard: VerificationGuard | None = None, *, verify: bool = False
     ) -> BatchMetadata | None:
-        """Check batches that a client wants to append.
+        """Check batches of a client before they are appended.
 
         Args:
-            guard: what :meth:`begin_verification` gave for them; ``verify``: a transaction is not opened without it.
+            guard: the one that :meth:`begin_verification` returned for them.
+            verify: a transaction may only be opened with a valid guard.
 
         Returns:
-            what is known of the original if one of them is a duplicate, else None: they may be appended.
+            None if the batches may be appended. If one of them is a duplicate, its original.
 
         Raises:
-            InvalidProducerEpochError, OutOfOrderSequenceNumberError, InvalidTxnStateError: see the rules of this
-                module.
+            InvalidProducerEpochError: the epoch is old (rule 1).
+            OutOfOrderSequenceNumberError: a batch is missing before this one (rules 3 to 5).
+            InvalidTxnStateError: the batch does not belong to the producer's transaction (rule 6).
         """
-        trial: dict[int, ProducerEntry] = {}
+        checked: dict[int, ProducerEntry] = {}
         several = not isinstance(batches, list) or len(batches) > 1
         for batch in batches:
             if batch.producer_id < 0:
                 continue
-            entry = trial.get(batch.producer_id) or self._entries.get(batch.producer_id)
+            entry = checked.get(batch.producer_id) or self._entries.get(batch.producer_id)
             if entry is not None:
-                duplicate = entry.duplicate(batch)
-                if duplicate is not None:
-                    return duplicate
+                original = entry.duplicate(batch)
+                if original is not None:
+                    return original
             if batch.is_transactional and verify:
                 self._check_verified(batch, entry, guard)
             if entry is None:
@@ -326,13 +344,13 @@ class ProducerState:
             entry.check(batch)
             if not batch.is_transactional and entry.current_txn_first_offset >= 0:
                 raise InvalidTxnStateError(
-                    f"producer {batch.producer_id} sent a batch outside its transaction, which is open here"
+                    f"producer {batch.producer_id} sent a batch that is not part of its open transaction"
                 )
-            if several:  # the next batch of the same request must follow this one
+            if several:  # the next batch must follow this one
                 copy = ProducerEntry(entry.producer_id, entry.epoch)
                 copy.batches.extend(entry.batches)
                 copy.add(batch)
-                trial[batch.producer_id] = copy
+                checked[batch.producer_id] = copy
         return None
 
     def _check_verified(self, batch: BatchInfo, entry: ProducerEntry | None, guard: VerificationGuard | None) -> None:
@@ -344,18 +362,18 @@ class ProducerState:
         expected = 0 if guard.is_strict and (entry is None or not entry.batches) else guard.lowest_sequence
         if batch.base_sequence > expected:
             raise OutOfOrderSequenceNumberError(
-                f"producer {batch.producer_id} begins its transaction here with sequence {batch.base_sequence} instead"
-                f" of {expected}"
+                f"producer {batch.producer_id} began its transaction in this partition with sequence "
+                f"{batch.base_sequence} instead of {expected}"
             )
 
     def add(self, batches: Iterable[BatchInfo], read_marker: MarkerReader | None = None) -> list[AbortedTransaction]:
-        """Take in batches that were stored, or that are found in the log.
+        """Add batches that were stored, or that were read from the log.
 
         Args:
-            read_marker: None if there are no control batches among them.
+            read_marker: reads end markers; None if there are no control batches.
 
         Returns:
-            the transactions that were aborted by markers among them.
+            The transactions that markers among the batches abort.
         """
         aborted: list[AbortedTransaction] = []
         for batch in batches:
@@ -365,7 +383,7 @@ class ProducerState:
                 elif read_marker is not None:
                     marker = read_marker(batch)
                     if marker is not None:
-                        aborted += self._end(batch, marker)
+                        aborted += self._end_transaction(batch, marker)
             self.next_offset = batch.last_offset + 1
         return aborted
 
@@ -383,8 +401,8 @@ class ProducerState:
             self._open[batch.base_offset] = batch.producer_id
             self._guards.pop(batch.producer_id, None)
 
-    def _end(self, batch: BatchInfo, marker: EndTransactionMarker) -> list[AbortedTransaction]:
-        """Take in an end marker; return the transaction if it was aborted."""
+    def _end_transaction(self, batch: BatchInfo, marker: EndTransactionMarker) -> list[AbortedTransaction]:
+        """Apply an end marker; return the transaction if it was aborted."""
         first = self._entry(batch).end_transaction(batch, marker.coordinator_epoch)
         self._guards.pop(batch.producer_id, None)
         if first < 0:
@@ -397,7 +415,7 @@ class ProducerState:
         return [AbortedTransaction(batch.producer_id, first, last, next(iter(self._open), last + 1))]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all producers."""
         self._entries.clear()
         self._guards.clear()
         self._open.clear()
@@ -405,7 +423,7 @@ class ProducerState:
         self.next_offset = 0
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that have been idle for longer than ``producer.id.expiration.ms``."""
+        """Remove producers without a transaction, and guards, that are older than ``producer.id.expiration.ms``."""
         limit = now_ms - expiration_ms
         idle = [
             entry.producer_id for entry in self if entry.last_timestamp < limit and entry.current_txn_first_offset < 0
@@ -418,7 +436,7 @@ class ProducerState:
     # --- snapshots
 
     def snapshot(self) -> bytes:
-        """The state in Kafka's snapshot format."""
+        """Return the state in Kafka's snapshot format."""
         body = bytearray()
         for entry in self:
             last = entry.batches[-1] if entry.batches else BatchMetadata(-1, -1, 0, entry.last_timestamp)
@@ -436,20 +454,20 @@ class ProducerState:
         return _SNAPSHOT_VERSION.to_bytes(2, "big") + crc32c(counted).to_bytes(4, "big") + counted
 
     def load(self, content: bytes, next_offset: int) -> None:
-        """Replace the state by a snapshot.
+        """Replace the state with that of a snapshot.
 
         Raises:
-            ValueError: it is damaged or of a version that is not known.
+            ValueError: the snapshot is damaged, or has an unknown version.
         """
         if len(content) < _HEADER.size:
-            raise ValueError("a producer snapshot is cut off")
+            raise ValueError("it is shorter than its header")
         version, crc, count = _HEADER.unpack_from(content)
         if version != _SNAPSHOT_VERSION:
-            raise ValueError(f"producer snapshots of version {version} are not known")
+            raise ValueError(f"its version {version} is unknown")
         if crc32c(memoryview(content)[6:]) != crc:
-            raise ValueError("the checksum of a producer snapshot is wrong")
+            raise ValueError("its checksum is wrong")
         if len(content) != _HEADER.size + count * _ENTRY.size:
-            raise ValueError("a producer snapshot has a wrong length")
+            raise ValueError("its length is wrong")
         self.clear()
         for fields in _ENTRY.iter_unpack(content[_HEADER.size :]):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, txn_offset = fields
@@ -462,39 +480,29 @@ class ProducerState:
         self.next_offset = next_offset
 
     def refill(self, batches: Iterable[BatchInfo]) -> None:
-        """Find the batches before each producer's last one again, in the tail of the log that the state describes."""
+        """Add the batches before each producer's last one, found among ``batches``, the tail of the log."""
         found: dict[int, deque[BatchMetadata]] = {}
         for batch in batches:
             entry = self._entries.get(batch.producer_id)
             if entry is None or batch.producer_epoch != entry.epoch or batch.is_control:
                 continue
-            history = found.setdefault(batch.producer_id, deque(maxlen=REMEMBERED))
+            history = found.setdefault(batch.producer_id, deque(maxlen=_KEPT_BATCHES))
             history.append(
                 BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)
             )
         for producer_id, history in found.items():
             self._entries[producer_id].refill(history)
 
-    def reach(self, offset: int) -> None:
-        """Record that the state describes the log up to an offset."""
-        self.next_offset = offset
 
-
-_log = logging.getLogger(__name__)
-
-#: How much of the tail is searched for the batches that a snapshot does not hold.
-_REFILL_BYTES = 4 << 20
-
-
-def _snapshots(storage: Storage) -> list[int]:
-    """Offsets of the snapshots that are there, in order."""
+def _snapshot_offsets(storage: Storage) -> list[int]:
+    """Return the offsets of the snapshots, in order."""
     names = (name for name in storage.names() if name.endswith(".snapshot"))
     return sorted(int(name[:20]) for name in names if name[:20].isdigit())
 
 
 def remove_snapshots(storage: Storage, end: int) -> None:
-    """Remove those of offsets after ``end``."""
-    for offset in _snapshots(storage):
+    """Remove the snapshots of offsets after ``end``."""
+    for offset in _snapshot_offsets(storage):
         if offset > end:
             storage.remove(segment_name(offset, "snapshot"))
 
@@ -502,22 +510,22 @@ def remove_snapshots(storage: Storage, end: int) -> None:
 def load_producers(
     storage: Storage, segments: Sequence[Segment], end: int, *, clean: bool = False, trusted: int | None = None
 ) -> ProducerState:
-    """The newest good snapshot, brought up to the end of the log.
+    """Return the state of the newest undamaged snapshot, with the batches after it.
 
-    The transaction indexes of the segments are made again from there on.
+    The transaction indexes of the segments are rebuilt from there on.
 
     Args:
-        end: the log end offset; snapshots behind it are removed.
-        clean: the log was closed in good order, so that a snapshot is missing only if there were no producers.
-        trusted: snapshots and transaction indexes behind this offset are not used, after a crash.
+        end: the log end offset; snapshots of later offsets are removed.
+        clean: the log was closed in a clean shutdown, so if there is no snapshot, there were no producers.
+        trusted: after a crash, snapshots and transaction indexes after this offset are not used.
     """
     state = ProducerState()
-    offsets = _snapshots(storage)
+    offsets = _snapshot_offsets(storage)
     remove_snapshots(storage, end)
     limit = end if trusted is None else min(end, trusted)
     damaged = [segment.base_offset for segment in segments if segment.transaction_index.damaged]
     if damaged:
-        _log.warning("transaction indexes of the segments at %s are made again", damaged)
+        _log.warning("rebuilding the damaged transaction indexes of the segments at %s", damaged)
         limit, clean = min(limit, damaged[0]), False
     usable = [offset for offset in offsets if offset <= limit]
     while usable:
@@ -527,25 +535,25 @@ def load_producers(
             state.load(content or b"", offset)
             break
         except ValueError as error:
-            _log.warning("producer snapshot at offset %d is not used: %s", offset, error)
+            _log.warning("the producer snapshot at offset %d is ignored: %s", offset, error)
             storage.remove(segment_name(offset, "snapshot"))
             state.clear()
     if clean and state.next_offset == 0 and not offsets:
-        return state  # closed in good order without a snapshot: there were no producers
-    known = state.next_offset
+        return state
+    start = state.next_offset
     if len(state):
-        state.refill(info for info in _tail(segments, known) if info.last_offset < known)
+        state.refill(info for info in _tail(segments, start) if info.last_offset < start)
     for segment in segments:
-        if segment.next_offset > known:
-            segment.transaction_index.truncate(known)
-            found = (info for info in segment.headers() if info.last_offset >= known)
+        if segment.next_offset > start:
+            segment.transaction_index.truncate(start)
+            found = (info for info in segment.headers() if info.last_offset >= start)
             segment.transaction_index.append(state.add(found, segment.end_marker))
-    state.reach(end)
+    state.set_next_offset(end)
     return state
 
 
 def _tail(segments: Sequence[Segment], offset: int) -> list[BatchInfo]:
-    """Headers of the last few MiB before an offset."""
+    """Return the headers of the last few MiB before an offset."""
     room = _REFILL_BYTES
     pieces: list[list[BatchInfo]] = []
     for segment in reversed(segments):

@@ -1,12 +1,12 @@
-"""Opening a log: from nothing, after a clean stop, or after a crash.
+"""Opening a log: an empty one, after a clean shutdown, or after a crash. Functions that return a ``PartitionLog``.
 
-After a crash nothing after the recovery point is trusted. Batches there are read one by one, and their checksums are
+After a crash, nothing after the recovery point is trusted. Batches there are read one by one, and their checksums are
 verified; the log is truncated at the first that is incomplete or damaged. Batches are written to their file before they
 are acknowledged, so a crash of the process alone loses none. Indexes, leader epochs, the producers' state and the
 transaction indexes are rebuilt from the batches.
 
-Files that an interrupted compaction left: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces
-the segments that it was made from.
+Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces the
+segments that it was made from.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["open_log"]
 
 _log = logging.getLogger(__name__)
 
-_PIECE_BYTES = 4 << 20
+_READ_BYTES = 4 << 20
 
 
 def open_log(
@@ -46,22 +46,26 @@ def open_log(
     """Open the log in a folder, which may be empty.
 
     Args:
-        clean: it was closed in good order, so that nothing has to be checked.
-        marks: what the clean stop noted of each segment (:meth:`Segment.mark`). A log that has changed since is
+        clean: it was closed in a clean shutdown, so nothing has to be checked.
+        marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
         recovery_point, log_start_offset: from the checkpoints; 0 if there are none.
+
+    Raises:
+        OSError: a file cannot be read or written.
+        CorruptRecordError: a batch that is not truncated, because it was flushed long ago, has a damaged header.
     """
     _finish_compaction(storage)
     bases = segment_bases(storage.names())
-    if bases and log_start_offset > bases[-1] and _is_behind(storage, bases[-1], log_start_offset, config, clock):
-        # The log start offset was raised beyond a log end that was lost with the machine: nothing is left to read.
+    if bases and log_start_offset > bases[-1] and _ends_before(storage, bases[-1], log_start_offset, config, clock):
+        # The records that ended after the log start offset were lost with the machine: nothing is left to read.
         for base in bases:
             _open_segment(storage, base, config, clock).remove()
         bases = []
     segments = [_open_segment(storage, base, config, clock) for base in bases or [max(0, log_start_offset)]]
     epochs = LeaderEpochs(storage)
     if clean and marks is not None:
-        clean = _is_as_left(segments, marks, topic_partition)
+        clean = _match(segments, marks, topic_partition)
     elif clean:
         for segment in segments:
             segment.load_bounds()
@@ -91,11 +95,11 @@ def _open_segment(storage: Storage, base: int, config: TopicConfig, clock: Clock
     return Segment(storage, base, config.index_interval_bytes, clock.wall_ms())
 
 
-def _is_behind(storage: Storage, last_base: int, start: int, config: TopicConfig, clock: Clock) -> bool:
+def _ends_before(storage: Storage, last_base: int, offset: int, config: TopicConfig, clock: Clock) -> bool:
     segment = _open_segment(storage, last_base, config, clock)
     segment.rebuild_indexes()
     segment.abandon()
-    return segment.next_offset < start
+    return segment.next_offset < offset
 
 
 def _finish_compaction(storage: Storage) -> None:
@@ -119,28 +123,29 @@ def _finish_compaction(storage: Storage) -> None:
             storage.rename(f"{base}.txnindex.swap", f"{base}.txnindex")
         storage.rename(f"{base}.log.swap", f"{base}.log")
     for name in swapped_indexes:
-        storage.remove(f"{name}.swap")  # of a rename that did not get as far as the batches
+        storage.remove(f"{name}.swap")  # the rename was interrupted before the log's
 
 
 def _scan_file(data: bytes) -> list[BatchInfo]:
     return scan_until_damage(data)[0]
 
 
-# --- after a clean stop
+# --- after a clean shutdown
 
 
-def _is_as_left(segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition) -> bool:
-    """Load the bounds of all segments; return whether they are what the clean stop left.
+def _match(segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition) -> bool:
+    """Load the bounds of all segments; return whether they match the marks of the clean shutdown.
 
-    Of the last segment the last batch is checked as well, as a file that was cut or copied badly ends otherwise. What
-    is wrong with an older one is not cut off, which would cost all that follows: only its indexes are made again.
+    In the last segment the last batch is checked too, which a file that was truncated or copied badly does not have. An
+    older segment that does not match is not truncated, which would cost all records after it: only its indexes are
+    rebuilt.
     """
-    noted = {mark[0]: mark for mark in marks}
-    if len(noted) != len(segments) or any(segment.base_offset not in noted for segment in segments):
-        _log.warning("%s: other segments than at the last stop; it is recovered", topic_partition)
+    mark_of = {mark[0]: mark for mark in marks}
+    if len(mark_of) != len(segments) or any(segment.base_offset not in mark_of for segment in segments):
+        _log.warning("%s: its segments are not those of the last shutdown; recovering the log", topic_partition)
         return False
     for segment in segments:
-        mark, is_last = noted[segment.base_offset], segment is segments[-1]
+        mark, is_last = mark_of[segment.base_offset], segment is segments[-1]
         try:
             if segment.matches(mark):
                 segment.load_bounds()
@@ -149,7 +154,9 @@ def _is_as_left(segments: list[Segment], marks: Sequence[Sequence[int]], topic_p
         except CorruptRecordError as error:
             _log.warning("%s: the segment at offset %d is damaged: %s", topic_partition, segment.base_offset, error)
         name = segment_name(segment.base_offset)
-        _log.warning("%s: the files of %s have changed since the last stop; it is recovered", topic_partition, name)
+        _log.warning(
+            "%s: the files of segment %s have changed since the last shutdown; recovering it", topic_partition, name
+        )
         if is_last:
             return False
         try:
@@ -163,23 +170,23 @@ def _is_as_left(segments: list[Segment], marks: Sequence[Sequence[int]], topic_p
 
 
 def _recover(segments: list[Segment], recovery_point: int, topic_partition: TopicPartition) -> None:
-    """Check everything behind the recovery point; cut the log at the first damage."""
+    """Check all batches after the recovery point; truncate the log at the first damage."""
     for index, segment in enumerate(segments):
         following = segments[index + 1].base_offset if index + 1 < len(segments) else None
         if following is not None and following <= recovery_point:
-            _trust(segment)
+            _load_flushed(segment)
             continue
         valid = _valid_bytes(segment)
-        cut = segment.size_bytes - valid
+        invalid = segment.size_bytes - valid
         segment.truncate_to_position(valid)
-        if cut:
+        if invalid:
             lost = segments[index + 1 :]
             _log.warning(
-                "%s: cut %d bytes behind the last whole batch at offset %d%s",
+                "%s: removed %d bytes after the last complete batch%s; the log now ends at offset %d",
                 topic_partition,
-                cut,
-                segment.next_offset,
+                invalid,
                 f" and {len(lost)} segments after it" if lost else "",
+                segment.next_offset,
             )
             for later in lost:
                 later.remove()
@@ -187,10 +194,10 @@ def _recover(segments: list[Segment], recovery_point: int, topic_partition: Topi
             return
 
 
-def _trust(segment: Segment) -> None:
-    """A segment that was on disk before the crash: only its indexes may be missing."""
+def _load_flushed(segment: Segment) -> None:
+    """Load the bounds of a segment that was flushed before the crash; only its indexes may be missing."""
     try:
-        if not len(segment.offset_index) and segment.size_bytes > _PIECE_BYTES:
+        if not len(segment.offset_index) and segment.size_bytes > _READ_BYTES:
             segment.rebuild_indexes()
         else:
             segment.load_bounds()
@@ -199,9 +206,9 @@ def _trust(segment: Segment) -> None:
 
 
 def _valid_bytes(segment: Segment) -> int:
-    """Return how many bytes of a segment are whole batches with right checksums and rising offsets."""
+    """Return how many bytes of a segment are complete batches with correct checksums and rising offsets."""
     position, next_offset = 0, segment.base_offset
-    want = _PIECE_BYTES
+    want = _READ_BYTES
     while position < segment.size_bytes:
         piece = segment.read(position, want)
         found, damage = scan_until_damage(piece)
@@ -211,7 +218,7 @@ def _valid_bytes(segment: Segment) -> int:
             next_offset = info.last_offset + 1
         if found:
             position += found[-1].end_position
-            want = _PIECE_BYTES
+            want = _READ_BYTES
         if damage is not None:
             return position
         if not found:
@@ -225,7 +232,7 @@ def _valid_bytes(segment: Segment) -> int:
 
 
 def _complete_epochs(epochs: LeaderEpochs, segments: list[Segment], recovery_point: int) -> None:
-    """Enter the leader epochs of batches behind the recovery point; all of them if none are known."""
+    """Add the leader epochs of batches after the recovery point; those of all batches if none are known."""
     since = recovery_point if epochs.latest >= 0 else 0
     for segment in segments:
         if segment.next_offset <= since:

@@ -1,7 +1,8 @@
-"""One segment: a file of record batches in the order of their offsets, and its three indexes.
+"""One segment: a file of record batches in the order of their offsets, and its three indexes, which it owns.
 
-A segment knows the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` decides which
-batches may be appended, and up to which offset readers may see them.
+A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` owns the segments
+and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
+at last removed or closed.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ __all__ = ["Segment"]
 _log = logging.getLogger(__name__)
 
 
-_HEADERS_BYTES = 8192  # read at a time when headers are looked for
+_HEADERS_BYTES = 8192  # read at a time to find a batch by its header
 _SCAN_BYTES = 1 << 20
 _NO_TIMESTAMP = -1
 
 
 class Segment:
-    """Batches from ``base_offset`` on.
+    """The batches from ``base_offset`` on.
 
     Attributes:
         next_offset: the offset after the last batch.
-        max_timestamp: greatest timestamp in ms, -1 without any; ``max_timestamp_offset``: last offset of its batch.
-            Batches that compaction has emptied don't count.
+        max_timestamp: the greatest timestamp in ms, -1 without any. ``max_timestamp_offset`` is the last offset of its
+            batch. Batches that compaction has emptied are left out.
+        first_timestamp: the max timestamp of the first batch, -1 if there is none. ``segment.ms`` counts from it.
         created_ms: wall time of the first append. ``segment.ms`` counts from it if records have no timestamp.
-        first_timestamp: max timestamp of the first batch, -1 if empty. ``segment.ms`` counts from it otherwise.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Segment:
         self.offset_index = OffsetIndex(storage, segment_name(base_offset, "index") + suffix, base_offset)
         self.time_index = TimeIndex(storage, segment_name(base_offset, "timeindex") + suffix, base_offset)
         self.transaction_index = TransactionIndex(storage, segment_name(base_offset, "txnindex") + suffix)
-        # The last one, because it stays open: none is left open if another cannot be opened.
+        # Opened last, because it stays open: if an index cannot be opened, no descriptor is left.
         self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
         self._interval = index_interval_bytes
         self._since_index = 0
@@ -59,8 +60,8 @@ class Segment:
         self.created_ms = created_ms
         self._last_batch_position = -1
         self._unsynced = False
-        #: Where damage was found and logged.
-        self._noted: set[int] = set()
+        #: The positions of damage that was logged.
+        self._logged_damage: set[int] = set()
 
     def begin(self, now_ms: int) -> None:
         """Record the wall time of the first append."""
@@ -76,23 +77,23 @@ class Segment:
         """Write whole batches at the end.
 
         Args:
-            batches: their headers, with the offsets that they have in the log.
-            buffers: their bytes, joined.
+            batches: their headers, with their offsets in the log.
+            buffers: their bytes, in any number of pieces.
 
         Raises:
-            OSError: nothing was written.
+            OSError: the file could not be written; nothing was appended.
         """
         position = self._log.size
         self._log.append(buffers)
         self._unsynced = True
-        self._note(batches, position)
+        self._index(batches, position)
 
     def _note_timestamp(self, batch: BatchInfo) -> None:
         if batch.max_timestamp > self.max_timestamp and batch.record_count:
             self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
 
-    def _note(self, batches: Sequence[BatchInfo], position: int) -> None:
-        """Bring indexes and bounds up to date with batches that lie at ``position``."""
+    def _index(self, batches: Sequence[BatchInfo], position: int) -> None:
+        """Update the indexes and bounds for batches that were written at ``position``."""
         for batch in batches:
             self._note_timestamp(batch)
             if position == 0:
@@ -108,15 +109,15 @@ class Segment:
             self.next_offset = batch.last_offset + 1
 
     def seal(self) -> None:
-        """Complete the time index when no more will be appended, and write both."""
+        """Complete the time index, because nothing more is appended, and write the indexes."""
         if self.max_timestamp >= 0:
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.offset_index.write()
         self.time_index.write()
-        self.transaction_index.write(sync=True)  # it cannot be made again once a snapshot behind it is trusted
+        self.transaction_index.write(sync=True)  # it is not rebuilt if a later producer snapshot is used
 
     def flush(self) -> None:
-        """Force batches and indexes to disk."""
+        """Flush batches and indexes to disk."""
         if self._unsynced:
             self._log.flush()
             self.offset_index.flush()
@@ -125,7 +126,7 @@ class Segment:
             self._unsynced = False
 
     def flusher(self) -> Callable[[], None] | None:
-        """A call that forces the batches to disk in any thread; None if nothing is to be done."""
+        """Return a function that flushes the batches to disk in any thread; None if they are on disk."""
         if not self._unsynced:
             return None
         self._unsynced = False
@@ -137,7 +138,7 @@ class Segment:
         self._log.close()
 
     def abandon(self) -> None:
-        """Close the file and write nothing more, as if the process had been killed."""
+        """Close the file without writing anything, as if the process had been killed."""
         self._log.close()
 
     def remove(self) -> None:
@@ -149,24 +150,24 @@ class Segment:
         self.transaction_index.remove()
 
     def rename(self, suffix: str) -> None:
-        """Give all files another suffix after their usual names."""
-        # First the one that cannot be made again from this segment alone.
+        """Replace the suffix of all file names."""
+        # First the index that cannot be rebuilt from this segment alone.
         self.transaction_index.rename(segment_name(self.base_offset, "txnindex") + suffix)
         self._storage.rename(
             segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
         )
-        self._suffix = suffix  # now, so that :meth:`remove` finds it if an index cannot be renamed
+        self._suffix = suffix  # before the indexes, so that :meth:`remove` finds the log if one cannot be renamed
         self.offset_index.file.rename(segment_name(self.base_offset, "index") + suffix)
         self.time_index.file.rename(segment_name(self.base_offset, "timeindex") + suffix)
 
     # --- reading
 
     def read(self, position: int, size: int) -> bytes:
-        """Raw bytes at a position; fewer only at the end."""
+        """Return ``size`` bytes from a position; fewer only at the end."""
         return self._log.read(position, size)
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Position and size of the first batch that ends at or after ``offset``; None if there is none."""
+        """Return position and size of the first batch that ends at or after ``offset``; None if there is none."""
         position = self.offset_index.position_before(offset)
         size = self._log.size
         while position < size:
@@ -183,8 +184,8 @@ class Segment:
             position += at
         return None
 
-    def note_damage(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Log, once, the header whose length keeps the batch of ``offset`` from being found or read."""
+    def log_damage(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Log, once, the batch with an impossible length because of which ``offset`` cannot be found or read."""
         position, size = self.offset_index.position_before(offset), self._log.size
         while position < size:
             header = self._log.read(position, BATCH_OVERHEAD)
@@ -192,11 +193,11 @@ class Segment:
             if len(header) < BATCH_OVERHEAD or not BATCH_OVERHEAD <= batch_size <= size - position:
                 break
             position += batch_size
-        if position < size and position not in self._noted:
-            self._noted.add(position)
+        if position < size and position not in self._logged_damage:
+            self._logged_damage.add(position)
             _log.error(
                 "%s: the file %s is damaged: the batch at byte %d has an impossible length, and the records from there"
-                " to offset %d cannot be read. Restore the file, or stop the broker and cut the file off at that byte",
+                " to offset %d cannot be read. Restore the file, or stop the broker and truncate the file to that byte",
                 topic_partition,
                 segment_name(self.base_offset),
                 position,
@@ -204,7 +205,7 @@ class Segment:
             )
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[BatchInfo, bytes]]:
-        """All batches from a position on, each with its bytes. ``info.position`` is that in the file.
+        """Yield all batches from a position on, each with its bytes. ``info.position`` is that in the file.
 
         Raises:
             CorruptRecordError: a header is damaged.
@@ -215,9 +216,9 @@ class Segment:
             chunk = self._log.read(position, min(want, end - position))
             found = scan(chunk)
             if not found:
-                if len(chunk) < want:  # that was all, or it has been cut back in the meantime
+                if len(chunk) < want:  # the end of the file, or it was truncated in the meantime
                     return
-                want = self._needed(chunk, want)
+                want = self._size_needed(chunk, want)
                 continue
             want = _SCAN_BYTES
             for info in found:
@@ -225,12 +226,16 @@ class Segment:
             position += found[-1].end_position
 
     @staticmethod
-    def _needed(chunk: bytes, want: int) -> int:
-        """Return how much to read for a batch that is larger than what was read."""
+    def _size_needed(chunk: bytes, want: int) -> int:
+        """Return how many bytes to read for a batch that is larger than ``want``."""
         return max(int.from_bytes(chunk[8:12], "big") + 12, want * 2)
 
     def headers(self, position: int = 0) -> Iterator[BatchInfo]:
-        """Headers of all batches from a position on, read without their records. ``position`` is that in the file."""
+        """Yield the headers of all batches from a position on. ``info.position`` is that in the file.
+
+        Raises:
+            CorruptRecordError: a header is damaged; the headers before it have been yielded.
+        """
         size = self._log.size
         while position < size:
             chunk = self._log.read(position, _SCAN_BYTES)
@@ -242,7 +247,7 @@ class Segment:
             if found:
                 position += found[-1].end_position
                 continue
-            # A batch larger than the piece: its header alone, then on to the next.
+            # A batch that is larger than the chunk.
             batch_size = int.from_bytes(chunk[8:12], "big") + 12
             if len(chunk) < BATCH_OVERHEAD or position + batch_size > size:
                 return
@@ -255,7 +260,7 @@ class Segment:
     # --- opening and recovery
 
     def load_bounds(self) -> None:
-        """After a clean stop: find ``next_offset`` and the timestamps from the indexes and the batches behind them."""
+        """Find ``next_offset`` and the timestamps from the indexes and the batches after their last entries."""
         timestamp, offset = self.time_index.last_entry
         self.max_timestamp, self.max_timestamp_offset = timestamp, offset
         self._last_batch_position = -1
@@ -270,7 +275,7 @@ class Segment:
             self.next_offset = info.last_offset + 1
 
     def mark(self) -> list[int]:
-        """Return what vouches for the files of a sealed segment at the next start, see :meth:`matches`."""
+        """Return the mark of a sealed segment: its bounds, sizes and the indexes' checksums, see :meth:`matches`."""
         return [
             self.base_offset,
             self.size_bytes,
@@ -281,14 +286,14 @@ class Segment:
         ]
 
     def matches(self, mark: Sequence[int]) -> bool:
-        """Return whether all files have the sizes, and the indexes the content, that :meth:`mark` noted."""
+        """Return whether the log has the size, and the indexes have the content, that they had in :meth:`mark`."""
         return [self.base_offset, self.size_bytes, *mark[2:4]] == list(mark[:4]) and [
             self.offset_index.file.checksum(),
             self.time_index.file.checksum(),
         ] == list(mark[4:])
 
     def ends_as(self, mark: Sequence[int]) -> bool:
-        """Return whether the last batch is whole and the one that :meth:`mark` noted; bounds must be loaded."""
+        """Return whether the last batch is undamaged and that of :meth:`mark`; bounds must have been loaded."""
         if [self.next_offset, self._last_batch_position] != list(mark[2:4]):
             return False
         if self._last_batch_position < 0:
@@ -302,13 +307,13 @@ class Segment:
         return read_end_transaction_marker(self.read(info.position, info.size_bytes), info._replace(position=0))
 
     def truncate_to_position(self, position: int) -> None:
-        """Cut the file and what the indexes say of the part behind; bounds are found again."""
+        """Truncate the file, and rebuild the offset index, the time index and the bounds."""
         self._log.truncate(position)
         self._unsynced = True
         self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes and all bounds again from the headers."""
+        """Rebuild the offset index, the time index and all bounds from the headers."""
         self.offset_index.reset()
         self.time_index.reset()
         self._since_index = 0
@@ -317,4 +322,4 @@ class Segment:
         self.max_timestamp_offset = self.base_offset
         self._last_batch_position = -1
         for info in self.headers():
-            self._note((info,), info.position)
+            self._index((info,), info.position)

@@ -1,7 +1,7 @@
-"""The storage of a log: files in a folder, or memory. Both behave the same, so no other module knows which it is.
+"""The storage of a log: files in a folder, or memory. Both behave the same; they differ only in ``durable``.
 
-A :class:`DataFile` is appended to, read at any position and truncated. Small text files (checkpoints) are replaced as a
-whole: the new content is written to a ``.tmp`` file, forced to disk, and renamed.
+A :class:`DataFile` is appended to, read at any position and truncated. Small files (checkpoints, snapshots) are
+replaced as a whole: the new content is written to a ``.tmp`` file, flushed to disk if that is asked for, and renamed.
 """
 
 from __future__ import annotations
@@ -35,58 +35,58 @@ class DataFile(Protocol):
     size: int
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Add the buffers at the end. If that fails, ``OSError`` and the size is what it was."""
+        """Append the buffers. ``OSError`` if that fails; the file then has its old size."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to ``size`` bytes from ``position``; fewer only at the end."""
+        """Return up to ``size`` bytes from ``position``; fewer only at the end."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file to ``size`` bytes."""
+        """Truncate the file to ``size`` bytes."""
 
     def flush(self) -> None:
-        """Force what was appended to disk."""
+        """Flush the file to disk."""
 
     def flusher(self) -> Callable[[], None]:
-        """A call that forces what was appended so far to disk, in any thread, even after this file was closed."""
+        """Return a function that flushes the file to disk, in any thread, even after this file was closed."""
 
     def close(self) -> None:
-        """Close the file; nothing may be done with it afterwards."""
+        """Close the file, which cannot be used afterwards."""
 
 
 class Storage(Protocol):
-    """The folder of one partition."""
+    """The folder of one partition. ``durable``: it survives the process."""
 
     durable: bool
 
     def names(self) -> list[str]:
-        """Names of everything in it."""
+        """Return the names of all files."""
 
     def open(self, name: str) -> DataFile:
-        """Open a data file, which is created if it is not there."""
+        """Open a data file, which is created if it does not exist."""
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
+        """Remove a file if it exists."""
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file over whatever has the new name."""
+        """Rename a file, replacing the one that has the new name."""
 
     def read_small(self, name: str) -> bytes | None:
-        """The content of a small file, None if it is not there."""
+        """Return the content of a small file, None if it does not exist."""
 
     def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
-        """Replace a small file in one step; without ``sync`` a crash of the machine may lose it."""
+        """Replace a small file atomically; without ``sync`` a crash of the machine may lose it."""
 
     def sync(self) -> None:
-        """Force names and renames to disk."""
+        """Flush new names, and renames, to disk."""
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
-    """Replace a file so that a crash leaves the old or the new content, never a mixture.
+    """Replace a file atomically: a crash leaves either the old or the new content.
 
-    Without ``sync`` that holds for a crash of the process, not for one of the machine.
+    Without ``sync`` that holds for a crash of the process, but not for one of the machine.
 
     Raises:
-        OSError: it is not replaced; the error names the file.
+        OSError: the file could not be replaced; the error names it.
     """
     fresh = path.with_name(path.name + ".tmp")
     with _naming(path), open(fresh, "wb") as file:
@@ -96,7 +96,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
             os.replace(fresh, path)
             return
         os.fsync(file.fileno())
-        folder = os.open(path.parent, os.O_RDONLY)  # before the rename: what may fail fails while the old one is there
+        folder = os.open(path.parent, os.O_RDONLY)  # before the rename: if this fails, the old content is still there
     try:
         with _naming(path):
             os.replace(fresh, path)
@@ -106,11 +106,11 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
 
 
 def append_line(path: Path, line: bytes, size: int) -> None:
-    """Put ``line`` at byte ``size`` of a file, its end, and force it to disk. If that fails, ``OSError``."""
+    """Write ``line`` at byte ``size`` of a file, its end, and flush it to disk. ``OSError`` if that fails."""
     with _naming(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.ftruncate(descriptor, size)  # what a failed call could not take back
+            os.ftruncate(descriptor, size)  # removes what an earlier call wrote, failed, and could not remove
             try:
                 written = 0
                 while written < len(line):
@@ -125,7 +125,7 @@ def append_line(path: Path, line: bytes, size: int) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Add the file's path to an ``OSError``: those of calls on descriptors, such as ``fsync``, name none."""
+    """Add the file's path to an ``OSError``, which has none if it is from a call on a descriptor, such as ``fsync``."""
     try:
         yield
     except OSError as error:
@@ -135,7 +135,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Force the names in a folder to disk."""
+    """Flush the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -327,10 +327,10 @@ _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
 
 def segment_bases(names: Sequence[str]) -> list[int]:
-    """Base offsets of the segments among file names, in order."""
+    """Return the base offsets of the segments among file names, in order."""
     return sorted(int(found[1]) for name in names if (found := _SEGMENT_NAME.fullmatch(name)))
 
 
 def segment_name(base_offset: int, suffix: str = "log") -> str:
-    """Kafka's file name: 20 digits of the base offset, then what is in it."""
+    """Return Kafka's name for a file of a segment: 20 digits of the base offset, then the suffix."""
     return f"{base_offset:020d}.{suffix}"

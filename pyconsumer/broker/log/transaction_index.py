@@ -2,10 +2,10 @@
 
 An entry has 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (of the marker),
 i64 last stable offset of the log right after the marker was appended. Entries are in the order of the markers. A
-``read_committed`` fetch gets those that overlap with what it reads (KIP-98).
+``read_committed`` fetch gets those that overlap with the offsets that it reads (KIP-98).
 
-The file is there only if there is an entry. It is written when the segment is closed or flushed; after a crash the
-entries are found again in the batches, together with the state of the producers.
+The index is owned by its segment. The file exists only if there is an entry. It is written when the segment is closed
+or flushed; after a crash the entries are found again in the batches, together with the state of the producers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VERSION: Final = 0
 class AbortedTransaction(NamedTuple):
     """One aborted transaction of a partition; ``last_offset`` is that of its marker.
 
-    Nothing before ``last_stable_offset`` belonged to an open transaction once the marker was there.
+    When the marker was appended, no offset before ``last_stable_offset`` belonged to an open transaction.
     """
 
     producer_id: int
@@ -38,10 +38,10 @@ class TransactionIndex:
     """The entries of one segment.
 
     Args:
-        name: the file, which is loaded if it is there.
+        name: of the file, which is loaded if it exists.
 
     Attributes:
-        damaged: the file could not be understood, so that the entries must be found in the batches again.
+        damaged: the file could not be decoded, so the entries have to be found again in the batches.
     """
 
     __slots__ = ("_entries", "_name", "_storage", "_unwritten", "damaged")
@@ -76,19 +76,19 @@ class TransactionIndex:
         return list(self._entries)
 
     def append(self, entries: Iterable[AbortedTransaction]) -> None:
-        """Add entries whose markers were appended to the segment."""
+        """Add the entries of markers that were appended to the segment."""
         for entry in entries:
             self._entries.append(entry)
             self._unwritten = True
 
     def truncate(self, offset: int) -> None:
-        """Forget transactions whose markers are at ``offset`` or behind it."""
+        """Remove the entries of markers at or after ``offset``."""
         kept = [entry for entry in self._entries if entry.last_offset < offset]
         if len(kept) != len(self._entries) or self.damaged:
             self._entries, self._unwritten, self.damaged = kept, True, False
 
     def write(self, *, sync: bool = False) -> None:
-        """Write the file if it is behind. ``OSError`` if that fails: it is tried again the next time."""
+        """Write the file if entries have changed. ``OSError`` if that fails; the next call tries again."""
         if not self._unwritten or not self._storage.durable:
             return
         if self._entries:
@@ -99,12 +99,12 @@ class TransactionIndex:
         self._unwritten = False
 
     def rename(self, name: str) -> None:
-        """Give the file another name."""
+        """Rename the file."""
         if self._storage.durable and self._entries:
             self.write()
             self._storage.rename(self._name, name)
         self._name = name
 
     def remove(self) -> None:
-        """Remove the file if it is there."""
+        """Remove the file if it exists."""
         self._storage.remove(self._name)

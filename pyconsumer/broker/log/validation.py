@@ -1,8 +1,10 @@
-"""Validation of a batch before it is appended, and the assignment of its offsets.
+"""Validation of batches before they are appended, and the assignment of their offsets. Functions without state.
 
-As in Java's ``LogValidator`` the records inside a client's batch are checked too, and decompressed for that. With
-``pyconsumer.validate.records=false`` records are read only on a compacted topic, to check that they have keys, and on a
-topic with a bound for old timestamps. Errors carry Kafka's codes; their text goes to the producer.
+The order is that of :meth:`~.partition_log.PartitionLog.append`: :func:`check_batches`, :func:`correct_timestamps`,
+:func:`recompress`, :func:`assign_offsets`. As in Java's ``LogValidator``, the records inside a client's batch are
+checked too, and decompressed for that. With ``pyconsumer.validate.records=false`` they are only read on a compacted
+topic, to check that they have keys, and on a topic that limits how old timestamps may be. The errors have Kafka's
+codes, and the producer gets their messages.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ from pyconsumer.structs import TopicPartition
 __all__ = [
     "InvalidRecordsError",
     "InvalidTimestampsError",
+    "assign_offsets",
     "check_batches",
     "correct_timestamps",
-    "pieces",
-    "place",
     "recompress",
+    "record_columns",
 ]
 
 
@@ -61,57 +63,58 @@ _LONG_MIN: Final = -(2**63)
 _LONG_MAX: Final = 2**63 - 1
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_AT: Final = 35
-#: Problems of this many records are in an error's own text, as in Java.
-_NAMED_IN_TEXT: Final = 3
+#: The number of records whose problems are in an error's message, as in Java.
+_MOST_IN_MESSAGE: Final = 3
 #: Records of a batch that are decoded at a time.
 _RECORDS: Final = 10_000
-#: A batch that is being produced has no place yet.
-_NOWHERE: Final = TopicPartition("", -1)
+#: Cursors need a partition for their messages; a batch that is being produced does not know its own.
+_NO_PARTITION: Final = TopicPartition("", -1)
 
 
-def pieces(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool) -> Iterator[Columns]:
-    """Yield offsets, timestamps and, if wanted, keys of a batch's records, some at a time; none of a control batch.
+def record_columns(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool) -> Iterator[Columns]:
+    """Yield the offsets, timestamps and, with ``with_keys``, keys of a batch's records; none for a control batch.
 
-    Columns in pieces, because a compressed batch of 1 MB may hold millions of records.
+    Each of the yielded columns has at most 10,000 records, because a compressed batch of 1 MB may have millions.
 
     Raises:
-        CorruptRecordError: it is damaged, or decompresses to more than any consumer takes; after the records before.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        CorruptRecordError: the batch is damaged, or decompresses to more than consumers accept. The records before the
+            damage have been yielded.
+        UnsupportedCodecError: the codec is unknown, or its library is missing.
     """
-    cursor = Cursor(_NOWHERE, batch, fetch_offset=base_offset, check_crcs=check_crc)
+    cursor = Cursor(_NO_PARTITION, batch, fetch_offset=base_offset, check_crcs=check_crc)
     try:
         while not cursor.exhausted:
             builder = ColumnsBuilder(with_keys=with_keys, with_values=False)
             cursor.take_into(builder, _RECORDS)
             yield builder.build()
     except CorruptRecordError as error:
-        text = str(error).removeprefix(f"{_NOWHERE} ")
+        text = str(error).removeprefix(f"{_NO_PARTITION} ")
         raise CorruptRecordError(text, offset=error.offset, next_offset=error.next_offset) from None
     except UnsupportedCodecError as error:
-        raise UnsupportedCodecError(str(error).removeprefix(f"{_NOWHERE} ")) from None
+        raise UnsupportedCodecError(str(error).removeprefix(f"{_NO_PARTITION} ")) from None
 
 
-class _RefusedRecordsError(BrokerResponseError):
-    """Base of errors that list the records at fault.
+class _RejectedRecordsError(BrokerResponseError):
+    """Base of errors that list the invalid records.
 
     Attributes:
-        record_errors: index in the batch and reason of each, for the answer to the producer (KIP-467).
+        record_errors: the index in the batch and the reason of each, for the response to the producer (KIP-467).
     """
 
     record_errors: list[tuple[int, str]]
 
     def __init__(self, record_errors: list[tuple[int, str]]) -> None:
-        named = "; ".join(f"record {index}: {text}" for index, text in record_errors[:_NAMED_IN_TEXT])
-        more = len(record_errors) - _NAMED_IN_TEXT
-        super().__init__(f"the batch is refused: {named}" + (f"; and {more} more records" if more > 0 else ""))
+        listed = "; ".join(f"record {index}: {text}" for index, text in record_errors[:_MOST_IN_MESSAGE])
+        more = len(record_errors) - _MOST_IN_MESSAGE
+        super().__init__(f"the batch was rejected: {listed}" + (f"; and {more} more records" if more > 0 else ""))
         self.record_errors = record_errors
 
 
-class InvalidRecordsError(_RefusedRecordsError, InvalidRecordError):
+class InvalidRecordsError(_RejectedRecordsError, InvalidRecordError):
     """Records of a batch are damaged, or have no key on a compacted topic."""
 
 
-class InvalidTimestampsError(_RefusedRecordsError, InvalidTimestampError):
+class InvalidTimestampsError(_RejectedRecordsError, InvalidTimestampError):
     """Timestamps of records in a batch are out of bounds."""
 
 
@@ -120,26 +123,29 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
 
     Args:
         records: one batch from a client; the broker itself may append several, and control batches.
-        now_ms: wall time, which timestamps are compared with.
+        now_ms: wall time, with which timestamps are compared.
 
     Returns:
-        their headers, with the offsets that the sender gave them. ``max_timestamp`` is that of the records, whatever
-        the header says, if they were looked at: see :func:`correct_timestamps`.
+        The headers, with the offsets that the sender gave them. If the records were read, ``max_timestamp`` is theirs,
+        even if the header has another one: see :func:`correct_timestamps`.
 
     Raises:
-        CorruptMessageError: bytes that are no batch, or a wrong checksum.
-        InvalidRecordError, InvalidTimestampError, MessageTooLargeError, UnsupportedCompressionTypeError: refused.
+        CorruptMessageError: the bytes are not record batches, or a checksum is wrong.
+        InvalidRecordError: a header or a record is invalid.
+        InvalidTimestampError: a timestamp is out of bounds.
+        MessageTooLargeError, RecordListTooLargeError: a batch is larger than ``max.message.bytes`` or a segment.
+        UnsupportedCompressionTypeError: the codec is unknown, or its library is missing.
     """
     try:
         batches = scan(records)
     except CorruptRecordError as error:
         raise CorruptMessageError(str(error)) from None
     if not batches:
-        raise InvalidRecordError("there is no whole record batch")
+        raise InvalidRecordError("there is no complete record batch")
     if batches[-1].end_position != len(records):
         raise CorruptMessageError("the record set does not end with its last batch")
     if from_client and len(batches) != 1:
-        raise InvalidRecordError("a produce request must hold exactly one record batch for each partition")
+        raise InvalidRecordError("a produce request must have exactly one record batch for each partition")
     for batch in batches:
         _check_batch(records, batch, config)
     if from_client:
@@ -161,13 +167,13 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig) -> None
     if not check_crc(records, batch):
         raise CorruptMessageError("the checksum of the record batch is wrong")
     if batch.codec > _HIGHEST_CODEC:
-        raise UnsupportedCompressionTypeError(f"compression type {batch.codec} is not known")
+        raise UnsupportedCompressionTypeError(f"compression type {batch.codec} is unknown")
 
 
 def _check_client_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
-    """Check what only clients can do wrong; return the header with the records' greatest timestamp."""
+    """Check what holds for clients' batches only; return the header with the records' greatest timestamp."""
     if batch.record_count <= 0:
-        raise InvalidRecordError(f"the record batch claims {batch.record_count} records")
+        raise InvalidRecordError(f"the record batch has a record count of {batch.record_count}")
     if batch.last_offset_delta + 1 != batch.record_count:
         raise InvalidRecordError(
             f"the record batch has {batch.record_count} records, but its offsets are for {batch.last_offset_delta + 1}"
@@ -211,7 +217,7 @@ def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_m
 
 
 def _refusal(problems: list[RecordProblem], config: TopicConfig, now_ms: int) -> KafkaError:
-    """The error for a batch with these records; damage counts more than what is wrong with others, as in Java."""
+    """Return the error for a batch with these problems. As in Java, damage takes precedence over other problems."""
     if problems[-1].kind == Problem.DAMAGE:
         return InvalidRecordsError([(problems[-1].number, problems[-1].reason)])
     texts = []
@@ -219,7 +225,7 @@ def _refusal(problems: list[RecordProblem], config: TopicConfig, now_ms: int) ->
         if problem.kind == Problem.TIMESTAMP:
             texts.append((problem.number, _out_of_bounds(problem.timestamp, config, now_ms)))
         else:
-            texts.append((problem.number, "a compacted topic does not take records without a key"))
+            texts.append((problem.number, "records of a compacted topic must have a key"))
     if any(problem.kind == Problem.TIMESTAMP for problem in problems):
         return InvalidTimestampsError(texts)
     return InvalidRecordsError(texts)
@@ -234,34 +240,36 @@ def _out_of_bounds(timestamp: int, config: TopicConfig, now_ms: int) -> str:
 
 
 def correct_timestamps(records: bytearray | memoryview, batches: list[BatchInfo]) -> list[BatchInfo]:
-    """Write the greatest timestamp that :func:`check_batches` found into headers that say otherwise.
+    """Write the greatest timestamp that :func:`check_batches` found into headers with another one.
 
-    The type becomes CreateTime, as of all records that keep their producer's timestamps. Both are in the checksum.
-    Indexes by time rely on the header, so that a wrong one would hide records (Java: ``setMaxTimestamp``).
+    The timestamp type becomes CreateTime, because the records keep the producer's timestamps. The checksum is set to
+    fit. The time index uses the header, so a wrong timestamp there would hide records from lookups by time (Java:
+    ``setMaxTimestamp``).
     """
     corrected = []
     for batch in batches:
-        (said,) = _MAX_TIMESTAMP.unpack_from(records, batch.position + _MAX_TIMESTAMP_AT)
-        if said != batch.max_timestamp or batch.attributes & TIMESTAMP_TYPE_FLAG:
+        (in_header,) = _MAX_TIMESTAMP.unpack_from(records, batch.position + _MAX_TIMESTAMP_AT)
+        if in_header != batch.max_timestamp or batch.attributes & TIMESTAMP_TYPE_FLAG:
             patch_batch(records, position=batch.position, max_timestamp=batch.max_timestamp)
             batch = batch._replace(attributes=batch.attributes & ~TIMESTAMP_TYPE_FLAG)
         corrected.append(batch)
     return corrected
 
 
-def place(
+def assign_offsets(
     records: bytearray | memoryview,
     batches: list[BatchInfo],
     first_offset: int,
     leader_epoch: int,
     append_time_ms: int | None,
 ) -> list[BatchInfo]:
-    """Write their place in the log into batches; return their headers as they are now.
+    """Write their offsets and the leader epoch into batches, in place; return their new headers.
 
     Args:
-        append_time_ms: timestamp to give all records (LogAppendTime), or None to keep the producer's.
+        first_offset: of the first record.
+        append_time_ms: the timestamp of all records (LogAppendTime), or None to keep the producer's.
     """
-    placed = []
+    assigned = []
     for batch in batches:
         patch_batch(
             records,
@@ -272,7 +280,7 @@ def place(
         )
         last_offset = first_offset + batch.last_offset_delta
         max_timestamp = batch.max_timestamp if append_time_ms is None else append_time_ms
-        placed.append(
+        assigned.append(
             batch._replace(
                 base_offset=first_offset,
                 last_offset=last_offset,
@@ -281,11 +289,11 @@ def place(
             )
         )
         first_offset = last_offset + 1
-    return placed
+    return assigned
 
 
 def recompress(records: Buffer, batches: list[BatchInfo], config: TopicConfig) -> bytearray | None:
-    """The batches in the topic's own compression; None if they have it already, or the topic keeps the producer's."""
+    """Return the batches in the topic's compression; None if they have it, or the topic keeps the producer's."""
     if config.compression_type == "producer":
         return None
     codec = _CODEC_NAMES[config.compression_type]
@@ -298,7 +306,7 @@ def recompress(records: Buffer, batches: list[BatchInfo], config: TopicConfig) -
 
 
 def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, config: TopicConfig) -> bytearray:
-    """One batch with another compression, its header otherwise unchanged."""
+    """Return one batch with another compression and otherwise the same header."""
     level = {compression.Codec.GZIP: config.gzip_level, compression.Codec.ZSTD: config.zstd_level}.get(codec)
     if level == -1:
         level = None
@@ -310,7 +318,7 @@ def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, c
 
 
 def rebuild_batch(header: Buffer, plain: Buffer, attributes: int, codec: int, level: int | None = None) -> bytearray:
-    """A batch with the given header and uncompressed records: length, codec and checksum are set to fit."""
+    """Return a batch with the given header and records, which are compressed; length, codec and checksum are set."""
     payload = compression.compress(codec, plain, level)
     out = bytearray(header)
     out += payload

@@ -1,4 +1,4 @@
-"""One module per API, with its request and response. Each is imported when it is first used: see :func:`load`."""
+"""One module per API, with its request and response. :func:`load` imports each when it is first used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _loaded: dict[int, tuple[type[Message], type[Message]]] = {}
 
 
 def load(api_key: int) -> tuple[type[Message], type[Message]]:
-    """The request and response class of an API. ``KeyError`` for one that is not declared."""
+    """Return the request and the response class of an API; raise ``KeyError`` for an unknown one."""
     pair = _loaded.get(api_key)
     if pair is None:
         info = API[cast(ApiKey, api_key)]
@@ -25,10 +25,10 @@ def load(api_key: int) -> tuple[type[Message], type[Message]]:
 
 
 def request_type(api_key: int) -> type[Message]:
-    """The request class of an API."""
+    """Return the request class of an API."""
     return load(api_key)[0]
 
 
 def response_type(api_key: int) -> type[Message]:
-    """The response class of an API."""
+    """Return the response class of an API."""
     return load(api_key)[1]

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: bring a group's offsets into a transaction (KIP-98)."""
+"""AddOffsetsToTxn: add the offsets of a group to a transaction (KIP-98)."""
 
 from __future__ import annotations
 

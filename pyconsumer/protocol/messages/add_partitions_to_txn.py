@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: bring partitions into a transaction (KIP-98, KIP-890)."""
+"""AddPartitionsToTxn: add partitions to a transaction (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 

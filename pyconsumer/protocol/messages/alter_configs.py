@@ -1,4 +1,4 @@
-"""AlterConfigs: give resources a whole new set of settings. Clients that know KIP-339 send IncrementalAlterConfigs."""
+"""AlterConfigs: replace all settings of resources. Since KIP-339 clients send IncrementalAlterConfigs instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions: what a broker supports (KIP-35, KIP-511). Its response header is always version 0."""
+"""ApiVersions: the versions that a broker supports (KIP-35, KIP-511). The response header is always version 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: state, epochs and members of groups of the newer consumer protocol (KIP-848)."""
+"""ConsumerGroupDescribe: state, epochs and members of groups of the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 

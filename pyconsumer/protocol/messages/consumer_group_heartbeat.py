@@ -23,9 +23,9 @@ JOIN_GROUP_MEMBER_EPOCH = 0
 LEAVE_GROUP_MEMBER_EPOCH = -1
 """Member epoch of a request that leaves."""
 LEAVE_GROUP_STATIC_MEMBER_EPOCH = -2
-"""Member epoch of a static member that leaves and will come back: it keeps its partitions until the session ends."""
+"""Member epoch of a static member that leaves temporarily: it keeps its partitions until the session expires."""
 FIRST_VERSION_WITH_REGEX = 1
-"""Since then there is ``subscribed_topic_regex``, and the client makes its member id (KIP-1082)."""
+"""The first version with ``subscribed_topic_regex``, and in which the client chooses its member id (KIP-1082)."""
 
 
 @structure

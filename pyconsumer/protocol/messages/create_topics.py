@@ -1,4 +1,4 @@
-"""CreateTopics: make topics, with partitions, replicas and settings."""
+"""CreateTopics: create topics, with partitions, replicas and settings."""
 
 from __future__ import annotations
 

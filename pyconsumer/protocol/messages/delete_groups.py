@@ -1,4 +1,4 @@
-"""DeleteGroups: remove empty groups (KIP-229)."""
+"""DeleteGroups: delete empty groups (KIP-229)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: move the start of a log forward (KIP-107)."""
+"""DeleteRecords: delete the records before an offset (KIP-107)."""
 
 from __future__ import annotations
 

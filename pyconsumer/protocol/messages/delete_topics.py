@@ -1,4 +1,4 @@
-"""DeleteTopics: remove topics by name, or by id since version 6."""
+"""DeleteTopics: delete topics by name, or by id since version 6."""
 
 from __future__ import annotations
 

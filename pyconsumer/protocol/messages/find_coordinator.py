@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker serves a group or transactional id; several keys at once since version 4 (KIP-699)."""
+"""FindCoordinator: the coordinator of a group or transactional id; of several since version 4 (KIP-699)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyconsumer.protocol.schema import (
 )
 
 FIRST_VERSION_WITH_KEYS = 4
-"""Since then a request holds several keys, and a response several coordinators."""
+"""The first version with several keys in a request, and several coordinators in a response."""
 
 
 @message(ApiKey.FIND_COORDINATOR, "request", versions="0-6", flexible="3+")

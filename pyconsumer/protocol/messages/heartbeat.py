@@ -1,4 +1,4 @@
-"""Heartbeat: a member says that it is alive, and learns of rebalances."""
+"""Heartbeat: keep a member's session alive, and report rebalances to it."""
 
 from __future__ import annotations
 

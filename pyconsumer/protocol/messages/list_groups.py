@@ -1,4 +1,4 @@
-"""ListGroups: the groups that a broker coordinates; filters by state (KIP-518) and type (KIP-848)."""
+"""ListGroups: the groups that a broker coordinates, filtered by state (KIP-518) and type (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""ListOffsets: the offset for a timestamp; -1 asks for the end, -2 for the start, -3 for the largest timestamp
-(KIP-734)."""
+"""ListOffsets: offsets by timestamp; -1 means the end, -2 the start, -3 the largest timestamp (KIP-734)."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ FIRST_VERSION_WITH_ISOLATION_LEVEL = 2
 FIRST_VERSION_WITH_MAX_TIMESTAMP = 7
 
 MAX_TIMESTAMP = -3
-"""Asks for the record with the largest timestamp."""
+"""The timestamp that stands for the record with the largest one."""
 
 
 @structure

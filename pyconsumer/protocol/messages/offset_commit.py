@@ -1,4 +1,4 @@
-"""OffsetCommit: store positions of a group. Topic ids since version 10 (KIP-848)."""
+"""OffsetCommit: commit offsets of a group. Topic ids since version 10 (KIP-848)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyconsumer.protocol.schema import (
 )
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
-"""Since then topics have ids instead of names (KIP-848)."""
+"""The first version with topic ids instead of names (KIP-848)."""
 
 
 @structure

@@ -1,4 +1,4 @@
-"""OffsetDelete: remove stored positions of a group (KIP-496)."""
+"""OffsetDelete: delete committed offsets of a group (KIP-496)."""
 
 from __future__ import annotations
 

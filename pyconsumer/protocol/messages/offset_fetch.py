@@ -1,4 +1,4 @@
-"""OffsetFetch: read stored positions; several groups at once since version 8 (KIP-709)."""
+"""OffsetFetch: read committed offsets; of several groups at once since version 8 (KIP-709)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyconsumer.protocol.schema import (
 )
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
-"""Since then topics have ids instead of names (KIP-848)."""
+"""The first version with topic ids instead of names (KIP-848)."""
 
 
 @structure

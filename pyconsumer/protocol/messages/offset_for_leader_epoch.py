@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, to detect truncation (KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which truncation is detected (KIP-320)."""
 
 from __future__ import annotations
 

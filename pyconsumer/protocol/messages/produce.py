@@ -1,5 +1,5 @@
-"""Produce: append record batches to partitions. Topic ids instead of names since version 13 (KIP-516); leader hints
-since 10 (KIP-951)."""
+"""Produce: append record batches to partitions. The current leader in the response since version 10 (KIP-951), topic
+ids instead of names since 13 (KIP-516)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyconsumer.protocol.schema import (
 )
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-"""Since then topics have ids instead of names (KIP-516)."""
+"""The first version with topic ids instead of names (KIP-516)."""
 
 
 @structure

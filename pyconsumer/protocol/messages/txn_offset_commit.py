@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: store positions as part of a transaction (KIP-98, KIP-447)."""
+"""TxnOffsetCommit: commit offsets of a group in a transaction (KIP-98, KIP-447)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures: raise or lower the finalized versions of the cluster's features (KIP-584, KIP-778)."""
+"""UpdateFeatures: change the finalized versions of the cluster's features (KIP-584, KIP-778)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Record batches: reading and building them, compression and checksums.
+"""Record batches: decoding and building them, compression and checksums.
 
-Everything else imports records from here, the one place where a compiled decoder takes the place of the pure one.
+Other packages import from here, where the compiled decoder replaces the one in Python.
 """
 
 from __future__ import annotations

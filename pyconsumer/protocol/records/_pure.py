@@ -1,8 +1,8 @@
-"""The decoder of records in pure Python: what turns the bytes of one batch into records. The cursor drives it.
+"""The decoder of the records of a batch in pure Python, called by the cursor. No state.
 
-One loop decodes a batch. It is written for speed: no call per record, the common one- and two-byte numbers read in
-line, the bounds checked once per record. A length that lies makes one of three things happen, each of which ends in an
-error: an index beyond the data, a record that goes beyond it, or fields that do not end where their record does.
+One loop decodes a batch. It is written for speed: no function call per record, one- and two-byte numbers are read
+inline, bounds are checked once per record. A wrong length always leads to an error: to an index beyond the data, to a
+record that ends beyond the data, or to fields that do not end where their record does.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _CUT_OFF: Final = "a record is cut off"
 _BAD_LENGTH: Final = "a record's length is negative or goes beyond the batch"
 _BAD_FIELDS: Final = "a record's fields do not fit into its length"
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
-#: While timestamps and their deltas are not larger, no sum of two is too large for 64 bits.
+#: The sum of a timestamp and a delta up to this size fits into 64 bits.
 _LIKELY: Final = 2**62
 
 
 def open_batch(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bytes:
-    """The records of a v2 batch, decompressed, as a copy that does not hold the buffer.
+    """Return the decompressed records of a v2 batch, as a copy that does not keep the buffer alive.
 
     Raises:
-        DamageError: damaged, too large, or with fewer bytes than its count of records needs.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        DamageError: the data is damaged, too large, or too short for the number of records.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     view = memoryview(buffer)[info.position + BATCH_OVERHEAD : info.position + info.size_bytes]
     if info.attributes & CODEC_MASK and info.record_count:
@@ -55,10 +55,10 @@ def open_batch(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> 
 
 
 def check_count(record_count: int, size_bytes: int) -> None:
-    """See whether a batch's records can be as many as its header says.
+    """Check that a batch has enough bytes for the number of records in its header.
 
     Raises:
-        DamageError: they cannot.
+        DamageError: it has not, or it has bytes and no records.
     """
     if record_count * _MIN_RECORD_BYTES > size_bytes:
         raise DamageError(f"{record_count} records do not fit into {size_bytes} bytes")
@@ -79,11 +79,11 @@ def decode_records(
     """Decode ``count`` records of a v2 batch from ``data[position:]`` and append them to ``records``.
 
     Args:
-        lowest: the next offset; records below it are skipped if ``skipping``, and wrong otherwise.
-        skipping: nothing of this batch has been delivered yet.
+        lowest: the next offset; records below it are skipped if ``skipping``, and damage otherwise.
+        skipping: whether no record of this batch has been delivered yet.
 
     Returns:
-        Position and next offset after the last good record, and what is wrong with the one after it, or None.
+        Position and next offset after the last good record, and a description of the damage after it, or None.
     """
     new = ConsumerRecord.__new__
     cls = ConsumerRecord
@@ -133,7 +133,7 @@ def decode_records(
                         wide = wide or b > _LIKELY
             timestamp = base_timestamp + (-(b + 1 >> 1) if b & 1 else b >> 1)
 
-            # offset delta: with a negative one the offset comes out below the lowest
+            # offset delta: a negative one gives offset -1, which is below the lowest
             b = data[position]
             if b < 128:
                 position += 1
@@ -218,7 +218,7 @@ def decode_records(
         return start, lowest, str(exc)
     finally:
         if wide:
-            for record in records[first:]:  # as in Java a sum may wrap round
+            for record in records[first:]:  # as in Java, the sum of 64-bit numbers may overflow
                 record.timestamp = (record.timestamp + 2**63) % 2**64 - 2**63
     return position, lowest, None
 
@@ -241,7 +241,7 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header,
         stop = position + (b >> 1)
         if b & 1 or stop > end:
             raise DamageError("the name of a header does not fit into its record")
-        name = str(data[position:stop], "utf-8", "replace")  # as Java does: a name never stops a consumer
+        name = str(data[position:stop], "utf-8", "replace")  # as in Java, so that no name stops a consumer
         b = data[stop]
         if b == 1:
             value = None
@@ -280,19 +280,19 @@ def decode_message_set(
     origin: RecordOrigin,
     make: Callable[[RecordOrigin, int, int, bytes | None, bytes | None], ConsumerRecord] = make_record,
 ) -> tuple[list[ConsumerRecord], str | None]:
-    """Decode a message of format v0 or v1, or the set that a compressed one carries.
+    """Decode a message of format v0 or v1, or the message set inside a compressed one.
 
     Args:
         lowest: the next offset; records below it are skipped.
-        make: makes a record of its origin, offset, timestamp, key and value.
+        check_crcs: whether to check the messages inside a compressed one; the caller checks the outer message.
+        make: makes a record from its origin, offset, timestamp, key and value.
 
     Returns:
-        The records from offset ``lowest`` on, and what is wrong with the one after them, or None. The outer
-        message's checksum is the caller's to check; those inside are checked here.
+        The records from offset ``lowest`` on, and a description of the damage after them, or None.
 
     Raises:
-        DamageError: nothing of it can be read.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        DamageError: no record can be read.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     outer = bytes(memoryview(buffer)[info.position : info.position + info.size_bytes])
     message = _decode_message(outer, 0, info.magic, check_crc=False)[0]
@@ -308,7 +308,8 @@ def decode_message_set(
         if not messages:
             raise DamageError(damage or "a compressed message carries no message")
         if info.magic >= 1:
-            # Inner offsets count from 0 (KIP-31); the outer one is that of the last message, compaction or not.
+            # Inner offsets are relative (KIP-31): the outer offset is that of the last inner message, even after
+            # compaction.
             first = info.last_offset - messages[-1][0] if damage is None else None
             if first is None or first < 0:
                 raise DamageError(damage or "the offsets inside a compressed message do not fit its own")

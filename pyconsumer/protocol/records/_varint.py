@@ -1,4 +1,4 @@
-"""Zigzag varints, as records of format v2 use them for lengths and deltas."""
+"""Varints with zigzag, the lengths and deltas of records of format v2."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["SMALL_VARINTS", "DamageError", "encode_varint", "read_raw_varint", "
 
 
 class DamageError(Exception):
-    """Bytes that no record can have. Callers turn it into ``CorruptRecordError`` with partition and offset."""
+    """Data that cannot be part of a record. Callers turn it into ``CorruptRecordError`` with partition and offset."""
 
 
 def read_raw_varint(data: bytes, position: int, max_bits: int = 64) -> tuple[int, int]:
-    """Read one base-128 number without undoing the zigzag: ``(number, position after it)``.
+    """Read a base-128 number without undoing the zigzag; return ``(number, position after it)``.
 
     Raises:
         DamageError: the number does not end before the data does, or has more than ``max_bits`` bits.
@@ -49,7 +49,7 @@ def _encode_unsigned(number: int) -> bytes:
     return bytes(encoded)
 
 
-#: The encoding of 0, 1, 2, ...: nearly every length and delta of a record is found here.
+#: The encodings of 0, 1, 2, ... 2047, which include most lengths and deltas.
 SMALL_VARINTS: Final[tuple[bytes, ...]] = (
     *[bytes((n << 1,)) for n in range(64)],
     *[bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 2048)],

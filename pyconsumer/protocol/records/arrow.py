@@ -1,4 +1,4 @@
-"""Columns as Arrow arrays, without a copy. ``pyarrow`` is the caller's argument: nothing here imports it."""
+"""Columns as Arrow arrays, without copying. The caller passes the module ``pyarrow``, which is not imported here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["binary_array", "header_list", "header_struct", "number_array"]
 
 
 def number_array(pa: Any, numbers: Numbers, kind: Any) -> Any:
-    """Make an array of numbers of an Arrow type, none of them null."""
+    """Return an array of numbers of an Arrow type, none of them null."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 def binary_array(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
-    """Make an array of strings, ``pa.binary()`` or, if all of them are UTF-8, ``pa.string()``."""
+    """Return an array of strings; ``kind`` is ``pa.binary()``, or ``pa.string()`` if all of them are UTF-8."""
     assert column is not None
     bitmap = None if column.bitmap is None else pa.py_buffer(column.bitmap)
     buffers = [bitmap, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -28,10 +28,10 @@ def header_struct(pa: Any) -> Any:
 
 
 def header_list(pa: Any, column: HeaderColumn | None, kind: Any, bitmap: bytes | None = None, nulls: int = 0) -> Any:
-    """Make an array with a list of headers for each record; ``kind`` is a list of :func:`header_struct`.
+    """Return an array with a list of headers for each record; ``kind`` is a list of :func:`header_struct`.
 
     Args:
-        bitmap, nulls: which lists are null instead of empty, and how many.
+        bitmap, nulls: the bits of the lists that are not null, and the number of those that are.
     """
     assert column is not None
     keys = binary_array(pa, column.names, pa.string())

@@ -1,4 +1,4 @@
-"""Headers of record batches: all that a broker or a fetcher needs without decoding records.
+"""Headers of record batches, which are read without decoding the records. No state.
 
 The layout of a v2 batch (KIP-98), 61 bytes before the records, big-endian::
 
@@ -6,7 +6,7 @@ The layout of a v2 batch (KIP-98), 61 bytes before the records, big-endian::
     attributes i16 | last_offset_delta i32 | base_timestamp i64 | max_timestamp i64 |
     producer_id i64 | producer_epoch i16 | base_sequence i32 | record_count i32 | records
 
-A message of format v0 or v1 counts as a batch of its own; a compressed one carries a whole set.
+A message of format v0 or v1 is a batch by itself; a compressed one contains a message set.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NO_TIMESTAMP_TYPE: Final = -1
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 
-#: Bytes before ``length`` counts, common to all formats: offset and length.
+#: Bytes of offset and length, which ``length`` does not include; the same in all formats.
 LOG_OVERHEAD: Final = 12
-#: Header of a v2 batch.
+#: Bytes of the header of a v2 batch.
 BATCH_OVERHEAD: Final = 61
-#: First byte that the checksum of a v2 batch covers.
+#: The checksum of a v2 batch covers the bytes from here on.
 CRC_START: Final = 21
 
 CODEC_MASK: Final = 0x07
@@ -62,18 +62,18 @@ _LEADER_EPOCH: Final = Struct(">i")
 _HEADER_LEGACY: Final = Struct(">IbB")  # crc, magic, attributes at 12
 _MAX_OFFSET: Final = 2**63 - 1
 
-# Least number of bytes that ``length`` may count: crc, magic, attributes, key length, value length (and timestamp).
+# The smallest legal ``length`` by magic: crc, magic, attributes, key length, value length (and timestamp).
 _MIN_LENGTH: Final = (14, 22, BATCH_OVERHEAD - LOG_OVERHEAD)
 
 
 class BatchInfo(NamedTuple):
-    """Header of one record batch.
+    """The header of a record batch.
 
-    ``position`` and ``size_bytes`` locate the whole batch in the scanned buffer. Offsets are absolute;
-    timestamps are in ms since the epoch; ids, epochs and sequences that a batch does not have are -1.
+    ``position`` and ``size_bytes`` locate the batch in the scanned buffer. Offsets are absolute, timestamps in ms since
+    the epoch; ids, epochs and sequence numbers that a batch does not have are -1.
 
-    Of a message set (magic 0 or 1), a compressed one's ``base_offset`` is not known without decompressing it and
-    equals ``last_offset``, and its ``record_count`` is -1.
+    A compressed message set (magic 0 or 1) has ``record_count`` -1, and its ``base_offset``, which is unknown until it
+    is decompressed, equals ``last_offset``.
     """
 
     position: int
@@ -94,12 +94,12 @@ class BatchInfo(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Offset after this batch, even if compaction has removed records from its end."""
+        """The offset after this batch, also if compaction has removed its last records."""
         return self.last_offset + 1
 
     @property
     def codec(self) -> int:
-        """Number of the compression type, 0 for none: see ``compression.Codec``."""
+        """The number of the compression type, 0 for none: see :class:`.Codec`."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -111,42 +111,47 @@ class BatchInfo(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
+        """True if the batch belongs to a transaction."""
         return self.magic >= 2 and self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
     def is_control(self) -> bool:
-        """True if the batch holds a marker, such as the end of a transaction, which users never see."""
+        """True if the batch contains a control record, such as the end of a transaction."""
         return self.magic >= 2 and self.attributes & CONTROL_FLAG != 0
 
     @property
     def has_producer_id(self) -> bool:
+        """True if the batch was written by an idempotent or transactional producer."""
         return self.producer_id >= 0
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record; after 2147483647 comes 0; -1 without a sequence."""
+        """The sequence number of the last record, -1 without one; the number after 2147483647 is 0."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop this batch's tombstones (KIP-534), in ms since the epoch."""
+        """The time from which the log cleaner may remove the batch's tombstones (KIP-534), ms; None if not set."""
         return self.first_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
     def end_position(self) -> int:
-        """Return the position of the next batch in the scanned buffer."""
+        """The position of the next batch in the scanned buffer."""
         return self.position + self.size_bytes
 
 
 def scan(buffer: Buffer, *, topic_partition: TopicPartition | None = None) -> list[BatchInfo]:
-    """Read the headers of all complete batches in ``buffer``: no checksum, no decompression, no copy.
+    """Return the headers of all complete batches, without checking the checksum, decompressing or copying.
 
-    A batch that is cut off by the end of the buffer is left out, as brokers cut fetch responses anywhere.
+    A batch that is cut off by the end of the buffer is left out: brokers cut fetch responses at any byte.
+
+    Args:
+        topic_partition: for the error.
 
     Raises:
-        CorruptRecordError: a header is not legal. ``topic_partition`` is for the error only.
+        CorruptRecordError: a header is damaged.
     """
     batches, damage = scan_until_damage(buffer, topic_partition)
     if damage is not None:
@@ -157,7 +162,7 @@ def scan(buffer: Buffer, *, topic_partition: TopicPartition | None = None) -> li
 def scan_until_damage(
     buffer: Buffer, topic_partition: TopicPartition | None = None
 ) -> tuple[list[BatchInfo], CorruptRecordError | None]:
-    """Scan as :func:`scan` does, but return the batches before a damaged header together with its error."""
+    """Scan as :func:`scan` does, but return the error of a damaged header, with the batches before it."""
     batches: list[BatchInfo] = []
     append = batches.append
     unpack_v2 = HEADER_V2.unpack_from
@@ -264,7 +269,7 @@ def batch_error(
 
 
 def check_crc(buffer: Buffer, info: BatchInfo) -> bool:
-    """Return whether the checksum in the batch's header is correct (messages inside a set are not checked)."""
+    """Return whether the checksum of a batch is correct. Messages inside a compressed set are not checked."""
     view = memoryview(buffer)
     end = info.position + info.size_bytes
     if info.magic >= 2:
@@ -281,14 +286,19 @@ def patch_batch(
     log_append_time_ms: int | None = None,
     max_timestamp: int | None = None,
 ) -> None:
-    """Set the offset, leader epoch or time of the v2 batch at ``position``, in place; None leaves a field as it is.
+    """Set fields in the header of a v2 batch, in place; None leaves a field unchanged.
 
-    Offset and leader epoch lie outside the checksum. A log append time (ms since the epoch) changes the timestamp
-    type and the maximal timestamp, so it makes a new checksum: check the old one first. ``max_timestamp`` sets the
-    latter and makes the type CreateTime; give one of the two.
+    The checksum does not cover offset and leader epoch. It is computed again for a new timestamp, so check the old one
+    first.
+
+    Args:
+        position: of the batch in the buffer.
+        log_append_time_ms: the time of the batch (ms since the epoch); the timestamp type becomes LogAppendTime.
+        max_timestamp: the largest timestamp (ms since the epoch); the timestamp type becomes CreateTime. Give one of
+            the two.
 
     Raises:
-        ValueError: not a whole batch of format v2.
+        ValueError: there is no complete batch of format v2 at this position.
     """
     if len(buffer) - position < BATCH_OVERHEAD or buffer[position + 16] != 2:
         raise ValueError("not a record batch of format v2")

@@ -1,4 +1,4 @@
-"""Building record batches of format v2."""
+"""Building record batches of format v2. A builder belongs to one thread: records are appended, then it is built."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def record_size_bound(key: Buffer | None, value: Buffer | None, headers: Iterable[Header] = ()) -> int:
-    """Return the most bytes that a record takes in a batch, before compression and without the batch's header."""
+    """Return an upper bound of a record's size in a batch in bytes, before compression and without the header."""
     size = 5 + 1 + 10 + 5 + 5 + 5 + 5 + (len(key) if key else 0) + (len(value) if value else 0)
     for name, header_value in headers:
         size += 10 + 3 * len(name) + (len(header_value) if header_value else 0)
@@ -45,15 +45,15 @@ class BatchBuilder:
     Args:
         codec: ``"none"``, ``"gzip"``, ``"snappy"``, ``"lz4"`` or ``"zstd"``.
         timestamp_type: ``CREATE_TIME`` or ``LOG_APPEND_TIME``.
-        size_limit: most bytes of the batch, estimated where records are compressed; None for no bound. The first
-            record is always taken, whatever its size.
-        expected_ratio: compressed size by uncompressed size that the estimate assumes, for example the
-            :attr:`compression_ratio` of the batch before.
-        level: compression level, None for the codec's usual one.
-        delete_horizon_ms: marks the batch with the time from which its tombstones may go (KIP-534).
+        size_limit: most bytes of the batch, estimated if records are compressed; None for no limit. The first record is
+            always accepted, whatever its size.
+        expected_ratio: the ratio of compressed to uncompressed size that the estimate assumes, for example the
+            :attr:`compression_ratio` of the previous batch.
+        level: compression level, None for the codec's default.
+        delete_horizon_ms: the time from which the batch's tombstones may be removed (KIP-534).
 
     Raises:
-        UnsupportedCodecError: unknown codec.
+        UnsupportedCodecError: the compression type is unknown.
     """
 
     __slots__ = (
@@ -87,7 +87,7 @@ class BatchBuilder:
         self._timestamp_type = timestamp_type
         self._level = level
         self._ratio = expected_ratio if self._codec else 1.0
-        # The limit is kept in uncompressed record bytes, so that an append compares two integers.
+        # The limit is stored as uncompressed bytes of records, so that an append compares two integers.
         self._limit = (
             1 << 62 if size_limit is None else max(0, int((size_limit - BATCH_OVERHEAD) / max(self._ratio, 0.01)))
         )
@@ -95,20 +95,22 @@ class BatchBuilder:
         self._size = 0
         self._count = 0
         self._last_delta = -1
-        # A delete horizon takes the place of the first record's timestamp, so timestamp deltas count from it.
+        # A delete horizon replaces the base timestamp, so timestamp deltas are relative to it.
         self._has_delete_horizon = delete_horizon_ms is not None
         self._base_timestamp = -1 if delete_horizon_ms is None else delete_horizon_ms
         self._max_timestamp = -1
         self._payload: bytes | None = None
-        #: Compressed size by uncompressed size of the records last built; 1.0 before.
+        #: Ratio of compressed to uncompressed size in the last build; 1.0 before.
         self.compression_ratio = 1.0
 
     @property
     def record_count(self) -> int:
+        """Number of records so far."""
         return self._count
 
     @property
     def codec(self) -> Codec:
+        """The compression type."""
         return self._codec
 
     @property
@@ -118,12 +120,12 @@ class BatchBuilder:
 
     @property
     def base_timestamp(self) -> int:
-        """Timestamp of the first record in ms since the epoch, -1 without a record."""
+        """Base timestamp in ms since the epoch: that of the first record, or the delete horizon; -1 without both."""
         return self._base_timestamp
 
     @property
     def max_timestamp(self) -> int:
-        """Highest timestamp so far in ms since the epoch, -1 without a record."""
+        """Largest timestamp so far in ms since the epoch, -1 without a record."""
         return self._max_timestamp
 
     def try_append(
@@ -140,14 +142,14 @@ class BatchBuilder:
         Args:
             timestamp_ms: in ms since the epoch.
             headers: pairs of name and value; a value may be None.
-            relative_offset: the record's offset after the batch's base offset, for a copy of a compacted log; must
-                rise from record to record. By default the next one.
+            relative_offset: the record's offset relative to the base offset, for a copy of a compacted log; it must
+                increase from record to record. By default the next one.
 
         Returns:
             The record's relative offset, or None if the batch is full; then nothing was added.
 
         Raises:
-            ValueError: ``relative_offset`` does not rise.
+            ValueError: ``relative_offset`` does not increase.
             TypeError: a key, value or header is of the wrong type.
         """
         count = self._count
@@ -156,7 +158,7 @@ class BatchBuilder:
         elif self._last_delta < relative_offset <= _MAX_INT32:
             delta = relative_offset
         else:
-            raise ValueError(f"relative offset {relative_offset} after {self._last_delta}")
+            raise ValueError(f"relative offset {relative_offset} does not come after {self._last_delta}")
         if not count and not self._has_delete_horizon:
             self._base_timestamp = timestamp_ms
         since_base = timestamp_ms - self._base_timestamp
@@ -215,17 +217,17 @@ class BatchBuilder:
         log_append_time_ms: int | None = None,
         last_offset_delta: int | None = None,
     ) -> bytes:
-        """Build the batch. It can be called again, for example with a new producer epoch; records are compressed once.
+        """Return the batch. Repeated calls, for example with a new producer epoch, compress the records only once.
 
         Args:
-            leader_epoch: of the partition, which the broker fills in.
-            log_append_time_ms: the batch's time in ms since the epoch, for ``LOG_APPEND_TIME``.
-            last_offset_delta: of a compacted batch whose last records are gone; by default the last record's. A
-                batch without records (kept for its producer's state) needs it.
+            leader_epoch: of the partition; clients leave it to the broker.
+            log_append_time_ms: the timestamp of the batch in ms since the epoch, for ``LOG_APPEND_TIME``.
+            last_offset_delta: for a compacted batch whose last records were removed; by default that of the last
+                record. A batch without records (kept for the state of its producer) needs it.
 
         Raises:
             UnsupportedCodecError: the library of the codec is not installed.
-            ValueError: ``last_offset_delta`` is below the last record's.
+            ValueError: ``last_offset_delta`` is less than that of the last record.
         """
         payload = self._payload
         if payload is None:
@@ -282,16 +284,19 @@ def batch_header(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """Return the 61 bytes before the records of a batch, without their checksum; see :meth:`BatchBuilder.build`.
+    """Return the header of a batch (61 bytes), with checksum 0; see :meth:`BatchBuilder.build`.
 
     Args:
-        payload_size: bytes of the records, compressed as ``codec`` says.
+        payload_size: size of the records in bytes, after compression.
         last_delta: relative offset of the last record, -1 without one.
+
+    Raises:
+        ValueError: ``last_offset_delta`` is less than ``last_delta``.
     """
     if last_offset_delta is None:
         last_offset_delta = max(last_delta, 0)
     elif last_offset_delta < last_delta:
-        raise ValueError(f"last offset delta {last_offset_delta} is below that of a record, {last_delta}")
+        raise ValueError(f"last offset delta {last_offset_delta} is less than that of the last record, {last_delta}")
     attributes = codec
     if timestamp_type == LOG_APPEND_TIME:
         attributes |= TIMESTAMP_TYPE_FLAG
@@ -319,7 +324,7 @@ def batch_header(
 
 
 def encode_headers(headers: Sequence[Header]) -> bytes:
-    """Return the headers of a record with their count."""
+    """Return the encoded headers of a record, which begin with their number."""
     parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()

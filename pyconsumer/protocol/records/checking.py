@@ -1,7 +1,7 @@
-"""Checks of a batch's records that a broker makes before it accepts the batch.
+"""The broker's checks of the records of a batch, before it accepts the batch. No state.
 
-:func:`check_records` has a compiled twin with the same results; :func:`record_problems`, which gives the reasons too,
-is called only for a batch that failed.
+:func:`check_records` exists also as compiled code with the same results. :func:`record_problems`, which gives the
+reasons, is called only for a batch that has failed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ class Problem:
 
 
 class RecordProblem(NamedTuple):
-    """Problem with record ``number`` of a batch, from 0: its :class:`Problem`, timestamp and damage."""
+    """A problem with record ``number`` of a batch, counted from 0.
+
+    Attributes:
+        kind: see :class:`Problem`.
+        timestamp: of the record, ms; -1 for damage.
+        reason: a description of the damage, else empty.
+    """
 
     number: int
     kind: str
@@ -44,16 +50,16 @@ def check_records(
 ) -> tuple[int, int]:
     """Check all records of a v2 batch.
 
-    They have to fill ``data[position:end]``, be as many as the header says, and have rising offsets within its range.
+    They must fill ``data[position:end]`` and match the header: their number, and increasing offsets in its range.
 
     Args:
-        data: where the records are, decompressed.
-        needs_keys: whether each must have a key.
-        earliest, latest: bounds of the timestamps in ms, both included; a record without one (-1) is always good.
+        data: contains the decompressed records.
+        needs_keys: whether each record must have a key.
+        earliest, latest: the range of timestamps in ms, both included; a record without one (-1) always passes.
 
     Returns:
-        the index of the first bad record, -1 if all are good (the number of records if bytes are left over after
-        them), and the greatest timestamp of those before it, -1 if none has one.
+        The index of the first bad record, -1 if all are good (the number of records if bytes are left over after
+        them), and the largest timestamp of the records before it, -1 if none has one.
     """
     greatest = _NO_TIMESTAMP
     index = 0
@@ -75,7 +81,7 @@ def check_records(
 def record_problems(
     data: Buffer, position: int, end: int, info: BatchInfo, needs_keys: bool, earliest: int, latest: int
 ) -> list[RecordProblem]:
-    """Return all problems with the records of a batch, at most one for each record; damage comes last.
+    """Return all problems with the records of a batch, at most one per record; damage is the last one.
 
     The arguments are those of :func:`check_records`.
     """
@@ -96,7 +102,7 @@ def record_problems(
 def _chunks(
     data: Buffer, position: int, end: int, info: BatchInfo
 ) -> Iterator[tuple[list[ConsumerRecord], str | None]]:
-    """The records, a bounded number at a time, and in the end what is wrong with the next one."""
+    """Yield the records, a limited number at a time, and with the last of them a description of the damage, if any."""
     payload = bytes(memoryview(data)[position:end])
     at, lowest, left = 0, info.base_offset, info.record_count
     while left:

@@ -1,8 +1,10 @@
-"""Records as columns: flat buffers in the layout of Arrow, without needing Arrow.
+"""Records as columns: flat buffers in the layout of Arrow. Arrow itself is not needed.
 
-A reader with pyarrow makes arrays of them without copying: ``pyarrow.Array.from_buffers(pyarrow.binary(), len(column),
-[bitmap, offsets, data])``, each of the three wrapped by ``pyarrow.py_buffer`` (the bitmap may be None). The pure
-decoder makes them of ``array`` and ``bytes``, the compiled one of memoryviews.
+With pyarrow they become arrays without copying: ``pyarrow.Array.from_buffers(pyarrow.binary(), len(column), [bitmap,
+offsets, data])``, each of the three wrapped by ``pyarrow.py_buffer`` (the bitmap may be None). In the pure decoder they
+are ``array`` and ``bytes`` objects, in the compiled one memoryviews.
+
+A :class:`ColumnsBuilder` belongs to its caller: records are added, then it is built once.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ _AS_DIGITS: Final = bytes([0x30, 0x31]) + bytes(254)
 
 
 Numbers: TypeAlias = "array[int] | memoryview"
-"""What columns of numbers are: these have the buffer protocol, the item's size of their type, and an index."""
+"""A column of numbers: it supports the buffer protocol and indexing."""
 
 
 def bitmap_of(validity: bytes) -> bytes:
     """Pack bytes 0 and 1 into bits, lowest bit first."""
-    # Read as a number in base 2, most significant digit first: much faster than a loop over bits.
+    # As the digits of a binary number, most significant first: much faster than a loop over bits.
     number = int(validity.translate(_AS_DIGITS)[::-1] or b"0", 2)
     return number.to_bytes((len(validity) + 7) // 8, "little")
 
@@ -36,8 +38,8 @@ class BinaryColumn:
 
     Attributes:
         offsets: n + 1 32-bit offsets into ``data``; string i is ``data[offsets[i]:offsets[i + 1]]``.
-        data: all strings, one after the other.
-        bitmap: a bit for each string, lowest bit first, 0 for a null; None without nulls. As in Arrow.
+        data: the concatenated strings.
+        bitmap: Arrow's validity bitmap, lowest bit first, 0 for a null; None without nulls.
         null_count: number of nulls.
     """
 
@@ -51,10 +53,10 @@ class BinaryColumn:
 
     @classmethod
     def of(cls, strings: Sequence[bytes | None]) -> BinaryColumn:
-        """Make a column.
+        """Return a column of strings.
 
         Raises:
-            OverflowError: the strings have 2 GiB or more together.
+            OverflowError: the strings have 2 GiB or more in total.
         """
         bitmap = None
         nulls = 0
@@ -91,6 +93,7 @@ class HeaderColumn:
 
     @classmethod
     def of(cls, headers: Iterable[Sequence[Header]]) -> HeaderColumn:
+        """Return a column of the headers of each record."""
         lengths: list[int] = []
         names: list[bytes | None] = []
         values: list[bytes | None] = []
@@ -108,10 +111,10 @@ class Columns:
 
     Attributes:
         topic, partition: the partition of the records.
-        offsets, timestamps: 64-bit; timestamps in ms since the epoch.
-        timestamp_types: 32-bit, 0 CreateTime, 1 LogAppendTime, -1 none.
-        leader_epochs: 32-bit, -1 if unknown.
-        keys, values, headers: raw bytes; None for a column that was not requested.
+        offsets, timestamps: 64-bit numbers; timestamps in ms since the epoch.
+        timestamp_types: 32-bit numbers: 0 CreateTime, 1 LogAppendTime, -1 none.
+        leader_epochs: 32-bit numbers, -1 if unknown.
+        keys, values, headers: raw bytes; None if the column was not requested.
     """
 
     __slots__ = (
@@ -153,15 +156,15 @@ class Columns:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of keys and values."""
+        """Size of keys and values in bytes."""
         return sum([len(column.data) for column in (self.keys, self.values) if column is not None])
 
 
 class ColumnsBuilder:
-    """Builder of columns from lists of records, none of which it keeps.
+    """Builder of columns from lists of records.
 
     Args:
-        with_keys, with_values, with_headers: columns to make besides the numeric ones.
+        with_keys, with_values, with_headers: the columns to build besides the numeric ones.
     """
 
     __slots__ = (
@@ -184,19 +187,19 @@ class ColumnsBuilder:
         self._keys: list[bytes | None] | None = [] if with_keys else None
         self._values: list[bytes | None] | None = [] if with_values else None
         self._headers: list[tuple[Header, ...]] | None = [] if with_headers else None
-        #: Bytes of keys and values so far.
+        #: Size of keys and values so far in bytes.
         self.size_bytes = 0
-        #: Those, and what headers weigh: what the limit of a take counts.
+        #: ``size_bytes`` and an estimate for headers, which is compared with the limit of :meth:`Cursor.take_into`.
         self.weight = 0
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def expect(self, size_bytes: int) -> None:
-        """Announce the expected number of bytes, from one or several cursors. No-op here."""
+        """Announce the expected number of bytes, so that memory is allocated at once. Does nothing here."""
 
     def add(self, records: Sequence[ConsumerRecord]) -> None:
-        """Append records, whose keys and values are bytes or None."""
+        """Append records. Their keys and values are bytes or None."""
         self._offsets.extend([record.offset for record in records])
         self._timestamps.extend([record.timestamp for record in records])
         for origin, run in groupby([record.origin for record in records]):
@@ -223,7 +226,7 @@ class ColumnsBuilder:
         """Return the columns of all added records; the builder cannot be used afterwards.
 
         Raises:
-            OverflowError: keys or values have 2 GiB or more together.
+            OverflowError: keys or values have 2 GiB or more in total.
         """
         return Columns(
             topic,

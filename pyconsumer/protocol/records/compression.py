@@ -1,4 +1,4 @@
-"""Compression of record sets in Kafka's framing; the decompressed size is bounded.
+"""Compression of record sets in Kafka's framing, and decompression up to a maximal size.
 
 =========  ======================================================================================
 gzip       zlib, one or more members
@@ -7,9 +7,11 @@ lz4        the lz4 frame format, independent blocks, written with 64 KiB blocks 
 zstd       one or more frames
 =========  ======================================================================================
 
-snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``), and where that was not built by
-``cramjam``, or by ``pyarrow`` where a Spark worker has no cramjam. These two also compress. What is wrong with damaged
-data is said here (:func:`damage_of`), in the same words whoever found it.
+snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``). If that was not built, the
+package ``cramjam`` is used, or ``pyarrow`` if a Spark worker lacks cramjam. These two also compress. The messages about
+damaged data are made here (:func:`damage_of`), so that they are the same for all of them.
+
+State: the library, chosen at first use, and a buffer for each thread.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress"]
 
 
-#: Most bytes that one batch may decompress to, unless the caller sets another bound.
+#: Limit of the decompressed size of a batch, unless the caller sets another one.
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
 
 
 class Codec(IntEnum):
-    """Compression types, by their number in a batch's attributes (zstd: KIP-110)."""
+    """Compression types, by their number in the attributes of a batch (zstd: KIP-110)."""
 
     NONE = 0
     GZIP = 1
@@ -50,11 +52,11 @@ class Codec(IntEnum):
         Raises:
             UnsupportedCodecError: there is no such compression type.
         """
-        # Not by cls(name): a batch asks, and that is slow.
+        # Not by cls(name), which is slow: this is called for each batch.
         found = cls.__members__.get(name.upper()) if isinstance(name, str) else _BY_NUMBER.get(name)
         if found is None:
             raise UnsupportedCodecError(
-                f"compression type {name!r} is not known; there are none, gzip, snappy, lz4 and zstd"
+                f"compression type {name!r} is unknown; it must be none, gzip, snappy, lz4 or zstd"
             )
         return found
 
@@ -62,7 +64,7 @@ class Codec(IntEnum):
 _BY_NUMBER: Final[dict[int, Codec]] = {int(codec): codec for codec in Codec}
 
 
-#: What the compiled decoder returns for data that would become too large.
+#: The result of the compiled decoder for data that decompresses to more than the limit.
 _TOO_LARGE: Final = 2
 
 
@@ -84,8 +86,8 @@ def _library() -> tuple[str, Any]:
 
 @cache
 def _compiled() -> Callable[[int, Buffer, int, int], bytes | int] | None:
-    """Return the compiled function that decompresses snappy, lz4 and zstd; None where it was not built."""
-    from pyconsumer.protocol.records.decoder import decompress_compiled  # which needs this module
+    """Return the compiled function that decompresses snappy, lz4 and zstd; None if it was not built."""
+    from pyconsumer.protocol.records.decoder import decompress_compiled  # that module imports this one
 
     return decompress_compiled
 
@@ -101,13 +103,13 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
     """Decompress a record set.
 
     Args:
-        codec: number from the batch's attributes.
+        codec: number from the attributes of the batch.
         max_bytes: limit of the decompressed size.
-        magic: format of the batch: lz4 frames in format v0 have a wrong header checksum, which is not checked.
+        magic: format of the batch: lz4 frames in format v0 have a wrong header checksum, which is ignored.
 
     Raises:
         DamageError: the data is damaged, or decompresses to more than ``max_bytes``.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     kind = Codec.of(codec)
     if kind is Codec.NONE:
@@ -128,7 +130,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         return _decompress_frames(name, module, kind.name.lower(), view, bound, max_bytes)
     except (DamageError, MemoryError):
         raise
-    except Exception as exc:  # each library has its own error types, some of them plain OSError
+    except Exception as exc:  # the libraries raise types of their own, or OSError
         raise damage_of(kind, data, max_bytes, magic) from exc
 
 
@@ -136,7 +138,7 @@ def damage_of(codec: int, data: Buffer, max_bytes: int, magic: int, is_too_large
     """Return the error for snappy, lz4 or zstd data that could not be decompressed.
 
     Args:
-        is_too_large: whether that was because more than ``max_bytes`` would come out; else it is damaged.
+        is_too_large: whether it would decompress to more than ``max_bytes``; else it is damaged.
     """
     kind = Codec.of(codec)
     try:
@@ -147,10 +149,10 @@ def damage_of(codec: int, data: Buffer, max_bytes: int, magic: int, is_too_large
 
 
 def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buffer, int]:
-    """Walk over the headers; return the data, repaired if need be, and the most bytes that can come out.
+    """Read the headers; return the data, repaired if necessary, and an upper bound of the decompressed size.
 
     Raises:
-        DamageError: a header is damaged.
+        DamageError: a header is damaged, or it is certain that the limit will be exceeded.
     """
     view = memoryview(data)
     try:
@@ -165,7 +167,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """Compress a record set; ``level`` is that of the codec (gzip 1-9, zstd 1-22), None its default.
 
     Raises:
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     kind = Codec.of(codec)
     if kind is Codec.NONE:
@@ -184,19 +186,19 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def _too_large(max_bytes: int) -> DamageError:
-    return DamageError(f"more than {max_bytes} bytes would come out of its compressed records")
+    return DamageError(f"its records decompress to more than {max_bytes} bytes")
 
 
-# Frames of streams, as Java writes them, give only a bound far above what comes out. To get that much fresh memory for
-# each batch, zeroed and page by page, takes nearly as long as to decompress it.
-class _Kept(threading.local):
-    """The buffer that a thread keeps."""
+# The upper bound for frames written as a stream, as Java does, is far above their real size. Allocating that much new
+# memory for each batch takes nearly as long as decompressing it.
+class _ReusedBuffer(threading.local):
+    """A buffer of each thread for decompressed data."""
 
     def __init__(self) -> None:
         self._buffer: bytearray | None = None
 
     def take(self) -> bytearray | None:
-        """Return the buffer, which is not kept any more: whatever runs in the meantime gets another one."""
+        """Return the buffer and forget it, so that a reentrant call gets another one; None if there is none."""
         buffer, self._buffer = self._buffer, None
         return buffer
 
@@ -205,22 +207,20 @@ class _Kept(threading.local):
         self._buffer = buffer
 
 
-_kept: Final = _Kept()
-_KEPT_BYTES: Final = 4 << 20
+_reused: Final = _ReusedBuffer()
+_LARGEST_REUSED: Final = 4 << 20
 
 
-def _written(decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, bound: int) -> bytes:
-    """Return what a library's function writes into a buffer of ``bound`` bytes; each thread keeps one of up to 4
-    MiB.
-    """
-    keeps = bound <= _KEPT_BYTES
-    buffer = _kept.take() if keeps else None
+def _decompress_into(function: Callable[[Buffer, memoryview], int], data: Buffer, bound: int) -> bytes:
+    """Return the output of a library's function that writes into a buffer of ``bound`` bytes."""
+    keeps = bound <= _LARGEST_REUSED
+    buffer = _reused.take() if keeps else None
     if buffer is None or len(buffer) < bound:
         buffer = bytearray(bound)
     output = memoryview(buffer)[:bound]
-    size = decompress_into(data, output)
+    size = function(data, output)
     if keeps:
-        _kept.keep(buffer)
+        _reused.keep(buffer)
     return bytes(output[:size])
 
 
@@ -267,7 +267,7 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
         (length,) = _LENGTH.unpack_from(view, position)
         position += 4
         if not 0 < length <= total - position:
-            raise DamageError(f"a snappy block of {length} bytes does not fit into what is left")
+            raise DamageError(f"a snappy block claims {length} bytes, but {total - position} bytes are left")
         yield view[position : position + length]
         position += length
 
@@ -277,14 +277,14 @@ def _block_size(block: memoryview) -> int:
 
 
 def _snappy_size(view: memoryview, max_bytes: int) -> int:
-    """Return the decompressed size, from the blocks' headers."""
+    """Return the decompressed size, according to the headers of the blocks."""
     total = 0
     for block in _snappy_blocks(view):
         size = _block_size(block)
         if size > max_bytes - total:
             raise _too_large(max_bytes)
-        if size > 64 * len(block):  # the longest copy is 64 bytes and takes 2: the header lies
-            raise DamageError("a snappy block claims more bytes than it can hold")
+        if size > 64 * len(block):  # the longest copy element has 2 bytes and decompresses to 64
+            raise DamageError("a snappy block claims to decompress to more bytes than it can")
         total += size
     return total
 
@@ -295,7 +295,7 @@ def _decompress_snappy(name: str, module: Any, view: memoryview) -> bytes:
     for block in _snappy_blocks(view):
         size = _block_size(block)
         if codec is None:
-            parts.append(_written(module.snappy.decompress_raw_into, block, size))
+            parts.append(_decompress_into(module.snappy.decompress_raw_into, block, size))
         else:
             parts.append(bytes(codec.decompress(block, decompressed_size=size, asbytes=True)))
     return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -314,13 +314,13 @@ def _compress_snappy(name: str, module: Any, view: memoryview) -> bytes:
     return b"".join(parts)
 
 
-# --- lz4 and zstd: frames that say how large their blocks can become
+# --- lz4 and zstd: the headers of frames limit the size of their blocks
 
 
 def _decompress_frames(name: str, module: Any, kind: str, data: Buffer, bound: int, max_bytes: int) -> bytes:
     if name == "cramjam":
         try:
-            return _written(getattr(module, kind).decompress_into, data, min(bound, max_bytes))
+            return _decompress_into(getattr(module, kind).decompress_into, data, min(bound, max_bytes))
         except module.DecompressionError as exc:
             if bound > max_bytes and "whole buffer" in str(exc):
                 raise _too_large(max_bytes) from None
@@ -335,17 +335,17 @@ def _decompress_frames(name: str, module: Any, kind: str, data: Buffer, bound: i
 _LITTLE_U32: Final = Struct("<I")
 _LZ4_MAGIC: Final = 0x184D2204
 _ZSTD_MAGIC: Final = 0xFD2FB528
-_SKIPPABLE_MAGIC: Final = 0x184D2A50  # to ...5F, in both formats
+_SKIPPABLE_MAGIC: Final = 0x184D2A50  # to 0x184D2A5F, in both formats
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_STORED: Final = 0x80000000
-# Version 1, independent blocks, no checksums; blocks of 64 KiB; checksum of these two bytes. As Java writes it.
+# As Java writes it: version 1, independent blocks, no checksums; blocks of 64 KiB; checksum of these two bytes.
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _ZSTD_BLOCK_BYTES: Final = 128 * 1024
-_ZSTD_LONGEST_WINDOW: Final = 128 * 1024 * 1024  # that the project's own command reads unless told otherwise
+_ZSTD_LONGEST_WINDOW: Final = 128 * 1024 * 1024  # the default limit of the command zstd
 
 
 def _after_skippable(view: memoryview, position: int, name: str) -> int:
-    """Return the place after a skippable frame, of which the magic number has been read."""
+    """Return the position after a skippable frame whose magic number has been read."""
     position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
     if position > len(view):
         raise DamageError(f"{name} data is cut off")
@@ -353,7 +353,7 @@ def _after_skippable(view: memoryview, position: int, name: str) -> int:
 
 
 def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
-    """Walk the frames: the data (with a repaired header for format v0) and the most bytes that can come out."""
+    """Return the data, with repaired headers of frames in format v0, and an upper bound of the decompressed size."""
     data: Buffer = view
     position = bound = 0
     total = len(view)
@@ -368,10 +368,10 @@ def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
         flags, block_flags = view[position], view[position + 1]
         block_id = block_flags >> 4 & 7
         if block_id < 4:
-            raise DamageError(f"lz4 block size id {block_id} is not known")
+            raise DamageError(f"lz4 block size id {block_id} is unknown")
         block_bytes = 1 << (2 * block_id + 8)
         header_end = position + 2 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-        if magic == 0:  # KAFKA-3160: the checksum covered the frame's magic number too
+        if magic == 0:  # KAFKA-3160: the checksum includes the frame's magic number
             if data is view:
                 data = bytearray(view)
             data[header_end] = _xxh32_short(bytes(view[position:header_end])) >> 8 & 0xFF  # type: ignore[index]
@@ -383,7 +383,7 @@ def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
                 break
             length = block & ~_LZ4_STORED
             if length > block_bytes or length > total - position:
-                raise DamageError(f"an lz4 block of {length} bytes does not fit")
+                raise DamageError(f"an lz4 block of {length} bytes does not fit into its frame")
             bound += length if block & _LZ4_STORED else min(block_bytes, 255 * length)
             position += length + (4 if flags & 0x10 else 0)
         position += 4 if flags & 0x04 else 0
@@ -395,7 +395,7 @@ def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """Return the xxHash32 checksum, seed 0, of fewer than 16 bytes: enough for the header of an lz4 frame."""
+    """Return the xxHash32 checksum, seed 0, of less than 16 bytes, such as the header of an lz4 frame."""
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
     value = p5 + len(data) & mask
@@ -430,7 +430,7 @@ def _compress_lz4(name: str, module: Any, view: memoryview) -> bytes:
 
 
 def _zstd_bound(view: memoryview, max_bytes: int) -> int:
-    """Return an upper bound of the decompressed size from the blocks of all frames, without decompressing them."""
+    """Return an upper bound of the decompressed size, from the headers of all frames and blocks."""
     position = bound = 0
     total = len(view)
     if not total:
@@ -451,7 +451,7 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
             window = 1 << (10 + (view[position] >> 3))
             window += (window >> 3) * (view[position] & 7)
             if window > min(max(max_bytes, 8 << 20), _ZSTD_LONGEST_WINDOW):  # a library would allocate it
-                raise DamageError(f"a zstd frame asks for a window of {window} bytes")
+                raise DamageError(f"a zstd frame needs a window of {window} bytes")
             position += 1
         position += (0, 1, 2, 4)[descriptor & 3]
         size_id = descriptor >> 6
@@ -472,7 +472,7 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
             position += 3
             kind, length = block >> 1 & 3, block >> 3
             if kind == 3 or length > block_bytes:
-                raise DamageError("a zstd block header is not legal")
+                raise DamageError("the header of a zstd block is invalid")
             frame_bound += block_bytes if kind == 2 else length
             position += 1 if kind == 1 else length
             if block & 1:
@@ -482,7 +482,7 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
             raise DamageError("zstd data is cut off")
         if content_bytes is not None:
             if content_bytes > frame_bound:
-                raise DamageError("a zstd frame claims more bytes than its blocks can hold")
+                raise DamageError("a zstd frame claims to decompress to more bytes than its blocks can")
             frame_bound = content_bytes
         bound += frame_bound
     return bound

@@ -1,6 +1,6 @@
-"""Control records: markers in a partition's log that no user sees (KIP-98).
+"""Control records: markers in a log that are not delivered to applications (KIP-98). No state.
 
-A control batch has one record, whose key contains its type. The end of a transaction is marked by COMMIT or ABORT.
+A control batch has one record, whose key contains its type. COMMIT or ABORT marks the end of a transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class ControlRecordType(IntEnum):
-    """Type of a control record. Types of later versions read as UNKNOWN and are skipped."""
+    """The type of a control record. Unknown types are read as UNKNOWN and skipped."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -39,7 +39,7 @@ class ControlRecordType(IntEnum):
 
 
 class EndTransactionMarker(NamedTuple):
-    """End of a transaction, and the epoch of the transaction coordinator that wrote it."""
+    """The marker at the end of a transaction, with the epoch of the coordinator that wrote it."""
 
     type: ControlRecordType
     coordinator_epoch: int
@@ -52,7 +52,7 @@ def decode_control_type(key: bytes | None) -> ControlRecordType:
         CorruptRecordError: the key is missing, shorter than 4 bytes or has a negative version.
     """
     if key is None or len(key) < 4:
-        raise CorruptRecordError(f"the key of a control record has {len(key or b'')} bytes and needs 4")
+        raise CorruptRecordError(f"the key of a control record has {len(key or b'')} bytes, and must have at least 4")
     version, number = _KEY.unpack_from(key)
     if version < 0:
         raise CorruptRecordError(f"the key of a control record has version {version}")
@@ -63,16 +63,18 @@ def decode_control_type(key: bytes | None) -> ControlRecordType:
 
 
 def decode_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """Read a COMMIT or ABORT marker. Later versions of it are read as version 0.
+    """Read a COMMIT or ABORT marker. Later versions are read as version 0.
 
     Raises:
-        CorruptRecordError: key or value are too short, or it marks something else.
+        CorruptRecordError: the key or the value is too short or has a negative version, or the record has another type.
     """
     kind = decode_control_type(key)
     if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         raise CorruptRecordError(f"a control record of type {kind.name} does not end a transaction")
     if value is None or len(value) < 6:
-        raise CorruptRecordError(f"the value of a transaction marker has {len(value or b'')} bytes and needs 6")
+        raise CorruptRecordError(
+            f"the value of a transaction marker has {len(value or b'')} bytes, and must have at least 6"
+        )
     version, epoch = _VALUE.unpack_from(value)
     if version < 0:
         raise CorruptRecordError(f"a transaction marker has version {version}")

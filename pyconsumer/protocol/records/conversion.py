@@ -1,4 +1,4 @@
-"""Loop that applies deserializers to the records of a batch. The consumer handles the errors."""
+"""The loop that applies deserializers to records. It returns errors, which the consumer handles. No state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyconsumer.protocol.records.record import ConsumerRecord
 __all__ = ["Converter", "convert"]
 
 Converter = Callable[[bytes], Any] | tuple[Callable[[ConsumerRecord, bytes], Any], bool] | None
-"""A function of the bytes; or of record and bytes, in a pair with True; or None, to keep the bytes."""
+"""A function of the bytes; or a pair of a function of record and bytes, and True; or None, to keep the bytes."""
 
 
 def convert(
@@ -18,10 +18,11 @@ def convert(
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    A key or value that is None stays None. The records in ``raw`` may be changed, so the caller must not share them.
+    A key or value that is None is not converted. The compiled function may change the records in ``raw``, so the caller
+    must not share them.
 
     Returns:
-        The index of the record that failed (else ``len(raw)``), whether at ``"key"`` or ``"value"``, and the error.
+        The index of the record that failed, ``"key"`` or ``"value"``, and the error; or ``len(raw)``, "" and None.
     """
     to_key = _of_record(key)
     to_value = _of_record(value)

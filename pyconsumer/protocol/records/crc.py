@@ -1,6 +1,7 @@
-"""Checksums: CRC-32C of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
+"""CRC-32C, the checksum of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
 
-``crc32c`` (hardware speed) where it is installed, else ``crcmod``, else numpy, else a table. The slow ones warn once.
+It is computed by the package ``crc32c`` (hardware speed) if it is installed, else by ``crcmod``, numpy or a table in
+Python. The slow ones warn once. State: the chosen function, and its tables.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _by_table(data: Buffer) -> int:
 
 @cache
 def _lane_tables(numpy: Any, lane_bytes: int) -> tuple[Any, tuple[tuple[int, ...], ...]]:
-    """Return the byte table as an array, and what ``lane_bytes`` zero bytes do to each byte of a register."""
+    """Return the byte table as an array, and for each byte of a register its value after ``lane_bytes`` zero bytes."""
     array = numpy.array(_table(), dtype=numpy.uint32)
     registers = numpy.concatenate([numpy.arange(256, dtype=numpy.uint32) << (8 * i) for i in range(4)])
     for _ in range(lane_bytes):
@@ -53,13 +54,13 @@ def _lane_tables(numpy: Any, lane_bytes: int) -> tuple[Any, tuple[tuple[int, ...
 
 
 def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
-    """Many lanes at once: CRC is linear, so lanes are computed side by side and then shifted together."""
+    """Return a function that computes many lanes of the data in parallel, and combines them: CRC is linear."""
 
     def checksum(data: Buffer) -> int:
         size = len(data)
         if size < 512:
             return _by_table(data)
-        # A step along all lanes costs as much as about ten lanes shifted together.
+        # One byte of all lanes takes about as long as combining ten lanes.
         lane_bytes = 32 if size < 1 << 15 else 128 if size < 1 << 18 else 512
         lanes = size // lane_bytes
         table, (zero0, zero1, zero2, zero3) = _lane_tables(numpy, lane_bytes)
@@ -119,8 +120,8 @@ def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
     rate = len(sample) / max(time.perf_counter() - start, 1e-9)
     if rate < _SLOW_BYTES_PER_SECOND:
         warnings.warn(
-            f"CRC-32C is computed by {name} at {rate / 1e6:.1f} MB/s, which bounds the speed of every consumer and"
-            " producer: install crc32c (pip install crc32c), or set check_crcs=False where the transport is trusted",
+            f"CRC-32C is computed by {name} at {rate / 1e6:.1f} MB/s, which limits the speed of every consumer and"
+            " producer: pip install crc32c, or set check_crcs=False if you trust the transport",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -133,7 +134,7 @@ _chosen: tuple[Callable[[Buffer], int], str] | None = None
 def implementation() -> tuple[Callable[[Buffer], int], str]:
     """Return the function that computes checksums, and its origin. Warns at first use if it is slow.
 
-    It is chosen at first use because the import of crc32c takes as long as all others here.
+    It is chosen at first use because importing crc32c takes as long as all other imports of this package.
     """
     global _chosen
     if _chosen is None:

@@ -1,4 +1,8 @@
-"""Reader of the record sets of a fetch response: batches in order, hidden ones skipped, n records at a time."""
+"""Cursors: they read the records of a partition in a fetch response, n at a time, without hidden batches.
+
+A :class:`Cursor` has the position in the record set and the batch that is being read. It belongs to the consumer's
+thread. Batches are checked, decompressed and decoded one after the other, when they are reached.
+"""
 
 from __future__ import annotations
 
@@ -23,27 +27,27 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["Cursor", "aborts", "iter_records", "read_control_record", "read_end_transaction_marker"]
 
-#: Bytes of keys and values that one call of :meth:`Cursor.take_columns` aims at.
+#: Limit of :meth:`Cursor.take_columns`: bytes of keys and values.
 DEFAULT_COLUMN_BYTES: Final = 8 * 1024 * 1024
-#: It has no more rows than this allows in its bytes, however small they are: a row costs memory, too.
+#: At most one row per 16 bytes of that limit is returned: rows have a fixed overhead.
 _BYTES_PER_ROW: Final = 16
 _FIRST_CHUNK: Final = 16
 _CHUNK: Final = 500
 
 
 class Cursor:
-    """Cursor that takes records from the record set of one partition, starting at ``fetch_offset``.
+    """A cursor in the record set of one partition.
 
-    It skips records below that offset, control batches and, with ``aborted``, the batches of aborted
-    transactions; its position moves past them. Batches are checked, decompressed and decoded when they are reached.
+    It skips records below ``fetch_offset``, control batches and, with ``aborted``, batches of aborted transactions; its
+    position moves past them.
 
     Args:
         topic_partition: the partition of the records.
-        buffer: the record set; records never keep it alive, the cursor does until it is :attr:`exhausted`.
+        buffer: the record set. The cursor keeps it alive until it is :attr:`exhausted`; records do not.
         fetch_offset: the requested offset.
         check_crcs: whether to check the checksum of each batch.
-        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response; None otherwise.
-        max_decompressed_bytes: most bytes that one batch may decompress to.
+        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response; else None.
+        max_decompressed_bytes: limit of the decompressed size of a batch.
     """
 
     __slots__ = (
@@ -90,7 +94,7 @@ class Cursor:
         self._buffer: Buffer = buffer
         self._check_crcs = check_crcs
         self._max_decompressed_bytes = max_decompressed_bytes
-        # Transactions still to come, the earliest last, and the producers whose batches are skipped now.
+        # Aborted transactions that have not been reached, the first one last; producers whose batches are skipped now.
         self._aborted = sorted(aborted or (), key=_first_offset, reverse=True)
         self._aborting: set[int] = set()
         self._next_offset = fetch_offset
@@ -100,11 +104,11 @@ class Cursor:
         self._error: KafkaError | None = None
         #: Bytes of the complete batches.
         self.size_bytes = self._batches[-1].end_position if self._batches else 0
-        #: Where the next fetch starts: after the last complete batch.
+        #: The offset of the next fetch: after the last complete batch.
         self.end_offset = max(fetch_offset, self._batches[-1].next_offset) if self._batches else fetch_offset
-        #: Whether bytes are left after the last complete batch. If there is no complete one, the fetch was too small.
+        #: Whether there are bytes after the last complete batch. Without any complete one the fetch was too small.
         self.has_incomplete_batch = self._damage is None and self.size_bytes < len(buffer)
-        # The batch being read: a v2 batch decodes record by record, a message set is decoded at once.
+        # The batch that is being read: a v2 batch is decoded record by record, a message set at once.
         self._current: BatchInfo | None = None
         self._payload = b""
         self._position = 0
@@ -115,12 +119,12 @@ class Cursor:
 
     @property
     def next_offset(self) -> int:
-        """Offset of the next record to take, after all that were taken or skipped."""
+        """The offset after all records that were taken or skipped."""
         return self._next_offset
 
     @property
     def last_leader_epoch(self) -> int:
-        """Leader epoch of the last batch reached, -1 if unknown: it goes with :attr:`next_offset` (KIP-320)."""
+        """The leader epoch of the last batch reached, -1 if unknown; it belongs to :attr:`next_offset` (KIP-320)."""
         return self._last_leader_epoch
 
     @property
@@ -130,29 +134,29 @@ class Cursor:
 
     @property
     def exhausted(self) -> bool:
-        """Return whether no record is left to take, and no error to raise."""
+        """True if no record is left, and no error."""
         return (
             self._current is None and self._index >= len(self._batches) and self._error is None and self._damage is None
         )
 
     @property
     def error(self) -> KafkaError | None:
-        """Return the error that the next ``take`` raises, if it is known already."""
+        """The error that the next ``take`` will raise, if it is known already, else None."""
         return self._error
 
     @property
     def decompressed_bytes(self) -> int:
-        """Bytes that the cursor holds besides the buffer: the batch being read."""
+        """Size of the decompressed batch that is being read, in bytes."""
         return len(self._payload)
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
         """Return the next records: exactly ``max_records``, or fewer at the end of the record set or before damage.
 
-        Records before the damage are returned; every later call raises, with :attr:`next_offset` at the damage.
-        To continue after it, call :meth:`skip_batch` or fetch from a later offset.
+        After the records before the damage were returned, every call raises, and :attr:`next_offset` is that of the
+        damage. To continue after it, call :meth:`skip_batch` or fetch from a later offset.
 
         Raises:
-            CorruptRecordError: a batch or record is damaged, or decompresses to too much.
+            CorruptRecordError: a batch or record is damaged, or decompresses to more than ``max_decompressed_bytes``.
             UnsupportedCodecError: the compression type is unknown, or its library is not installed.
         """
         records: list[ConsumerRecord] = []
@@ -168,7 +172,7 @@ class Cursor:
             if not records and max_records > 0:
                 raise self._error.with_traceback(None)
         elif self._current is None and max_records > 0:
-            self._pass_hidden()
+            self._skip_hidden()
             if self.exhausted:
                 self._buffer = b""
         return records
@@ -179,31 +183,31 @@ class Cursor:
         """Return the next records as columns; see :meth:`take`.
 
         Args:
-            max_bytes: stop when keys and values have this many bytes, or soon after: a small number of records more
-                may come, all of the same fetch answer.
-            with_headers: whether to make a column of headers.
+            max_bytes: stop when keys and values have this size, or a few records later.
+            with_headers: whether to build a column of headers.
 
         Raises:
-            As :meth:`take` does.
+            CorruptRecordError, UnsupportedCodecError: as :meth:`take`.
         """
         columns = ColumnsBuilder(with_headers=with_headers)
         self.take_into(columns, max_records, max_bytes)
         return columns.build(*self.topic_partition)
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES) -> int:
-        """Append to columns, which may have rows of other partitions already. Returns how many rows; else as
-        :meth:`take_columns`.
+        """Append the next records to columns, which may have rows of other partitions; return the number of rows.
+
+        Args and Raises: as :meth:`take_columns`.
         """
         first, lightest = len(columns), columns.weight
         max_records = min(max_records, max_bytes // _BYTES_PER_ROW + 1)
         while (count := len(columns) - first) < max_records and (weight := columns.weight - lightest) < max_bytes:
-            # Near the limit decode fewer records at a time, judged by the mean size so far.
+            # Decode only as many records as fit into the limit, by their mean size so far.
             fitting = (max_bytes - weight) * count // weight + 1 if weight else _FIRST_CHUNK
             try:
                 chunk = self.take(min(max_records - count, fitting, _CHUNK))
             except KafkaError:
                 if count:
-                    break  # the error stays and comes again
+                    break  # the next call raises it
                 raise
             if not chunk:
                 break
@@ -213,8 +217,8 @@ class Cursor:
     def skip_batch(self) -> int:
         """Skip the batch that is damaged or being read; return :attr:`next_offset`.
 
-        If its header is not legal either, the batches after it cannot be found: the rest is dropped, and
-        :attr:`next_offset` stays.
+        If its header is damaged, the batches after it cannot be found: the rest is dropped, and :attr:`next_offset`
+        does not change.
         """
         if self._current is None and self._index < len(self._batches):
             self._current = self._batches[self._index]
@@ -227,7 +231,7 @@ class Cursor:
         return self._next_offset
 
     def close(self) -> None:
-        """Drop the buffer and the records left in it; the cursor is exhausted then."""
+        """Drop the buffer and the records left in it, which exhausts the cursor."""
         self._batches = self._batches[: self._index]
         self._buffer = self._payload = b""
         self._current = self._error = self._damage = None
@@ -237,8 +241,8 @@ class Cursor:
     # --- one batch
 
     def _open_next(self) -> bool:
-        """Make the next visible batch the current one. False at the end, or with the error set."""
-        self._pass_hidden()
+        """Make the next visible batch the current one; return False at the end, or after setting the error."""
+        self._skip_hidden()
         if self._error is not None or self._index >= len(self._batches):
             if self._error is None:
                 self._error = self._damage
@@ -271,7 +275,7 @@ class Cursor:
         return True
 
     def _origin_of(self, info: BatchInfo) -> RecordOrigin:
-        """Return what the records of this batch share, the same object as for the batch before if possible."""
+        """Return the origin of the batch's records, the same object as for the previous batch if it is equal."""
         origin, epoch, timestamp_type = self._origin, info.partition_leader_epoch, info.timestamp_type
         if origin is None or origin.leader_epoch != epoch or origin.timestamp_type != timestamp_type:
             origin = RecordOrigin(*self.topic_partition, epoch, timestamp_type)
@@ -338,15 +342,15 @@ class Cursor:
 
     # --- batches that are not delivered
 
-    def _pass_hidden(self) -> None:
-        """Move past batches that a user never sees, and past those below the wanted offset."""
+    def _skip_hidden(self) -> None:
+        """Skip batches below the position, control batches, and batches of aborted transactions."""
         batches = self._batches
         while self._index < len(batches) and self._error is None:
             info = batches[self._index]
             if info.producer_id >= 0 and self._aborted:
                 self._start_aborting(info.last_offset)
             if info.is_control:
-                if not self._pass_control(info):
+                if not self._read_control(info):
                     return
             elif info.last_offset >= self._next_offset:
                 if not (info.producer_id in self._aborting and info.is_transactional):
@@ -364,7 +368,8 @@ class Cursor:
         while aborted and aborted[-1][1] <= last_offset:
             self._aborting.add(aborted.pop()[0])
 
-    def _pass_control(self, info: BatchInfo) -> bool:
+    def _read_control(self, info: BatchInfo) -> bool:
+        """End the transaction that a control batch aborts; return False after setting the error."""
         if self._check_crcs and not check_crc(self._buffer, info):
             self._fail(info, "its checksum is wrong")
             return False
@@ -386,15 +391,15 @@ def _first_offset(aborted: tuple[int, int]) -> int:
 
 
 def aborts(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bool:
-    """Return whether a control batch ends a transaction by aborting it.
+    """Return whether a control batch contains an ABORT marker.
 
     Raises:
-        DamageError: it is damaged.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        DamageError: the batch is damaged.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     try:
         record = read_control_record(buffer, info, max_decompressed_bytes)
-        # A batch whose marker was compacted away ends nothing: its transaction is gone as well.
+        # An empty batch ends nothing: its marker was removed by compaction, as were the records of its transaction.
         return record is not None and decode_control_type(record.key) is ControlRecordType.ABORT
     except CorruptRecordError as exc:
         raise DamageError(exc.args[0]) from None
@@ -406,8 +411,8 @@ def read_control_record(
     """Return the first record of a v2 batch, such as a control record; None if the batch is empty.
 
     Raises:
-        CorruptRecordError: it is damaged.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        CorruptRecordError: the batch is damaged.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     records: list[ConsumerRecord] = []
     try:
@@ -424,10 +429,10 @@ def read_control_record(
 
 
 def read_end_transaction_marker(buffer: Buffer, info: BatchInfo) -> EndTransactionMarker | None:
-    """Return the end marker in a control batch; None for another one, or one that compaction has emptied.
+    """Return the COMMIT or ABORT marker of a control batch; None if it has another record, or none after compaction.
 
     Raises:
-        CorruptRecordError: it is damaged.
+        CorruptRecordError: the batch is damaged.
     """
     record = read_control_record(buffer, info)
     if record is None or decode_control_type(record.key) not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
@@ -442,13 +447,16 @@ def iter_records(
     topic_partition: TopicPartition | None = None,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[SimpleRecord]:
-    """Yield all records of a log in order, control records and those of aborted transactions included.
+    """Yield all records of a log in order, including control records and those of aborted transactions.
 
-    ``topic_partition`` is for the errors. A batch cut off at the end of the buffer is left out.
+    A batch that is cut off by the end of the buffer is left out.
+
+    Args:
+        topic_partition: for the errors.
 
     Raises:
-        CorruptRecordError: at the first damaged batch, after the records before it.
-        UnsupportedCodecError: unknown codec, or its library is missing.
+        CorruptRecordError: a batch is damaged; the records before the damage were yielded.
+        UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     batches, damage = scan_until_damage(buffer, topic_partition)
     for info in batches:

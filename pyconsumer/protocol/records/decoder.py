@@ -1,6 +1,6 @@
-"""Choice of the record decoder: the compiled one if it was built, otherwise its twin in Python.
+"""Choice of the record decoder when it is imported: the compiled one if it was built, otherwise the one in Python.
 
-``PYCONSUMER_PURE=1`` chooses the twin. Both give the same records and the same errors: the tests run on both.
+``PYCONSUMER_PURE=1`` chooses the one in Python. Both give the same records and the same errors; the tests use both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
     "describe",
 ]
 
-#: Of ``native/_native.pyx``: a build of another source is not used.
+#: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
 _REVISION: Final = 7
 
 
@@ -49,7 +49,7 @@ else:
     convert = _native.convert
 
 
-#: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None where it was not built.
+#: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None if it was not built.
 decompress_compiled: Final = None if _native is None else _native.decompress_compiled
 
 #: A queue of what threads decompress ahead of a cursor, see ``native/ahead.pxi``; None where it was not built.

@@ -1,4 +1,4 @@
-"""The record objects that a consumer returns."""
+"""The records that a consumer returns. They are read-only for their users; a decoder creates them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NewV = TypeVar("NewV")
 
 
 class RecordOrigin(NamedTuple):
-    """Values that all records of a batch share."""
+    """The values that all records of a batch have in common."""
 
     topic: str
     partition: int
@@ -54,12 +54,12 @@ def _size(data: Any) -> int:
 
 
 def size_of_headers(headers: Iterable[Header]) -> int:
-    """Return the bytes of all names and values, -1 if there are no headers (as kafka-python counts them)."""
+    """Return the size of all names and values in bytes, -1 without headers (as kafka-python)."""
     sizes = [len(name.encode()) + len(value or b"") for name, value in headers]
     return sum(sizes) if sizes else -1
 
 
-# What both kinds of records, these and the compiled ones, do in the same way.
+# Functions of both classes of records, this one and the compiled one.
 
 
 def record_fields(record: Any) -> tuple[Any, ...]:
@@ -93,7 +93,7 @@ def record_repr(record: Any) -> str:
 
 
 def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
-    """Rebuild a pickled record with the decoder in use here; the process that pickled it may have used the other."""
+    """Return an unpickled record, of the class of the decoder in use; another process may have used the other one."""
     from pyconsumer.protocol.records import ConsumerRecord as Chosen
 
     return Chosen(*fields)._sized(*sizes)
@@ -103,25 +103,26 @@ class ConsumerRecord(Generic[K_co, V_co]):
     """A consumed record, generic in the types of its key and value.
 
     Args (all readable as attributes):
-        topic, partition: its partition.
-        offset: its offset in the partition.
+        topic, partition: the partition of the record.
+        offset: the offset in the partition.
         timestamp: in ms since the epoch; -1 in message format v0.
         timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime), -1 none.
         key, value: as deserialized, bytes without a deserializer; None if the record has none.
         headers: pairs of name and value, in order; each access returns a new list.
         leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
-        serialized_key_size, serialized_value_size: in bytes as they were sent, -1 for None.
-        checksum: None, since batches are checked as a whole; a name of kafka-python and aiokafka.
-        serialized_header_size: bytes of the names and values of headers, -1 without any.
+        serialized_key_size, serialized_value_size: size in bytes as sent, -1 for None.
+        checksum: always None, as only whole batches have one; for kafka-python and aiokafka.
+        serialized_header_size: size of all names and values of headers in bytes, -1 without headers.
 
-    Records are equal if all attributes are. They can be pickled, and do not keep the buffer they were read from
-    alive. Treat them as read-only. This is the class of the pure decoder; that of the compiled one behaves the same, is
-    immutable, and is not tracked by the garbage collector while key and value are bytes, text, numbers or None.
+    Records are equal if all attributes are. They can be pickled, and do not keep the buffer that they were read from
+    alive. Treat them as read-only. This is the class of the pure decoder. The class of the compiled one behaves the
+    same, is immutable, and is not tracked by the garbage collector while key and value are bytes, text, numbers or
+    None.
     """
 
     __slots__ = ("_headers", "key", "offset", "origin", "timestamp", "value")
 
-    # The decoder makes records without calling __init__, see _pure.py: keep both in step.
+    # The decoder creates records without calling __init__ (see _pure.py): change both together.
     origin: RecordOrigin
     offset: int
     timestamp: int
@@ -189,7 +190,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         return None
 
     def deserialized(self, key: NewK | None, value: NewV | None) -> DeserializedRecord[NewK, NewV]:
-        """Return the record with a deserialized key and value; it keeps their serialized sizes."""
+        """Return a copy with a deserialized key and value, and the serialized sizes of this record."""
         record: DeserializedRecord[NewK, NewV] = DeserializedRecord.__new__(DeserializedRecord)
         record.origin = self.origin
         record.offset = self.offset
@@ -245,7 +246,7 @@ class DeserializedRecord(ConsumerRecord[K_co, V_co]):
 def make_record(
     origin: RecordOrigin, offset: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> ConsumerRecord:
-    """Make a record without headers."""
+    """Return a record without headers."""
     record: ConsumerRecord = ConsumerRecord.__new__(ConsumerRecord)
     record.origin = origin
     record.offset = offset
@@ -257,7 +258,7 @@ def make_record(
 
 
 class SimpleRecord(NamedTuple):
-    """A record in a log, as a broker reads its own topics: control records included."""
+    """A record of a log, also a control record, as brokers read their internal topics."""
 
     offset: int
     timestamp: int

@@ -1,4 +1,4 @@
-"""Fetch, as consumers and readers of logs send it: by topic id from the version that has them, by name before."""
+"""Fetch requests of consumers and other readers of logs, by topic id, or by name in versions without ids."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class FetchSettings(NamedTuple):
     """The part of a request that is the same for all partitions.
 
     Attributes:
-        max_wait_ms, min_bytes: how long the broker may hold the request, and until it has how much.
-        max_bytes: of the whole response; a first batch may exceed it.
-        read_committed: True to get only what is stable, with the aborted transactions.
-        rack_id: the client's, for fetches from followers (KIP-392).
+        max_wait_ms, min_bytes: the broker holds the request for at most that time, until it has that many bytes.
+        max_bytes: limit of the response; its first batch may exceed it.
+        read_committed: whether to read up to the last stable offset only, and to list aborted transactions.
+        rack_id: the rack of the client, for fetches from followers (KIP-392).
     """
 
     max_wait_ms: int
@@ -39,10 +39,10 @@ class FetchSettings(NamedTuple):
 
 
 Asked = tuple[bytes, int, int, int] | tuple[bytes, int, int, int, int]
-"""Topic id, offset, limit in bytes, leader epoch; and perhaps something that is not sent."""
+"""Topic id, offset, limit in bytes and leader epoch; a fifth item is not sent."""
 
 _NO_REPLICA: Final = next(spec.default for spec in FetchRequest.FIELDS if spec.name == "replica_state")
-"""What is not written, without a comparison of its fields."""
+"""The default object itself: the encoder recognizes it by identity, and need not compare its fields."""
 
 
 def _nowhere(_: FetchPartition) -> None:
@@ -50,7 +50,7 @@ def _nowhere(_: FetchPartition) -> None:
 
 
 def newest_version(topic_ids: Iterable[bytes]) -> int | None:
-    """Return the newest version that can name these topics; None, which is the newest of all, if all have an id."""
+    """Return the newest version in which these topics can be named; None, for any version, if all have an id."""
     return LAST_VERSION_WITH_NAMES if ZERO_UUID in topic_ids else None
 
 
@@ -61,19 +61,18 @@ def fetch_request(
     forgotten: Iterable[tuple[TopicPartition, bytes]] = (),
     session: tuple[int, int] = (0, -1),
 ) -> FetchRequest:
-    """Return a Fetch of a client.
+    """Return a Fetch request of a client.
 
     Args:
-        partitions: each with its topic id, offset, limit in bytes, and leader epoch (-1 if unknown), and perhaps more,
-            which is not sent.
-        forgotten: partitions, with topic ids, that leave the session.
+        partitions: the partitions to read; the leader epoch is -1 if unknown. See :data:`Asked`.
+        forgotten: the partitions, with topic ids, to remove from the session.
         session: id and epoch of the fetch session (KIP-227); by default none is opened.
     """
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     name, topic_id = "", b""
     append: Callable[[FetchPartition], None] = _nowhere
     for tp, asked in partitions:
-        if tp[0] is not name or asked[0] is not topic_id:  # those of a topic come together, as a rule
+        if tp[0] is not name or asked[0] is not topic_id:  # usually the partitions of a topic are adjacent
             name, topic_id = tp[0], asked[0]
             topic = topics.get((name, topic_id))
             if topic is None:

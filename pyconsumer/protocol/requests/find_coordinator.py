@@ -1,4 +1,4 @@
-"""FindCoordinator of one group, in every version."""
+"""FindCoordinator for groups or transactional ids, in every version."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = ["find_coordinator_request", "read_coordinator"]
 def find_coordinator_request(
     key: str, version: int, *, of_transactions: bool = False, more: Sequence[str] = ()
 ) -> FindCoordinatorRequest:
-    """Return a FindCoordinator for a group, or for a transactional id.
+    """Return a FindCoordinator request for a group, or for a transactional id.
 
     Args:
-        more: further keys; a version before 4 leaves them out (KIP-699).
+        key: the group id, or with ``of_transactions`` the transactional id.
+        more: further keys, which versions before 4 leave out (KIP-699).
     """
     key_type = 1 if of_transactions else 0
     if version >= FIRST_VERSION_WITH_KEYS:
@@ -32,13 +33,13 @@ def find_coordinator_request(
 def read_coordinator(
     key: str, version: int, response: FindCoordinatorResponse, *, what: str | None = None
 ) -> BrokerMetadata:
-    """Return the coordinator that a response of this version names.
+    """Return the coordinator that a response names.
 
     Args:
         what: ``key`` in words, for messages; a group by default.
 
     Raises:
-        KafkaError: the response is an error; it is retriable while the coordinator is not available yet.
+        KafkaError: the response is an error, or lacks the key; retriable while there is no coordinator yet.
     """
     what = what or f"group {key}"
     if version >= FIRST_VERSION_WITH_KEYS:

@@ -1,4 +1,4 @@
-"""ListOffsets of partitions with one leader, in every version."""
+"""ListOffsets for partitions with the same leader, in every version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["first_version", "list_offsets_request", "read_offsets"]
 
 
 def first_version(timestamps: Mapping[TopicPartition, int], isolation_level: int = 0) -> int:
-    """Return the oldest version that can express a request."""
+    """Return the oldest version with the fields that a request needs."""
     if MAX_TIMESTAMP in timestamps.values():
         return FIRST_VERSION_WITH_MAX_TIMESTAMP
     return FIRST_VERSION_WITH_ISOLATION_LEVEL if isolation_level else ListOffsetsRequest.MIN_VERSION
@@ -31,12 +31,12 @@ def list_offsets_request(
     isolation_level: int = 0,
     leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> ListOffsetsRequest:
-    """Return a ListOffsets of a client.
+    """Return a ListOffsets request of a client.
 
     Args:
         timestamps: ms since the epoch, or -1, -2 or -3 (see :mod:`pyconsumer.protocol.messages.list_offsets`).
         isolation_level: 0 for read_uncommitted, 1 for read_committed.
-        leader_epochs: that the leaders are expected to have (KIP-320); by default they are not checked.
+        leader_epochs: the epochs that the client knows, which the leader checks (KIP-320); by default it does not.
     """
     topics: dict[str, ListOffsetsTopic] = {}
     epochs = leader_epochs or {}
@@ -49,7 +49,7 @@ def list_offsets_request(
 
 
 def read_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[int, OffsetAndTimestamp | None]]:
-    """Return the error code and the offset of each partition; None where there is no record for the timestamp."""
+    """Return the error code and the offset of each partition; None if no record has the timestamp or a later one."""
     return {
         TopicPartition(topic.name, item.partition_index): (
             item.error_code,

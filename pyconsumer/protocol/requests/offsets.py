@@ -1,8 +1,8 @@
-"""OffsetCommit and OffsetFetch of one group, in every version.
+"""OffsetCommit and OffsetFetch for one group, in every version.
 
-The versions differ so: topic ids take the place of names from 10 on; OffsetFetch names many groups from 8 on (this asks
-for one) and knows ``require_stable`` from 7 on (KIP-447); an error of the whole group has a field of its own from
-OffsetFetch 2 on, before that each partition carries it.
+Differences between versions: topic ids replace names in 10 (both APIs). OffsetFetch has an error code for the whole
+group since 2 (before, each partition has it), ``require_stable`` since 7 (KIP-447) and several groups since 8 (here it
+is always one).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 LAST_VERSION_WITH_NAMES = FIRST_VERSION_WITH_TOPIC_IDS - 1
-"""Of OffsetCommit and OffsetFetch: the newest version where the id of a topic is not known."""
+"""The newest version of OffsetCommit and OffsetFetch for a topic whose id is unknown."""
 
 _FIRST_VERSION_WITH_GROUPS = 8
 _FIRST_VERSION_WITH_STABLE = 7
@@ -48,7 +48,7 @@ _FIRST_VERSION_WITH_ALL_PARTITIONS = 2
 
 
 class FetchedOffsets(NamedTuple):
-    """An OffsetFetch response: the group's error code, each partition's offset (None for none) and error code."""
+    """An OffsetFetch response: the group's error code, and of each partition the offset (or None) or error code."""
 
     error_code: int
     offsets: dict[TopicPartition, OffsetAndMetadata | None]
@@ -56,13 +56,13 @@ class FetchedOffsets(NamedTuple):
 
 
 def topic_ids(topics: Collection[str], id_of: Callable[[str], bytes]) -> dict[str, bytes] | None:
-    """Return the id of each topic; None if one of them is not known."""
+    """Return the id of each topic; None if one of them is unknown."""
     ids = {topic: id_of(topic) for topic in topics}
     return None if ZERO_UUID in ids.values() else ids
 
 
 def newest_version(ids: Mapping[str, bytes] | None) -> int | None:
-    """Return the newest version that can name the topics with these ids; None, which is the newest of all, with ids."""
+    """Return the newest version for these ids: ``LAST_VERSION_WITH_NAMES`` without ids, else None, for any version."""
     return LAST_VERSION_WITH_NAMES if ids is None else None
 
 
@@ -76,12 +76,12 @@ def offset_commit_request(
     group_instance_id: str | None = None,
     ids: Mapping[str, bytes] | None = None,
 ) -> OffsetCommitRequest:
-    """Return an OffsetCommit.
+    """Return an OffsetCommit request.
 
     Args:
-        generation_id, member_id, group_instance_id: the member that commits; by default none, which a group accepts
-            only while it has no members.
-        ids: of the topics, needed from version 10 on.
+        generation_id, member_id, group_instance_id: the member that commits; by default none, which the coordinator
+            accepts only if the group has no members.
+        ids: the ids of the topics, which versions from 10 on need.
     """
     by_id = ids if ids and version >= FIRST_VERSION_WITH_TOPIC_IDS else None
     topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -113,7 +113,11 @@ def offset_commit_request(
 def read_offset_commit(
     version: int, response: OffsetCommitResponse, ids: Mapping[str, bytes] | None = None
 ) -> dict[TopicPartition, int]:
-    """Return the error code of each partition."""
+    """Return the error code of each partition.
+
+    Raises:
+        ProtocolError: the response contains another topic id than ``ids``.
+    """
     name_of = _names(ids)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     return {
@@ -133,18 +137,18 @@ def offset_fetch_request(
     member_id: str | None = None,
     member_epoch: int = -1,
 ) -> OffsetFetchRequest:
-    """Return an OffsetFetch of one group.
+    """Return an OffsetFetch request for one group.
 
     Args:
-        partitions: None for all that the group has offsets of.
-        ids: of the topics, needed from version 10 on.
-        require_stable: the broker answers UNSTABLE_OFFSET_COMMIT for offsets of unfinished transactions, in versions
-            that know it.
-        member_id, member_epoch: the member that asks, under the consumer protocol (KIP-848); by default none. Versions
-            before 9 do not know it.
+        partitions: None for all partitions with a committed offset.
+        ids: the ids of the topics, which versions from 10 on need.
+        require_stable: whether the error of a partition with a pending transactional offset is
+            UNSTABLE_OFFSET_COMMIT; versions before 7 ignore it.
+        member_id, member_epoch: the member of the consumer protocol that sends the request (KIP-848); by default none.
+            Versions before 9 leave it out.
 
     Raises:
-        UnsupportedVersionError: this version cannot ask for all partitions.
+        UnsupportedVersionError: this version cannot request all partitions.
     """
     stable = require_stable and version >= _FIRST_VERSION_WITH_STABLE
     numbers: dict[str, list[int]] | None = None
@@ -174,7 +178,7 @@ def read_offset_fetch(
     """Return the offsets and error codes of a response.
 
     Raises:
-        ProtocolError: the response is about other groups or topics.
+        ProtocolError: the response lacks the group, or contains another topic id than ``ids``.
     """
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     errors: dict[TopicPartition, int] = {}
@@ -200,7 +204,7 @@ def read_offset_fetch(
         return FetchedOffsets(response.error_code, offsets, errors)
     group = next((group for group in response.groups if group.group_id == group_id), None)
     if group is None:
-        raise ProtocolError(f"the answer to OffsetFetch of group {group_id} is about other groups")
+        raise ProtocolError(f"the response to OffsetFetch lacks group {group_id}")
     name_of = _names(ids)
     for topic in group.topics:
         name = name_of(topic.topic_id) if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
@@ -215,7 +219,7 @@ def _names(ids: Mapping[str, bytes] | None) -> Callable[[bytes], str]:
     def name_of(topic_id: bytes) -> str:
         name = by_id.get(bytes(topic_id))
         if name is None:
-            raise ProtocolError(f"an answer names a topic id that was not asked for: {bytes(topic_id).hex()}")
+            raise ProtocolError(f"the response contains a topic id that was not requested: {bytes(topic_id).hex()}")
         return name
 
     return name_of

@@ -1,7 +1,8 @@
 """Installed as the package ``pyspark_pyconsumer``, by which Spark finds ``format("pyconsumer")`` without a call.
 
-Spark imports every top-level package ``pyspark_*`` and looks for ``DefaultSource``. One that fails hides the data
-sources of all others, so nothing is imported here until it is asked for, and what is missing hides this one only.
+Spark imports every top-level package ``pyspark_*`` and looks for ``DefaultSource``. An import that fails hides the data
+sources of all other packages. So nothing is imported until ``DefaultSource`` is accessed, and a failure then hides this
+source only.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ def __getattr__(name: str) -> Any:
     if name == "DefaultSource":
         try:
             from pyconsumer.spark.source import KafkaDataSource
-        except Exception as error:  # whatever it is, the others must not suffer
+        except Exception as error:  # Spark skips a package without DefaultSource
             raise AttributeError(f"pyconsumer's data source cannot be used: {error}") from error
         return KafkaDataSource
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver, give_way
+from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver, yield_to_loop
 from pyconsumer.clock import ManualClock
 from pyconsumer.network.futures import Steps, Wait
 
@@ -36,10 +36,10 @@ class _Client:
             return math.inf, False
 
     def on_leave(self, arrange_step: Callable[[], object]) -> None:
-        self._arrange_step = arrange_step
+        self._schedule_service = arrange_step
 
     def leave(self) -> None:
-        self.is_ahead = bool(self._arrange_step())
+        self.is_ahead = bool(self._schedule_service())
 
     def close(self) -> None:
         self.closed = True
@@ -90,9 +90,9 @@ async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client:
     driver.bind()
     client.theirs.send(b"a response")
     for _ in range(3):
-        await driver.breathe()
+        await driver.let_others_run()
         assert client.is_ahead
-    await give_way()  # rounds of the loop in which no call gives way
+    await yield_to_loop()  # rounds of the loop in which no call gives way
     assert not client.is_ahead
     with pytest.raises(BlockingIOError):
         client.ours.recv(64)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log.cleaner import cleaning
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.recovery import open_log
 from pyconsumer.broker.log.storage import DataFile, FileStorage, MemoryStorage, Storage
@@ -20,6 +21,7 @@ __all__ = [
     "TP",
     "FailingStorage",
     "batch",
+    "clean_log",
     "fill_disk",
     "keyed",
     "log_in",
@@ -42,6 +44,16 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every change of the cluster's files fail."""
     monkeypatch.setattr("pyconsumer.broker.cluster_file.replace_file", no_space)
     monkeypatch.setattr("pyconsumer.broker.cluster_file.append_line", no_space)
+
+
+def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
+    """Compact the closed segments; return the offset up to which the log is compacted. Errors as ``cleaning``."""
+    work = cleaning(log, now_ms, first_dirty)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return int(stop.value)
 
 
 class FailingStorage(FileStorage):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyconsumer.broker.log.cleaner import LogCleaner, clean_log
+from pyconsumer.broker.log.cleaner import LogCleaner
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.validation import rebuild_batch
@@ -27,7 +27,7 @@ from pyconsumer.protocol.records import (
 )
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
-from tests.unit.broker.support import NOW_MS, TP, FailingStorage, batch, keyed, log_in, records_of
+from tests.unit.broker.support import NOW_MS, TP, FailingStorage, batch, clean_log, keyed, log_in, records_of
 
 _DAY_MS = 86_400_000
 
@@ -394,7 +394,7 @@ class TestScheduling:
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for index in range(10):
             partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
-        assert cleaner.choose([partition]) == TP
+        assert cleaner.begin([partition]) == TP
         steps = 0
         while cleaner.busy:
             cleaner.step(0.0)
@@ -410,7 +410,7 @@ class TestScheduling:
         partition, cleaner = self.partition(clock, delete=True), LogCleaner(clock)
         for index in range(10):
             partition.append(keyed((b"k%d" % index, b"v" * 40)))
-        cleaner.choose([partition])
+        cleaner.begin([partition])
         for _ in range(12):
             cleaner.step(0.0)
         partition.log.advance_log_start_offset(5)
@@ -516,7 +516,7 @@ class TestScheduling:
             partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
         partition.log.roll()
         partition.append(keyed((b"k0", b"not replicated")))
-        cleaner.choose([partition])
+        cleaner.begin([partition])
         for _ in range(steps):
             cleaner.step(0.0)
         partition.truncate_to(12)
@@ -533,7 +533,7 @@ class TestScheduling:
         partition, cleaner = self.partition(clock, segment_bytes=500), LogCleaner(clock)
         for index in range(12):
             partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
-        cleaner.choose([partition])
+        cleaner.begin([partition])
         for _ in range(3):
             cleaner.step(0.0)
         partition.truncate_to(1)
@@ -556,7 +556,7 @@ class TestScheduling:
         for index in range(10):
             partition.append(keyed((b"k", b"v%d" % index)))
         log.roll()
-        cleaner.choose([partition])
+        cleaner.begin([partition])
         for _ in range(50):
             cleaner.step(0.0)
         assert cleaner.busy, "it waits"
@@ -573,7 +573,7 @@ class TestScheduling:
         partition, cleaner = self.partition(clock, segment_bytes=1 << 20), LogCleaner(clock)
         partition.append(keyed(*[(b"%d" % (index % 3000), b"v") for index in range(5000)]))
         partition.log.roll()
-        cleaner.choose([partition])
+        cleaner.begin([partition])
         steps = 0
         while cleaner.busy:
             cleaner.step(0.0)

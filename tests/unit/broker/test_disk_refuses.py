@@ -221,8 +221,8 @@ class TestMessages:
             patch.setattr("os.fsync", no_space)
             logs.flush_due()
         first, second = (record.getMessage() for record in caplog.records)
-        assert first == self.line(folder, "force").replace(": [", " to disk: [")
-        assert second.startswith(f"cannot force u-0 in {folder} to disk: ")
+        assert first == self.line(folder, "flush").replace(": [", " to disk: [")
+        assert second.startswith(f"cannot flush u-0 in {folder} to disk: ")
         logs.flush_due()
         assert [log.recovery_point for log in logs.logs.values()] == [1, 1]
 

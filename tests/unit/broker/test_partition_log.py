@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.validation import pieces
+from pyconsumer.broker.log.validation import record_columns
 from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import (
@@ -113,7 +113,7 @@ class TestRefusal:
         log = new_log()
         sent = batch(b"abc")
         for size in range(len(sent)):
-            with pytest.raises(InvalidRecordError, match="no whole"):
+            with pytest.raises(InvalidRecordError, match="no complete"):
                 log.append(sent[:size], 0)
         with pytest.raises(CorruptMessageError, match="end"):
             log.append(sent + sent[:20], 0)
@@ -394,7 +394,7 @@ class TestLargeBatches:
         return bytearray(builder.build())
 
     def test_they_come_in_pieces(self) -> None:
-        sizes = [len(piece) for piece in pieces(self.sent(25_000), 0, with_keys=True, check_crc=True)]
+        sizes = [len(piece) for piece in record_columns(self.sent(25_000), 0, with_keys=True, check_crc=True)]
         assert (sum(sizes), max(sizes)) == (25_000, 10_000)
 
     def test_they_are_accepted_and_found_by_time(self, new_log: Opener) -> None:
@@ -404,7 +404,7 @@ class TestLargeBatches:
         assert (log.offset_for_timestamp(NOW_MS + 15_000) or ())[:2] == (15_000, NOW_MS + 15_000)
 
     def test_all_of_them_are_checked(self, new_log: Opener) -> None:
-        with pytest.raises(InvalidRecordError, match="without a key"):
+        with pytest.raises(InvalidRecordError, match="must have a key"):
             new_log(compact=True).append(self.sent(last=None), 0)
         clock = ManualClock(wall_ms=NOW_MS + 19_999)
         log = new_log(clock, timestamp_before_max_ms=19_998)

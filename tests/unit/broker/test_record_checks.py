@@ -11,7 +11,7 @@ import pytest
 
 from pyconsumer.broker.config import BrokerConfig, TopicConfig
 from pyconsumer.broker.handlers.produce import _failed
-from pyconsumer.broker.log.validation import pieces
+from pyconsumer.broker.log.validation import record_columns
 from pyconsumer.errors import CorruptRecordError, InvalidRecordError, InvalidTimestampError
 from pyconsumer.protocol.records import CREATE_TIME, scan
 from pyconsumer.protocol.records.crc import crc32c
@@ -110,5 +110,5 @@ def test_damage_found_in_a_log_names_the_offset_and_no_made_up_partition() -> No
     damaged = bytearray(batch(b"value"))
     damaged[-1] ^= 1
     with pytest.raises(CorruptRecordError, match=r"^at offset 0: ") as raised:
-        list(pieces(damaged, 0, with_keys=False, check_crc=True))
+        list(record_columns(damaged, 0, with_keys=False, check_crc=True))
     assert (raised.value.offset, raised.value.topic_partition) == (0, None)

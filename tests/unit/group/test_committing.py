@@ -131,7 +131,7 @@ def test_a_retention_of_its_own(retention_ms: int, expires: int | None) -> None:
 
 
 def cleaner(world: World) -> list[TopicPartition]:
-    return world.coordinator._cleaner.expired(world.group())
+    return world.coordinator._expiration.expired(world.group())
 
 
 RETENTION_S = 60.0
@@ -230,7 +230,7 @@ def test_an_empty_group_without_offsets_is_removed_with_a_tombstone_if_it_was_re
     (client,) = world.stable()
     world.leave(client)
     group = world.group()
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert group.state is GroupState.DEAD
     assert world.manager.get_group(GROUP) is None
     assert world.storage.registrations(world.partition())[-1] is None
@@ -242,7 +242,7 @@ def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
     world = World()
     world.join(protocol_type="")
     assert world.state is GroupState.EMPTY
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert world.manager.get_group(GROUP) is None
     assert world.storage.appended == []
 
@@ -250,7 +250,7 @@ def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
 def test_a_group_with_an_id_handed_out_is_kept() -> None:
     world = World()
     value_of(world.join(require_id=True))
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert world.manager.get_group(GROUP) is not None
 
 
@@ -260,16 +260,16 @@ def test_a_clean_up_that_cannot_be_written_is_repeated(caplog: pytest.LogCapture
     value_of(world.commit({TP0: 1}))
     world.advance(61)
     world.storage.fail_with = 19
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert world.offset() == 1
-    assert "next round" in caplog.text
+    assert "the next search tries again" in caplog.text
     world.storage.fail_with = 0
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert world.manager.get_group(GROUP) is None
     foreign = next(name for name in map(str, range(99)) if world.partition(name) != world.partition())
     world.coordinator.on_resign(world.partition(foreign), None)
     world.manager.add_group(GroupMetadata(foreign, GroupState.EMPTY, world.clock))
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert world.manager.get_group(foreign) is not None
 
 
@@ -278,7 +278,7 @@ def test_a_commit_while_the_tombstone_is_written_stays() -> None:
     value_of(world.commit({TP0: 1}))
     world.advance(61)
     world.storage.hold = True
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     world.commit({TP0: 2})
     world.storage.release_all()
     assert world.offset() == 2
@@ -303,7 +303,7 @@ def test_a_group_that_cannot_be_cleaned_up_does_not_keep_the_others(caplog: pyte
     broken.offsets.initialize({TP0: CommitRecord(0, CommittedOffset(1))}, {})
     value_of(world.commit({TP0: 1}))
     world.advance(61)
-    assert world.coordinator._cleaner.clean_up() == 1
+    assert world.coordinator._expiration.clean_up() == 1
     assert world.manager.get_group(GROUP) is None
     assert "search for expired offsets failed in group ggg" in caplog.text
 
@@ -336,7 +336,7 @@ def test_offsets_of_a_deleted_topic_stay_if_that_cannot_be_written(caplog: pytes
     assert world.manager.metrics.deleted_offsets == 0
     world.storage.fail_with = 0
     world.advance(61)
-    world.coordinator._cleaner.clean_up()
+    world.coordinator._expiration.clean_up()
     assert world.manager.get_group(GROUP) is None
     assert world.restarted().manager.get_group(GROUP) is None
 

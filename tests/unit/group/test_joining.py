@@ -551,7 +551,7 @@ def test_one_line_tells_each_rebalance(caplog: pytest.LogCaptureFixture) -> None
     (done,) = [line for line in lines if "stabilized" in line]
     for part in (GROUP, "generation 2", "1 members", "protocol range", f"leader {first.member_id}"):
         assert part in done
-    assert f"gone: {second.member_id}" in done
+    assert f"left: {second.member_id}" in done
     world.leave(first)
     assert "is empty in generation 3" in caplog.text
 

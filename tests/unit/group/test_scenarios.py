@@ -117,7 +117,7 @@ def test_the_last_member_leaves_and_the_offsets_stay_for_one_retention() -> None
     assert last is not None
     assert (last.generation, last.protocol, last.leader, last.members) == (2, None, None, [])
     world.advance(3599)
-    assert world.coordinator._cleaner.clean_up() == 0
+    assert world.coordinator._expiration.clean_up() == 0
     assert world.offset() == 7
     world.advance(601)
     assert world.offset() == -1

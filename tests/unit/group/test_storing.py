@@ -8,11 +8,10 @@ from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
-from pyconsumer.broker.log.cleaner import clean_log
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition
-from tests.unit.broker.support import NOW_MS, keyed, log_in
+from tests.unit.broker.support import NOW_MS, clean_log, keyed, log_in
 from tests.unit.group.support import GROUP, TP0, TP1, MemoryStorage, World, member, value_of
 
 LONG = "x" * 4097

@@ -304,7 +304,7 @@ def test_two_coordinators_over_one_log_agree() -> None:
             world.coordinator.on_partitions_deleted([partition])
         elif number % 13 == 6:
             world.advance(61)
-            world.coordinator._cleaner.clean_up()
+            world.coordinator._expiration.clean_up()
         else:
             value_of(world.commit({partition: CommittedOffset(number)}, group=group))
         again = World(storage=world.storage)

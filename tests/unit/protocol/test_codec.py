@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -18,7 +20,7 @@ from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.primitives import encode_uvarint
-from pyconsumer.protocol.schema import INT32, STRING, Message, Versions, codec_source, field, message
+from pyconsumer.protocol.schema import INT32, STRING, Message, Versions, array, codec_source, field, message
 from tests.support.examples import examples
 from tests.unit.protocol.strategies import all_versions, structs
 
@@ -100,9 +102,7 @@ def test_a_heartbeat_is_written_byte_for_byte() -> None:
 
 
 def test_a_field_that_the_version_lacks_is_refused_unless_it_can_be_ignored() -> None:
-    with pytest.raises(
-        UnsupportedVersionError, match=r"version 2 cannot carry a value for HeartbeatRequest.group_inst"
-    ):
+    with pytest.raises(UnsupportedVersionError, match=r"version 2 has no field for HeartbeatRequest.group_inst"):
         HeartbeatRequest(group_id="g", group_instance_id="i").encode(2)
     ignorable = JoinGroupRequest(group_id="g", rebalance_timeout_ms=5, reason="because")
     assert JoinGroupRequest.decode(ignorable.encode(0), 0) == JoinGroupRequest(group_id="g")
@@ -128,7 +128,7 @@ def test_null_is_refused_where_the_version_has_none() -> None:
     [
         (HeartbeatRequest(generation_id=1 << 31), "argument out of range|format requires"),
         (HeartbeatRequest(generation_id="x"), "required argument is not an integer"),  # type: ignore[arg-type]
-        (HeartbeatRequest(group_id=b"x"), "cannot write HeartbeatRequest"),  # type: ignore[arg-type]
+        (HeartbeatRequest(group_id=b"x"), "cannot encode HeartbeatRequest"),  # type: ignore[arg-type]
         (HeartbeatRequest(group_id="x" * 32768), "32768 bytes, more than the 32767"),
     ],
 )
@@ -175,7 +175,9 @@ def test_a_tagged_field_of_the_wrong_size_is_refused() -> None:
     assert body[-1] == 0  # no tagged fields
     too_long = body[:-1] + b"\1" + b"\0\4\2x__"  # cluster id "x" in 4 bytes where 2 are used
 
-    with pytest.raises(ProtocolError, match=r"tagged field FetchRequest.cluster_id has 4 bytes, but its value takes 2"):
+    with pytest.raises(
+        ProtocolError, match=r"tagged field FetchRequest.cluster_id claims 4 bytes, but its value has 2"
+    ):
         FetchRequest.decode(too_long, 12)
 
 
@@ -247,3 +249,33 @@ def test_a_message_can_be_declared_in_a_few_lines() -> None:
 
     assert Point().encode(0) == b"\0\0\0\7"
     assert Point.decode(Point(1, "n").encode(1), 1) == Point(1, "n")
+
+
+def test_the_constructor_of_a_struct_is_compiled_at_its_first_call_and_not_before() -> None:
+    @message(-1, "data", versions="0", flexible="none")
+    class Example(Message):
+        name: str = field(STRING, "0", default="")
+        numbers: list[int] = array(INT32, "0", factory=list)
+
+    before = Example.__init__
+    first, second = Example("a"), Example(numbers=[1])
+
+    assert Example.__init__ is not before
+    assert (first.name, first.numbers) == ("a", [])
+    assert (second.name, second.numbers) == ("", [1])
+    assert first.numbers is not Example().numbers
+    assert not hasattr(first, "__dict__")
+    assert Example.__qualname__.endswith("<locals>.Example")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nam'"):
+        Example(nam="b")
+
+
+def test_importing_the_consumer_compiles_no_constructor_of_a_message() -> None:
+    program = (
+        "import pyconsumer.consumer.consumer, pyconsumer.protocol.schema as schema\n"
+        "from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse\n"
+        "print(FetchRequest.__init__.__name__, FetchResponse.__init__.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert done.stdout.split() == ["compile_and_call", "compile_and_call"]

@@ -259,7 +259,7 @@ def test_only_bytes_are_taken(wrong: object) -> None:
 
 
 def test_unknown_codecs_are_refused_at_once() -> None:
-    with pytest.raises(UnsupportedCodecError, match="'brotli' is not known"):
+    with pytest.raises(UnsupportedCodecError, match="'brotli' is unknown"):
         BatchBuilder("brotli")
 
 

@@ -184,8 +184,8 @@ def test_zstd_damage_by_name() -> None:
     for frame, reason in (
         (b"abcdefgh", "does not begin"),
         (header + b"\x00\xf8" + b"\0" * 8, "window"),
-        (header + b"\x00\x00\x07\x00\x00", "block header"),
-        (header + b"\x20\x64\x09\x00\x00a", "claims more"),
+        (header + b"\x00\x00\x07\x00\x00", "header of a zstd block"),
+        (header + b"\x20\x64\x09\x00\x00a", "claims to decompress to more"),
         (header + b"\x00\x00\x00", "cut off"),
     ):
         with pytest.raises(DamageError, match=reason):
@@ -266,7 +266,7 @@ def test_headers_that_claim_much_allocate_little() -> None:
     for codec, data in claims.items():
         tracemalloc.start()
         try:
-            with pytest.raises(DamageError, match="claims more"):
+            with pytest.raises(DamageError, match="claims to decompress to more"):
                 decompress(codec, data)
             assert tracemalloc.get_traced_memory()[1] < 100_000
         finally:
@@ -394,7 +394,9 @@ def test_the_compiled_decoder_gives_what_the_library_gives(codec: Codec, monkeyp
                 place = (number, changed.hex(), most, magic)
                 assert theirs == f"{codec.name.lower()} data is damaged", place
                 assert codec is not Codec.LZ4 or isinstance(ours, str), place
-                assert isinstance(ours, bytes) or (codec is not Codec.SNAPPY and ours.startswith("more than")), place
+                assert isinstance(ours, bytes) or (codec is not Codec.SNAPPY and "decompress to more than" in ours), (
+                    place
+                )
                 more += isinstance(ours, bytes)
     assert good > 1000 * more
 

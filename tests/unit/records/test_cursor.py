@@ -227,7 +227,7 @@ def raw_batch_with_key(key: bytes) -> bytes:
 def test_a_marker_with_a_short_key_is_corrupt() -> None:
     data = batch(0, 1, producer_id=7, transactional=True) + raw_batch_with_key(b"\0\0\0") + batch(2, 1)
     reader = cursor(data, aborted=[(7, 0)])
-    with pytest.raises(CorruptRecordError, match="3 bytes and needs 4"):
+    with pytest.raises(CorruptRecordError, match="3 bytes, and must have at least 4"):
         reader.take(1)
 
 

@@ -113,7 +113,7 @@ def test_a_build_of_another_source_is_not_used(native: Decoder, monkeypatch: pyt
     found, reason = decoder._compiled()
     assert found is None
     assert "of another version" in reason
-    assert "pip install -e" in reason, "in a source tree; otherwise: install pyconsumer again"
+    assert "pip install -e" in reason, "in a source tree; otherwise: reinstall pyconsumer"
 
 
 # -- records and the garbage collector

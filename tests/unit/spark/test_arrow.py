@@ -124,6 +124,6 @@ def test_many_nulls() -> None:
 
 def test_a_timestamp_that_spark_cannot_hold_is_told_with_its_place() -> None:
     found = columns((TIME, None, b"", []), (0x7FFFFFFFFFFFFF00, None, b"", []))
-    with pytest.raises(ReadError, match=r"-3 at offset 101: its timestamp.*option columns"):
+    with pytest.raises(ReadError, match=r"-3 at offset 101: the record's timestamp.*option columns"):
         record_batch(found, 2, ALL)
     assert record_batch(found, 2, ("value",)).num_rows == 2

@@ -88,7 +88,7 @@ def test_certificates_may_be_given_as_text(certificates: Certificates, text: str
         ({"ssl__truststore__location": "/store.jks"}, "a JKS store cannot be read.*kafka.ssl.truststore.type=PEM"),
         ({"ssl__truststore__certificates": "x"}, "security.protocol is PLAINTEXT"),
         ({"security__protocol": "SSL", "ssl__truststore__certificates": "x"}, "ssl.truststore.certificates"),
-        ({"security__protocol": "SSL", "ssl__keystore__key": "x"}, "belong together"),
+        ({"security__protocol": "SSL", "ssl__keystore__key": "x"}, "must be given together"),
         ({"ssl__endpoint__identification__algorithm": "x"}, "must be https or empty"),
         ({"ssl__truststore__typ": "x"}, "did you mean 'kafka.ssl.truststore.type'"),
         ({"security__protocol": "SASL_SSL"}, "needs sasl_mechanism"),

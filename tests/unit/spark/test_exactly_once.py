@@ -338,7 +338,7 @@ def test_a_transaction_that_was_ended_before_stops_the_decision(cluster: FakeClu
         state.producer_epoch += 1
     else:
         state.producer_id += 1
-    with pytest.raises(WriteError, match=r"batch 0 of query query is not written.*1 of its 2.*p\.query\.run\.1\.0"):
+    with pytest.raises(WriteError, match=r"batch 0 of query query was not written.*1 of its 2.*p\.query\.run\.1\.0"):
         commit_batch(DELIVERY, mine)
     assert cluster.offsets == {}
 
@@ -376,7 +376,7 @@ def test_a_broker_that_takes_less_metadata(cluster: FakeCluster) -> None:
     assert decision is not None
     assert len(decision.winners) == 100
     del cluster.offsets["p.query.2"]
-    with pytest.raises(WriteError, match=r"not whole: group p\.query\.2"):
+    with pytest.raises(WriteError, match=r"incomplete: group p\.query\.2"):
         exactly_once.read_decision(None, DELIVERY, NAMES)  # type: ignore[arg-type]
 
 
@@ -389,7 +389,7 @@ def test_clearing_that_fails_does_not_fail_the_batch(
 
     monkeypatch.setattr(exactly_once.transaction_calls, "open_ids", fail)
     commit_batch(DELIVERY, reports(cluster, 0))
-    assert "may stay open until they time out, or the next batch" in caplog.text
+    assert "may stay open until they time out, or until the next batch" in caplog.text
 
 
 def test_an_id_whose_transaction_is_open_is_left_alone(cluster: FakeCluster) -> None:

@@ -21,9 +21,9 @@ def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
     monkeypatch.setenv("PATH", f"{tmp_path}/path")
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
     monkeypatch.setattr(launch, "find_spec", lambda name: None)
-    launch._ask.cache_clear()
+    launch._home_and_version.cache_clear()
     yield
-    launch._ask.cache_clear()
+    launch._home_and_version.cache_clear()
 
 
 def make_java(home: Path, version: str) -> Path:

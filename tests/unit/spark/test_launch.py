@@ -66,6 +66,21 @@ def test_their_folder_is_ours_alone_and_goes_with_the_process() -> None:
     assert not first.exists()
 
 
+@pytest.mark.parametrize("folder", ["package_zip().parent", "_temporary_folder()", "_socket_folder()"])
+def test_a_folder_stays_when_a_forked_process_ends(folder: str) -> None:
+    program = (
+        "import os, pathlib, sys; from pyconsumer.spark import launch\n"
+        f"folder = pathlib.Path(launch.{folder})\n"
+        "child = os.fork()\n"
+        "if not child: sys.exit()\n"
+        "os.waitpid(child, 0); print(folder, folder.exists())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    path, stayed = done.stdout.split()
+    assert stayed == "True"
+    assert not Path(path).exists()
+
+
 def test_not_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch.os, "name", "nt")
     assert launch._prepare("local", {}) == {}

@@ -11,7 +11,7 @@ from pyconsumer.structs import PartitionMetadata, TopicPartition
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
 
-def asked(*, patient: bool) -> tuple[float, list[float]]:
+def asked(*, retry_timeouts: bool) -> tuple[float, list[float]]:
     """Return how long an unreachable leader is waited for, and the pauses between."""
     connection = FakeConnection(default_api_timeout_ms="500")
     connection.leader_known = False
@@ -20,23 +20,23 @@ def asked(*, patient: bool) -> tuple[float, list[float]]:
         connection,  # type: ignore[arg-type]
         attempts=3,
         retry_ms=200,
-        patient=patient,
+        retry_timeouts=retry_timeouts,
         sleep=pauses.append,
     )
     start = connection.clock.now()
-    with pytest.raises(KafkaTimeoutError, match=r"asking for offsets at x:9092 took longer than 500 ms"):
+    with pytest.raises(KafkaTimeoutError, match=r"looking up offsets at x:9092 took longer than 500 ms"):
         cluster.offsets({TP: -1})
     return connection.clock.now() - start, pauses
 
 
 def test_a_batch_tells_soon_that_the_cluster_is_not_there() -> None:
-    elapsed, pauses = asked(patient=False)
+    elapsed, pauses = asked(retry_timeouts=False)
     assert elapsed == pytest.approx(0.5, abs=0.11)
     assert pauses == []
 
 
 def test_a_stream_outlives_a_longer_outage() -> None:
-    elapsed, pauses = asked(patient=True)
+    elapsed, pauses = asked(retry_timeouts=True)
     assert elapsed == pytest.approx(1.5, abs=0.33)
     assert pauses == [0.2, 0.2]
 
@@ -57,7 +57,7 @@ def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
     metadata.request_update = update
     start = connection.clock.now()
     with pytest.raises(UnknownTopicOrPartitionError, match=TP.topic):
-        OffsetReader(connection, attempts=3, patient=True, sleep=pauses.append).offsets({TP: -1})  # type: ignore[arg-type]
+        OffsetReader(connection, attempts=3, retry_timeouts=True, sleep=pauses.append).offsets({TP: -1})  # type: ignore[arg-type]
     assert len(pauses) == 2  # brokers may not all know a new topic at once
     assert connection.clock.now() - start < 1
 

@@ -26,7 +26,7 @@ def test_defaults_are_those_of_sparks_connector() -> None:
     assert (options.min_partitions, options.max_records_per_partition) == (None, None)
     assert options.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
     assert (options.poll_timeout_ms, options.fetch_offset_attempts, options.fetch_offset_retry_ms) == (120_000, 3, 1000)
-    assert options.late_timestamps == "error"
+    assert options.on_no_match == "error"
 
 
 def test_names_count_in_any_case() -> None:
@@ -67,9 +67,9 @@ def test_one_time_is_stronger_than_times_and_those_than_offsets(extra: dict[str,
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"startingOffsets": "latest"}, "startingOffsets: a batch read cannot use latest"),
+        ({"startingOffsets": "latest"}, "startingOffsets: latest cannot be used in a batch read"),
         ({"startingOffsets": '{"a":{"0":-1}}'}, r"latest \(-1 for a-0\)"),
-        ({"endingOffsets": "earliest"}, "endingOffsets: a batch read cannot use earliest"),
+        ({"endingOffsets": "earliest"}, "endingOffsets: earliest cannot be used in a batch read"),
         ({"endingOffsets": '{"a":{"0":-2}}'}, r"earliest \(-2 for a-0\)"),
     ],
 )

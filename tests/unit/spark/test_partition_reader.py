@@ -148,8 +148,8 @@ def test_a_refusal_is_told_with_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "reason"),
-    [(None, "no answer came"), (6, "NOT_LEADER_OR_FOLLOWER"), (0, "high watermark 12")],
-    ids=["silence", "errors", "nothing there"],
+    [(None, "no response has arrived"), (6, "NOT_LEADER_OR_FOLLOWER"), (0, "high watermark 12")],
+    ids=["silence", "errors", "no records there"],
 )
 def test_a_read_without_progress_ends_in_time(trouble: int | None, reason: str) -> None:
     log = FakeConnection(batch(0, 10))
@@ -178,7 +178,7 @@ def test_a_topic_that_was_deleted_is_lost_data_and_not_waited_for_to_the_end() -
     log = FakeConnection(batch(0, 10))
     deleted(log)
     before = log.clock.now()
-    with pytest.raises(DataLossError, match=r"events-2: its topic was deleted before offset 3 was read"):
+    with pytest.raises(DataLossError, match=r"events-2: the topic was deleted before offset 3 was read"):
         read(log, 3, 10, timeout_ms=120_000)
     assert read(log, 3, 10, timeout_ms=120_000, fail=False) == []
     assert log.clock.now() - before == pytest.approx(20.0, abs=0.5)
@@ -192,14 +192,14 @@ def test_a_topic_that_is_unknown_for_a_moment_is_read() -> None:
 
 def test_offsets_that_are_gone_are_an_error() -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
-    with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] events-2: offsets 5 to 11 are gone"):
+    with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] events-2: offsets 5 to 11 are missing"):
         read(log, 5, 20)
 
 
 def test_offsets_that_are_gone_are_passed_over_where_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     assert offsets(log, 5, 20, fail=False) == list(range(12, 20))
-    assert "offsets 5 to 11 are gone" in caplog.text
+    assert "offsets 5 to 11 are missing" in caplog.text
 
 
 def test_a_range_that_is_gone_altogether_has_no_records_then() -> None:

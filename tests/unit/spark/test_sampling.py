@@ -12,7 +12,7 @@ from pyconsumer.errors import NotLeaderOrFollowerError
 from pyconsumer.network.futures import RequestFuture, drive
 from pyconsumer.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from pyconsumer.protocol.records import BatchBuilder
-from pyconsumer.spark.offset_reader import density, sample
+from pyconsumer.spark.offset_reader import bytes_per_offset_in, sample
 from pyconsumer.structs import PartitionMetadata, TopicPartition
 
 
@@ -25,27 +25,27 @@ def batch(count: int, size: int, base: int = 0) -> bytes:
 
 def test_bytes_per_offset() -> None:
     one, two = batch(10, 100), batch(30, 200, 10)
-    assert density(one) == len(one) / 10
-    assert density(one + two) == len(one + two) / 40
-    assert density(one + two[:-1]) == len(one) / 10  # the last one is cut off
+    assert bytes_per_offset_in(one) == len(one) / 10
+    assert bytes_per_offset_in(one + two) == len(one + two) / 40
+    assert bytes_per_offset_in(one + two[:-1]) == len(one) / 10  # the last one is cut off
 
 
 def test_the_header_of_a_batch_that_is_cut_off_is_enough() -> None:
     one = batch(10, 5000)
-    assert density(one[:1000]) == len(one) / 10
-    assert density(one[:20]) is None
-    assert density(b"") is None
+    assert bytes_per_offset_in(one[:1000]) == len(one) / 10
+    assert bytes_per_offset_in(one[:20]) is None
+    assert bytes_per_offset_in(b"") is None
 
 
 def test_offsets_that_compaction_removed_count() -> None:
     one, two = batch(10, 100), batch(10, 100, 90)
-    assert density(one + two) == len(one + two) / 100
+    assert bytes_per_offset_in(one + two) == len(one + two) / 100
 
 
 def test_damage_is_left_to_the_task() -> None:
     damaged = bytearray(batch(10, 100))
     damaged[16] = 77  # no such format
-    assert density(damaged) is None
+    assert bytes_per_offset_in(damaged) is None
 
 
 class Leaders:

@@ -41,7 +41,9 @@ def test_where_a_secret_may_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 def test_what_is_not_there_is_told_without_its_surroundings(tmp_path: Path) -> None:
     for reference in ("${env:TEST_NO_SUCH}", "${directory:/no/such:x}", "${file:/no/such:x}"):
-        with pytest.raises(ConfigurationError, match=r"option kafka.x refers to \$\{.*\} on this machine") as caught:
+        with pytest.raises(
+            ConfigurationError, match=r"option kafka.x: \$\{.*\} cannot be resolved on this machine"
+        ) as caught:
             resolve_references("kafka.x", f"hidden {reference}")
         assert "hidden" not in str(caught.value)
 

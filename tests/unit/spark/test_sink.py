@@ -63,32 +63,35 @@ def test_options() -> None:
     options = parse(TOPIC="t", includeHeaders="true", checkpointLocation="/x", kafka__compression__type="zstd")
     assert options.topic == "t"
     assert not options.timestamps
-    assert options.client == {"bootstrap.servers": "localhost:9092", "compression.type": "zstd"}
+    assert options.kafka_options == {"bootstrap.servers": "localhost:9092", "compression.type": "zstd"}
     assert parse().topic is None
 
 
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"topics": "t"}, "unknown option 'topics'.*named by topic"),
+        ({"topics": "t"}, "unknown option 'topics'.*use the option topic"),
         ({"subscribe": "t"}, "that is for reading"),
         ({"path": "t"}, "take no path"),
         ({"topik": "t"}, "did you mean 'topic'"),
         ({"topic": " "}, "option topic must not be empty"),
         ({"includeTimestamp": "maybe"}, "includeTimestamp must be true or false"),
-        ({"kafka__acks": "0"}, "nobody would report that a record was lost"),
-        ({"kafka__acks": "${env:NO_ACKS}"}, "nobody would report that a record was lost"),
+        ({"kafka__acks": "0"}, "lost records would not be noticed"),
+        ({"kafka__acks": "${env:NO_ACKS}"}, "lost records would not be noticed"),
         ({"kafka__key__serializer": "x"}, "kafka.key.serializer is not supported"),
         ({"kafka__value__serializer": "x"}, "kafka.value.serializer is not supported"),
-        ({"kafka__partitioner__class": "x"}, "a column named partition chooses"),
-        ({"kafka__transactional__id": "x"}, "ask for transactions by deliveryGuarantee=exactly-once"),
+        ({"kafka__partitioner__class": "x"}, "add a column named partition"),
+        ({"kafka__transactional__id": "x"}, "for transactions set deliveryGuarantee=exactly-once"),
         ({"deliveryGuarantee": "once"}, "deliveryGuarantee must be at-least-once or exactly-once"),
-        ({"deliveryGuarantee": "exactly-once"}, "without the option topic name a topic for it by progressTopic"),
+        (
+            {"deliveryGuarantee": "exactly-once"},
+            "if the option topic is not given, name a topic for that by progressTopic",
+        ),
         ({"transactionalIdPrefix": "x"}, "transactionalIdPrefix needs deliveryGuarantee=exactly-once"),
         (EXACTLY | {"kafka__acks": "1"}, "needs acks='all'"),
         (EXACTLY | {"onMissingProgress": "x"}, "onMissingProgress must be error or begin"),
-        (EXACTLY | {"txnAppId": "x"}, "txnAppId and txnVersion belong together"),
-        (EXACTLY | {"txnVersion": "1"}, "txnAppId and txnVersion belong together"),
+        (EXACTLY | {"txnAppId": "x"}, "txnAppId and txnVersion must be given together"),
+        (EXACTLY | {"txnVersion": "1"}, "txnAppId and txnVersion must be given together"),
         (EXACTLY | {"txnAppId": "a.b", "txnVersion": "1"}, "txnAppId must be 1 to 100 letters"),
         (EXACTLY | {"kafka__transaction__timeout__ms": "x"}, "transaction.timeout.ms|transaction_timeout_ms"),
         ({"kafka__compression__typ": "x"}, "did you mean 'kafka.compression.type'"),
@@ -112,7 +115,7 @@ def test_options_of_exactly_once() -> None:
     assert given.delivery.progress == TopicPartition("t", 0)
     assert not given.delivery.may_begin
     assert given.app_id is None
-    settings = producer_settings(given.client, transactional_id="a")
+    settings = producer_settings(given.kafka_options, transactional_id="a")
     assert (settings["transactional.id"], settings["transaction.timeout.ms"]) == ("a", "1000")
     assert producer_settings(LEAST_CLIENT, transactional_id="a")["transaction.timeout.ms"] == "900000"
     more = {"progressTopic": "p", "transactionalIdPrefix": "q", "txnAppId": "job", "txnVersion": "7"}
@@ -171,13 +174,17 @@ def test_times_only_if_asked_for() -> None:
 @pytest.mark.parametrize(
     ("ddl", "topic", "message"),
     [
-        ("key binary", "t", "must be a column named value, binary or string; there are key"),
+        ("key binary", "t", "a column named value, of type binary or string, is required; the columns are: key"),
         ("value bigint", "t", "column value must be binary or string, not bigint"),
         ("value binary,key int", "t", "column key must be binary or string, not int"),
         ("value binary,partition bigint", "t", "column partition must be int, not bigint"),
         ("value binary,headers string", "t", "column headers must be array<struct<key:string,value:binary>>, not"),
         ("value binary,topic binary", None, "column topic must be string, not binary"),
-        ("value binary,key string", None, "nothing names the topic: .*option topic.*; there are value, key"),
+        (
+            "value binary,key string",
+            None,
+            "nothing says which topic to write to: .*option topic.*; the columns are: value, key",
+        ),
         ("value binary,VALUE string", "t", "there are 2 columns named value"),
     ],
 )

@@ -54,12 +54,12 @@ def test_spark_calls_by_keyword() -> None:
 
 
 def test_a_schema_of_the_users_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="columns are fixed"):
+    with pytest.raises(ConfigurationError, match="cannot change the columns"):
         source().reader(schema=schema("mine"))
 
 
 def test_what_a_batch_cannot_do_is_told_before_it_runs() -> None:
-    with pytest.raises(ConfigurationError, match="cannot use latest"):
+    with pytest.raises(ConfigurationError, match="latest cannot be used"):
         source(columns="value", startingOffsets="latest").reader(schema=schema("value"))
 
 

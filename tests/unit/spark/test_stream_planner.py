@@ -164,7 +164,7 @@ def test_a_group_needs_a_name() -> None:
 
 def test_a_stream_has_no_end() -> None:
     for name, text in (("endingOffsets", "latest"), ("endingTimestamp", "5"), ("endingOffsetsByTimestamp", "{}")):
-        with pytest.raises(ConfigurationError, match=f"option {name}: a stream has no end"):
+        with pytest.raises(ConfigurationError, match=f"option {name} is for batch reads: a stream has no end"):
             Query(FakeCluster(a0=1), **{name: text})
 
 
@@ -256,7 +256,9 @@ def test_the_minimum_is_looked_at_before_the_maximum() -> None:
 
 
 def test_limits_that_contradict_each_other() -> None:
-    with pytest.raises(ConfigurationError, match=r"minOffsetsPerTrigger \(6\) must not be above maxOffsets.*\(5\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"minOffsetsPerTrigger \(6\) must not be greater than maxOffsets.*\(5\)"
+    ):
         Query(FakeCluster(a0=9), minOffsetsPerTrigger="6", maxOffsetsPerTrigger="5")
 
 
@@ -350,7 +352,7 @@ def test_a_first_batch_that_is_gone_when_it_is_run_again_is_lost_data() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.plan()
     query.cluster.logs[A0] = (8, 9)  # while it is down
-    with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] a-0: its offset went from 8 back to 5"):
+    with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] a-0: its offset went back from 8 to 5"):
         query.start()
 
 
@@ -361,7 +363,7 @@ def test_a_topic_deleted_since_partitions_were_listed_is_noticed(caplog: pytest.
     assert query.trigger() is None
     del query.cluster.logs[A1]  # the list of partitions is still fresh enough
     assert query.planner.latest(query.offsets[-1]) == {A0: 5}
-    assert "a-1 had been read from" in caplog.text
+    assert "partitions that the query reads were deleted: a-1" in caplog.text
 
 
 @pytest.mark.parametrize("lenient", [True, False])
@@ -377,7 +379,10 @@ def test_partitions_that_are_gone_are_lost_data() -> None:
     query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest")
     query.trigger()
     del query.cluster.logs[A1]
-    with pytest.raises(DataLossError, match=r"PARTITIONS_DELETED\] a-1 had been read.*failOnDataLoss=false"):
+    with pytest.raises(
+        DataLossError,
+        match=r"PARTITIONS_DELETED\] partitions that the query reads were deleted: a-1.*failOnDataLoss=false",
+    ):
         query.trigger()
     assert len(query.offsets) == 1
 

@@ -137,7 +137,10 @@ def test_a_commit_that_fails_does_not_end_the_query(caplog: pytest.LogCaptureFix
     cluster.logs[A1] = (0, 1)
     assert made.latestOffset(end, NO_LIMIT) == {"a": {"0": 5, "1": 1}}
     assert admin.calls == 1  # not tried again at once
-    assert caplog.text.count("could not be committed to group 'g', the query continues: GroupAuthorizationFailed") == 1
+    assert (
+        caplog.text.count("could not commit the progress to group 'g'; the query continues: GroupAuthorizationFailed")
+        == 1
+    )
 
 
 def test_stop_need_not_be_called_and_may_be_called_early() -> None:
@@ -163,7 +166,7 @@ def test_a_task_of_nothing_has_no_records() -> None:
 def test_a_checkpoint_of_another_source_is_told() -> None:
     made = reader(FakeCluster(a0=5))
     for position in ({"index": 5}, 7, {"a": {"x": 5}}, {"a": {"0": "5"}}):
-        with pytest.raises(ConfigurationError, match=r"no offsets of Kafka.*checkpointLocation of its own"):
+        with pytest.raises(ConfigurationError, match=r"instead of Kafka offsets.*checkpointLocation of its own"):
             made.latestOffset(position, NO_LIMIT)
 
 

@@ -1,1 +1,1 @@
-"""The classic protocol of groups (JoinGroup and SyncGroup): state and rules, without I/O."""
+"""The classic group protocol (JoinGroup and SyncGroup): state and rules, without I/O."""

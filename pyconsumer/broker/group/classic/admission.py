@@ -1,6 +1,7 @@
-"""Admission to a group (JoinGroup): who may join, under which id, and whether that means a rebalance.
+"""JoinGroup of the classic protocol: who may join, under which member id, and whether that begins a rebalance.
 
-When a join is completed, as all have come or the time is over, is decided in :mod:`.rebalance`.
+The state is the group's. When the join phase ends, because all members have joined or the time is over, is decided in
+:mod:`.rebalance`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["JoinHandler", "JoinRequest"]
 
 _log = logging.getLogger(__name__)
 
-#: How long a string may be on the wire, in bytes.
+#: The longest string on the wire, in bytes.
 _LONGEST_ID = 32_767
 
 
@@ -33,10 +34,11 @@ class JoinRequest:
 
     Args:
         member_id: empty for a new member.
-        require_known_member_id: send a new dynamic member back with an id first (KIP-394; JoinGroup from version 4).
-        can_skip_assignment: it understands ``skip_assignment`` (KIP-814; JoinGroup from version 9).
-        protocols: its strategies in order of preference, each name once.
-        reason: the client's, for the log (KIP-800).
+        require_known_member_id: a new dynamic member first gets MEMBER_ID_REQUIRED and its id (KIP-394; JoinGroup from
+            version 4).
+        can_skip_assignment: the client understands ``skip_assignment`` (KIP-814; JoinGroup from version 9).
+        protocols: those that it supports, in order of preference, each name once.
+        reason: why the client joins, for log lines (KIP-800).
     """
 
     group_id: str
@@ -58,10 +60,10 @@ class JoinRequest:
 
 
 class JoinHandler:
-    """The paths of a JoinGroup whose group exists.
+    """Handles JoinGroup requests for groups that exist.
 
     Args:
-        new_uuid: makes the unique part of member ids.
+        new_uuid: returns the unique part of a member id.
     """
 
     def __init__(
@@ -69,17 +71,17 @@ class JoinHandler:
         config: GroupConfig,
         manager: GroupMetadataManager,
         rebalancer: GroupRebalancer,
-        answers: PendingReplies,
+        replies: PendingReplies,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._config = config
         self._manager = manager
         self._rebalancer = rebalancer
-        self._answers = answers
+        self._replies = replies
         self._new_uuid = new_uuid
 
     def join(self, group: GroupMetadata, request: JoinRequest, waiter: Deferred[JoinResult]) -> None:
-        """Answer the request, now or when the join phase is over. Call inside ``with answers``."""
+        """Handle a request; ``waiter`` is set now or when the join phase ends. Call inside ``with replies``."""
         member_id = request.member_id
         if not self._accepts(group, member_id):
             member = group.members.get(member_id)
@@ -88,7 +90,7 @@ class JoinHandler:
             group.remove_pending_member(member_id)
             self._fail(waiter, Errors.GROUP_MAX_SIZE_REACHED, "")
         elif group.is_(GroupState.DEAD):
-            # Somebody removed the group a moment ago; perhaps it has moved.
+            # The group was removed a moment ago; perhaps another broker coordinates it now.
             self._fail(waiter, Errors.COORDINATOR_NOT_AVAILABLE, member_id)
         elif not group.supports_protocols(request.protocol_type, request.protocols):
             self._fail(waiter, Errors.INCONSISTENT_GROUP_PROTOCOL, member_id)
@@ -99,13 +101,13 @@ class JoinHandler:
         self._rebalancer.maybe_complete_join(group)
 
     def _fail(self, waiter: Deferred[JoinResult], error_code: int, member_id: str) -> None:
-        self._answers.put(waiter, JoinResult(error_code, member_id))
+        self._replies.put(waiter, JoinResult(error_code, member_id))
 
     def _accepts(self, group: GroupMetadata, member_id: str) -> bool:
-        """Return whether there is room for it.
+        """Return whether ``group.max.size`` allows the member.
 
-        While a rebalance is prepared, only those that wait count: so a limit that was lowered squeezes out the last to
-        rejoin. Afterwards those that did not rejoin are gone, and the size counts.
+        In the join phase only the members with a pending JoinGroup count, so that the last to rejoin are rejected if
+        the limit was lowered. Outside it the size of the group counts.
         """
         limit = self._config.group_max_size
         member = group.members.get(member_id)
@@ -120,12 +122,12 @@ class JoinHandler:
     def _join_unknown(self, group: GroupMetadata, request: JoinRequest, waiter: Deferred[JoinResult]) -> None:
         new_id = f"{request.group_instance_id or request.client_id}-{self._new_uuid()}"
         if len(new_id.encode()) > _LONGEST_ID:
-            # Neither an answer nor the registration could carry it.
+            # Such an id fits neither into a response nor into the group's record.
             self._fail(waiter, Errors.INVALID_REQUEST, "")
         elif group.has_static_member(request.group_instance_id):
             self._replace_static(group, request, new_id, waiter)
         elif request.require_known_member_id and request.group_instance_id is None:
-            _log.debug("Group %s: new member id %s is to be joined with", group.group_id, new_id)
+            _log.debug("Group %s: issued member id %s, with which the member is to join", group.group_id, new_id)
             self._rebalancer.add_pending_member(group, new_id, request.session_timeout_ms)
             self._fail(waiter, Errors.MEMBER_ID_REQUIRED, new_id)
         else:
@@ -148,7 +150,7 @@ class JoinHandler:
         if group.is_(GroupState.PREPARING_REBALANCE) and group.previous_state is GroupState.EMPTY:
             group.note_new_member()
         group.add(member, waiter)
-        # It has no id yet and cannot send heartbeats, so its session timeout would be wrong.
+        # The member does not know its id yet and cannot send heartbeats, so its session timeout does not apply.
         self._rebalancer.restart_session(group, member, self._config.group_new_member_join_timeout_ms)
         if member.is_static:
             _log.info("Group %s: added static member %s as %s", group.group_id, request.group_instance_id, member_id)
@@ -161,21 +163,21 @@ class JoinHandler:
     def _replace_static(
         self, group: GroupMetadata, request: JoinRequest, new_id: str, waiter: Deferred[JoinResult]
     ) -> None:
-        """A static member is back, or another one claims its name: the new one has it from now on."""
+        """Give the instance id to the member that joins with it; the one that had it before is fenced."""
         instance_id = request.group_instance_id
         assert instance_id is not None
         old_id = group.static_members[instance_id]
         old_leader = group.leader_id
         member = group.get(old_id)
-        self._answers.put(group.take_join_waiter(member), JoinResult(Errors.FENCED_INSTANCE_ID, old_id))
-        self._answers.put(member.take_sync_waiter(), SyncResult(Errors.FENCED_INSTANCE_ID))
+        self._replies.put(group.take_join_waiter(member), JoinResult(Errors.FENCED_INSTANCE_ID, old_id))
+        self._replies.put(member.take_sync_waiter(), SyncResult(Errors.FENCED_INSTANCE_ID))
         before = (member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.replace_static_member(instance_id, old_id, new_id)
         group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, waiter)
         member.joined()
         self._rebalancer.restart_session(group, member)
         _log.info(
-            "Group %s in state %s: static member %s comes back as %s, it was %s",
+            "Group %s in state %s: static member %s rejoins as %s; its member id was %s",
             group.group_id,
             group.state,
             instance_id,
@@ -183,16 +185,16 @@ class JoinHandler:
             old_id,
         )
         if group.is_(GroupState.STABLE) and group.select_protocol() == group.protocol_name:
-            # Nothing changes for anybody, so nobody is disturbed; but the new id must survive a restart.
+            # Nothing changes for the other members, so there is no rebalance; but the new id must survive a restart.
             undo = partial(self._undo_replacement, group, member, old_id, before)
             assignments = {one.member_id: one.assignment for one in group.members.values()}
             self._manager.store_group(group, assignments).on_done(
                 partial(self._on_replacement_stored, group, member, waiter, request, old_leader, undo)
             )
         elif group.is_(GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
-            # In CompletingRebalance the leader may assign to the old id at this moment.
+            # In CompletingRebalance the leader may be assigning partitions to the old id at this moment.
             self._rebalancer.prepare(
-                group, f"static member {instance_id} came back as {new_id}; client reason: {request.client_reason}"
+                group, f"static member {instance_id} rejoined as {new_id}; client reason: {request.client_reason}"
             )
         elif not group.is_(GroupState.PREPARING_REBALANCE):
             raise IllegalStateError(f"static member {instance_id} cannot rejoin a group in state {group.state}")
@@ -207,9 +209,9 @@ class JoinHandler:
         undo: Callable[[], None],
         error_code: int,
     ) -> None:
-        with self._answers:
+        with self._replies:
             if not group.is_(GroupState.STABLE) or member.join_waiter is not waiter:
-                return  # A rebalance began in the meantime and answers it, or somebody else has.
+                return  # a rebalance that began in the meantime replies to it, or it has its reply already
             if error_code != Errors.NONE:
                 group.take_join_waiter(member)
                 self._fail(waiter, error_code, "")
@@ -219,20 +221,20 @@ class JoinHandler:
             self._rebalancer.restart_session(group, member)
             if request.can_skip_assignment:
                 leads = group.is_leader(member.member_id)
-                everybody = group.current_member_metadata() if leads else ()
-                result = self._rebalancer.current_generation(group, member.member_id, everybody)
-                self._answers.put(waiter, result._replace(skip_assignment=leads))
+                all_members = group.current_member_metadata() if leads else ()
+                result = self._rebalancer.current_generation(group, member.member_id, all_members)
+                self._replies.put(waiter, result._replace(skip_assignment=leads))
             else:
-                # With its old id as leader it does not know itself as such, and does not assign.
+                # It must not compute an assignment: with its old id as the leader it does not take itself for it.
                 result = self._rebalancer.current_generation(group, member.member_id, leader=old_leader)
-                self._answers.put(waiter, result)
+                self._replies.put(waiter, result)
 
     def _undo_replacement(
         self, group: GroupMetadata, member: MemberMetadata, old_id: str, before: tuple[Protocols, int, int]
     ) -> None:
         assert member.group_instance_id is not None
         _log.warning(
-            "Group %s: the new id %s of static member %s could not be stored; it is %s again",
+            "Group %s: the new id %s of static member %s could not be written; its id is %s again",
             group.group_id,
             member.member_id,
             member.group_instance_id,
@@ -242,7 +244,7 @@ class JoinHandler:
         group.replace_static_member(member.group_instance_id, member.member_id, old_id)
         self._rebalancer.restart_session(group, member)
 
-    # A member that says who it is
+    # A member that has an id
 
     def _join_known(self, group: GroupMetadata, request: JoinRequest, waiter: Deferred[JoinResult]) -> None:
         member_id = request.member_id
@@ -263,14 +265,14 @@ class JoinHandler:
         if group.is_(GroupState.PREPARING_REBALANCE):
             self._update(group, member, request, waiter, "rejoins")
         elif group.is_(GroupState.COMPLETING_REBALANCE) and not changed:
-            # It joined and did not get the answer.
-            everybody = group.current_member_metadata() if group.is_leader(member_id) else ()
-            self._answers.put(waiter, self._rebalancer.current_generation(group, member_id, everybody))
+            # It has joined this generation and did not get the response.
+            all_members = group.current_member_metadata() if group.is_leader(member_id) else ()
+            self._replies.put(waiter, self._rebalancer.current_generation(group, member_id, all_members))
         elif group.is_(GroupState.STABLE) and not changed and not group.is_leader(member_id):
-            self._answers.put(waiter, self._rebalancer.current_generation(group, member_id))
+            self._replies.put(waiter, self._rebalancer.current_generation(group, member_id))
         elif group.is_(GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
-            # The leader also comes for changes that are not in its own subscription, such as more partitions.
-            what = "changed its subscription" if changed else "leads and asks for a rebalance"
+            # The leader also rejoins for changes that are not in its own subscription, such as more partitions.
+            what = "changed its subscription" if changed else "is the leader and asks for a rebalance"
             self._update(group, member, request, waiter, what)
         else:
             _log.warning("Group %s: %s rejoins in the unexpected state %s", group.group_id, member_id, group.state)
@@ -284,9 +286,9 @@ class JoinHandler:
         waiter: Deferred[JoinResult],
         what: str,
     ) -> None:
-        # A request that it sent before and that still waits will never be read; it must not stay open for ever.
+        # Nobody will read the response to an earlier JoinGroup; it must not stay pending for ever.
         earlier = group.take_join_waiter(member)
-        self._answers.put(earlier, JoinResult(Errors.REBALANCE_IN_PROGRESS, member.member_id))
+        self._replies.put(earlier, JoinResult(Errors.REBALANCE_IN_PROGRESS, member.member_id))
         group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, waiter)
         self._rebalancer.maybe_prepare(
             group, f"member {member.member_id} {what}; client reason: {request.client_reason}"
@@ -294,7 +296,7 @@ class JoinHandler:
 
 
 def check_member(group: GroupMetadata, member_id: str, group_instance_id: str | None) -> int:
-    """Return whether somebody is who it says it is: an error code, 0 if so."""
+    """Check that the group has the member, and that its instance id is not another member's; return an error code."""
     if group_instance_id is not None:
         if group.is_static_member_fenced(member_id, group_instance_id):
             return Errors.FENCED_INSTANCE_ID

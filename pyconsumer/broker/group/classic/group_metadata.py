@@ -1,27 +1,18 @@
-"""One group: its state table, its members, and its generation, votes and assignment.
+"""A group of the classic protocol: its state machine, its members, and its generation, protocol and assignment.
 
-Nothing here waits, writes or answers. A member's pending request is a :class:`Deferred` that the group only keeps;
-``take_*`` returns it to the coordinator, which answers it.
+:class:`GroupMetadata` owns its members (:class:`MemberMetadata`) and has the rules that need nothing but the group
+itself. The coordinator calls it; nothing here waits, writes to the log or sends a reply. A member's pending request is
+a :class:`Deferred` that the group only keeps: ``take_*`` returns it to the coordinator, which sets it.
 
-States
-------
-A group is a small state machine, and :data:`PREDECESSORS` is its whole table of moves.
+States, with their transitions in :data:`PREDECESSORS`:
 
 1. *Empty*: no members. A new group, one whose last member left, or one that only stores offsets.
-2. *PreparingRebalance*: members are joining. Joins are held until all members have come or the time is over.
-3. *CompletingRebalance*: a generation exists, and the leader's assignment is awaited.
+2. *PreparingRebalance*: members are joining. JoinGroups are held until all members have joined or the time is over.
+3. *CompletingRebalance*: the generation has begun, and the coordinator waits for the leader's assignment.
 4. *Stable*: every member of the generation has its assignment.
-5. *Dead*: given up, because it was deleted, expired, or this broker is no longer its coordinator. Nothing leaves it.
+5. *Dead*: deleted, expired, converted, or another broker's. No other state follows.
 
-No state is entered from itself, except Dead: giving up a group twice is no error.
-
-Members
--------
-:class:`MemberMetadata` is one member, as the coordinator keeps it and as tools see it.
-
-Groups
-------
-:class:`GroupMetadata` holds the members and applies the rules that need nothing but the group itself.
+No state follows itself, except Dead: a group may be ended twice.
 """
 
 from __future__ import annotations
@@ -57,10 +48,11 @@ __all__ = [
     "require_unique",
 ]
 
-#: The protocol type of consumer groups; other clients (Kafka Connect, for one) have their own.
+#: The protocol type of groups of consumers; other clients, such as Kafka Connect, have their own.
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
-#: A member's assignment strategies in its order of preference, each with the subscription that goes with it.
+#: The protocols (names of assignors) that a member supports, in its order of preference, each with its metadata. For
+#: consumers the metadata is the subscription.
 Protocols = Sequence[tuple[str, bytes]]
 
 
@@ -77,7 +69,7 @@ class GroupState(Enum):
         return self.value
 
 
-#: From which states each state may be entered.
+#: The states that each state may follow.
 PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE}),
     GroupState.PREPARING_REBALANCE: frozenset({GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.EMPTY}),
@@ -88,21 +80,22 @@ PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
 
 
 def plain_protocol_set(protocols: Protocols) -> frozenset[str]:
-    """The names alone: without order, duplicates and subscriptions."""
+    """Return the names of the protocols."""
     return frozenset(name for name, _ in protocols)
 
 
 class MemberMetadata:
-    """A member: who it is, what it can do, what it was given and what it waits for.
+    """A member: its ids, timeouts, protocols, assignment and pending requests.
 
     Args:
-        member_id: made by the coordinator; replaced when a static member comes back under a new one.
-        group_instance_id: makes it a static member (KIP-345).
-        client_host: where its requests come from, such as ``/127.0.0.1``.
-        rebalance_timeout_ms: the client's ``max.poll.interval.ms``: how long others wait for it in a rebalance.
-        session_timeout_ms: how long it may be silent.
+        member_id: made by the coordinator; a static member that rejoins without it gets a new one.
+        group_instance_id: that of a static member (KIP-345), None for a dynamic one.
+        client_host: the address that its requests come from, such as ``/127.0.0.1``.
+        rebalance_timeout_ms: the client's ``max.poll.interval.ms``: how long a rebalance waits for it.
+        session_timeout_ms: the longest time without a heartbeat.
         protocol_type: ``consumer``, ``connect`` or whatever the group is used for.
-        supported_protocols: its strategies, the preferred one first.
+        supported_protocols: the preferred one first.
+        is_new: its first JoinGroup is pending; see the attribute.
     """
 
     __slots__ = (
@@ -147,22 +140,22 @@ class MemberMetadata:
         self.protocol_type = protocol_type
         self.supported_protocols = tuple(supported_protocols)
         self.assignment = assignment
-        #: Set while its JoinGroup is pending, and while its SyncGroup is.
+        #: Its pending JoinGroup and its pending SyncGroup.
         self.join_waiter: Deferred[JoinResult] | None = None
         self.sync_waiter: Deferred[SyncResult] | None = None
-        #: Its first join is pending: it does not know its id yet, so it cannot send heartbeats.
+        #: Its first JoinGroup is pending: it does not know its member id yet, and so cannot send heartbeats.
         self.is_new = is_new
-        #: The end of its session.
+        #: The timer of its session timeout.
         self.heartbeat: TimerHandle | None = None
 
     def update(self, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
-        """Replace its strategies and timeouts."""
+        """Replace its protocols and timeouts."""
         self.supported_protocols = tuple(protocols)
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
 
     def rename(self, member_id: str) -> None:
-        """Take another id, as a static member that has come back."""
+        """Replace the member id, as for a static member that rejoins."""
         self.member_id = member_id
 
     def assign(self, assignment: bytes) -> None:
@@ -170,19 +163,19 @@ class MemberMetadata:
         self.assignment = assignment
 
     def joined(self) -> None:
-        """Record that it knows its id, and so can send heartbeats."""
+        """Record that it has its member id, and so can send heartbeats."""
         self.is_new = False
 
     def wait_for_join(self, waiter: Deferred[JoinResult] | None) -> None:
-        """Keep its pending JoinGroup; :class:`GroupMetadata` counts these."""
+        """Set its pending JoinGroup. Only :class:`GroupMetadata` calls this, which counts them."""
         self.join_waiter = waiter
 
     def wait_for_sync(self, waiter: Deferred[SyncResult]) -> None:
-        """Keep its pending SyncGroup."""
+        """Set its pending SyncGroup."""
         self.sync_waiter = waiter
 
     def take_sync_waiter(self) -> Deferred[SyncResult] | None:
-        """Return its pending SyncGroup, which it does not wait for any more."""
+        """Return its pending SyncGroup for the caller to reply to; the member no longer waits for it."""
         waiter, self.sync_waiter = self.sync_waiter, None
         return waiter
 
@@ -203,13 +196,11 @@ class MemberMetadata:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Return whether the end of its session may pass unpunished: it waits for us. A new member gets no such
-        grace.
-        """
+        """Return whether it counts as alive without heartbeats: a request of it is pending, and it is not new."""
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def restart_heartbeat(self, handle: TimerHandle) -> None:
-        """Replace the end of its session."""
+        """Replace the timer of its session timeout."""
         self.stop_heartbeat()
         self.heartbeat = handle
 
@@ -219,25 +210,25 @@ class MemberMetadata:
             self.heartbeat = None
 
     def matches(self, protocols: Protocols) -> bool:
-        """Return whether these are the strategies it has: the same names in the same order, with the same bytes."""
+        """Return whether its protocols are these: the same names in the same order, with the same metadata."""
         return self.supported_protocols == tuple(protocols)
 
     def metadata(self, protocol: str) -> bytes:
-        """Its subscription for one strategy; ``ValueError`` if it does not support that."""
+        """Return its metadata for a protocol; ``ValueError`` if it does not support the protocol."""
         for name, metadata in self.supported_protocols:
             if name == protocol:
                 return metadata
         raise ValueError(f"member {self.member_id} does not support protocol {protocol!r}")
 
     def vote(self, candidates: Container[str]) -> str:
-        """The first of its strategies that is a candidate; ``ValueError`` if none is."""
+        """Return the first of its protocols that is a candidate; ``ValueError`` if none is."""
         for name, _ in self.supported_protocols:
             if name in candidates:
                 return name
         raise ValueError(f"member {self.member_id} does not support any of the candidate protocols")
 
     def summary(self, protocol: str | None) -> MemberSummary:
-        """Return what tools see; the subscription only if ``protocol`` says what was chosen."""
+        """Return the member as tools see it, with its metadata for the chosen protocol if there is one."""
         return MemberSummary(
             self.member_id,
             self.group_instance_id,
@@ -249,7 +240,7 @@ class MemberMetadata:
 
 
 def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
-    """``IllegalStateError`` if a strategy is listed twice: it would vote twice. The request layer keeps the first."""
+    """Raise ``IllegalStateError`` if a protocol is listed twice; the handler of JoinGroup keeps only the first."""
     names = [name for name, _ in protocols]
     if len(set(names)) != len(names):
         raise IllegalStateError(f"a member lists a protocol twice: {names}")
@@ -269,14 +260,14 @@ class GroupMetadata:
         self.group_id = group_id
         self._clock = clock
         self.state = initial_state
-        #: The state before the last move; says in PreparingRebalance whether the group was empty.
+        #: The state before the last transition; in PreparingRebalance it shows whether the group was empty.
         self.previous_state: GroupState | None = None
-        #: Wall time of the last move in ms; None if the record it was loaded from does not say.
+        #: Wall time of the last transition in ms; None if the record that the group was loaded from does not have it.
         self.current_state_timestamp: int | None = clock.wall_ms()
-        #: Completed join phases; 0 before the first.
+        #: The number of completed join phases.
         self.generation_id = 0
         self.leader_id: str | None = None
-        #: Read from a record without a leader: the coordinator that wrote it had a rebalance to begin.
+        #: Loaded with members but without a leader: the coordinator that wrote the record was about to rebalance.
         self.rebalance_is_due = False
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -286,16 +277,16 @@ class GroupMetadata:
         self.members: dict[str, MemberMetadata] = {}
         #: Group instance id -> member id.
         self.static_members: dict[str, str] = {}
-        #: Ids that were issued with MEMBER_ID_REQUIRED and not used yet, each with the end of its life.
+        #: Member ids that were sent with MEMBER_ID_REQUIRED and not used yet, each with the timer of its expiry.
         self.pending_members: dict[str, TimerHandle] = {}
-        #: Members of this generation whose SyncGroup has not come.
+        #: Members of this generation that have not sent their SyncGroup.
         self.pending_sync_members: set[str] = set()
-        #: How many members support each strategy; entries may stay at 0.
+        #: How many members support each protocol; entries may stay at 0.
         self.supported_protocols: Counter[str] = Counter()
         self.num_members_awaiting_join = 0
-        #: Somebody joined during the initial delay, so it may be prolonged.
+        #: A member joined during the initial rebalance delay, so the delay may be extended.
         self.new_member_added = False
-        #: Why and when (monotonic) the rebalance began that is continuing, and who was in the last generation.
+        #: The reason for the present rebalance, its start (monotonic seconds), and the members of the last generation.
         self.rebalance_reason = ""
         self.rebalance_started = 0.0
         self.last_members: frozenset[str] = frozenset()
@@ -318,7 +309,7 @@ class GroupMetadata:
         state_timestamp: int | None,
         members: Iterable[MemberMetadata],
     ) -> GroupMetadata:
-        """A group as its registration record describes it: Stable with members, else Empty."""
+        """Return a group as its record describes it: Stable with members, otherwise Empty."""
         members = list(members)
         group = cls(group_id, GroupState.STABLE if members else GroupState.EMPTY, clock)
         group._restore(generation_id, protocol_type, protocol_name, leader_id, state_timestamp, members)
@@ -334,7 +325,7 @@ class GroupMetadata:
         members: Iterable[MemberMetadata],
         offsets: GroupOffsets,
     ) -> GroupMetadata:
-        """A Stable group whose members were in a group of the consumer protocol until now; it keeps the offsets."""
+        """Return a Stable group with the members and offsets of a group of the consumer protocol."""
         group = cls.loaded(
             group_id,
             clock,
@@ -390,27 +381,27 @@ class GroupMetadata:
 
     @property
     def can_rebalance(self) -> bool:
-        """Return whether a rebalance can begin now; not if one is being prepared already."""
+        """Return whether a rebalance can begin now, which it cannot while one is in its join phase."""
         return self.state in PREDECESSORS[GroupState.PREPARING_REBALANCE]
 
     def transition_to(self, state: GroupState) -> None:
-        """Move to a state; ``IllegalStateError`` if the table does not allow it, and nothing changes."""
+        """Change the state; ``IllegalStateError``, without any change, if the table does not allow it."""
         if self.state not in PREDECESSORS[state]:
             raise IllegalStateError(f"group {self.group_id} cannot move from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp = self._clock.wall_ms()
 
     def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
-        """Give each member what it had in the group of the other protocol."""
+        """Give each member its assignment in the group of the consumer protocol that this one replaces."""
         for member in self.members.values():
             member.assign(assignments[member.member_id])
 
     def adopt(self, offsets: GroupOffsets) -> None:
-        """Adopt the offsets of the group of the other protocol that this one replaces."""
+        """Adopt the offsets of the group of the consumer protocol that this one replaces."""
         self.offsets = offsets
 
     def end(self) -> None:
-        """Give the group up: it was deleted or has expired."""
+        """Make the group Dead: it was deleted or has expired."""
         self.transition_to(GroupState.DEAD)
         self.stop_timers()
 
@@ -420,7 +411,7 @@ class GroupMetadata:
         return member_id in self.members
 
     def get(self, member_id: str) -> MemberMetadata:
-        """The member; ``KeyError`` if there is none."""
+        """Return the member; ``KeyError`` if there is none."""
         return self.members[member_id]
 
     @property
@@ -437,17 +428,17 @@ class GroupMetadata:
         return group_instance_id is not None and group_instance_id in self.static_members
 
     def is_static_member_fenced(self, member_id: str, group_instance_id: str | None) -> bool:
-        """Return whether another member id has taken over this instance id."""
+        """Return whether the instance id belongs to another member id."""
         return group_instance_id is not None and self.static_members.get(group_instance_id, member_id) != member_id
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of the members'; 0 without members."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Return whether every member waits for the end of the join phase, and no issued id is still unused."""
+        """Return whether every member has a pending JoinGroup, and no pending member is left."""
         return self.size == self.num_members_awaiting_join and not self.pending_members
 
     @property
@@ -455,11 +446,11 @@ class GroupMetadata:
         return [member for member in self.members.values() if not member.is_awaiting_join]
 
     def add(self, member: MemberMetadata, waiter: Deferred[JoinResult] | None = None) -> None:
-        """Admit a member; the first one leads.
+        """Add a member; the first one becomes the leader.
 
         Raises:
-            IllegalStateError: it is a member already, belongs to another group or protocol type, or has no strategy
-                that all others have. Such a request must have been refused before.
+            IllegalStateError: it is a member already, belongs to another group or protocol type, or has no protocol
+                that all others support. The caller must have rejected such a request.
         """
         if member.member_id in self.members:
             raise IllegalStateError(f"{member.member_id} is a member of {self.group_id} already")
@@ -482,9 +473,9 @@ class GroupMetadata:
         self._set_join_waiter(member, waiter)
 
     def remove(self, member_id: str) -> MemberMetadata | None:
-        """Take a member out, with whatever is kept under its id; an unknown id changes nothing.
+        """Remove a member, and a pending member, with this id.
 
-        Its pending requests are not answered here: take them first.
+        Its pending requests get no reply here: take them first.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -507,7 +498,7 @@ class GroupMetadata:
         session_timeout_ms: int,
         waiter: Deferred[JoinResult] | None,
     ) -> None:
-        """Replace what a rejoining member can do, its timeouts, and the request that waits."""
+        """Replace the protocols, the timeouts and the pending JoinGroup of a member that rejoins."""
         require_unique(protocols)
         self._count(member, -1)
         member.update(protocols, rebalance_timeout_ms, session_timeout_ms)
@@ -515,7 +506,7 @@ class GroupMetadata:
         self._set_join_waiter(member, waiter)
 
     def replace_static_member(self, group_instance_id: str, old_id: str, new_id: str) -> MemberMetadata:
-        """Give a static member that came back its new id. Place, assignment and leadership stay."""
+        """Give a static member that rejoined its new id. Its order, assignment and leadership stay."""
         member = self.members[old_id]
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
         member.rename(new_id)
@@ -532,14 +523,14 @@ class GroupMetadata:
         self.pending_members[member_id] = expiry
 
     def remove_pending_member(self, member_id: str) -> bool:
-        """Forget an issued id; whether it was there."""
+        """Remove a pending member; return whether there was one."""
         expiry = self.pending_members.pop(member_id, None)
         if expiry is not None:
             expiry.cancel()
         return expiry is not None
 
     def maybe_elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one that has rejoined; False if nobody has, the leader then stays."""
+        """Make a member that has rejoined the leader, unless the leader has; return False if no member has."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None or not leader.is_awaiting_join:
             joined = next((member for member in self.members.values() if member.is_awaiting_join), None)
@@ -551,16 +542,16 @@ class GroupMetadata:
     # Rebalances
 
     def begin_rebalance(self, reason: str, now: float) -> None:
-        """Record why a rebalance begins, and when (monotonic seconds); nobody has joined in it yet."""
+        """Record why and when (monotonic seconds) a rebalance begins."""
         self.rebalance_reason, self.rebalance_started = reason, now
         self.new_member_added = False
 
     def note_new_member(self, added: bool = True) -> None:
-        """Record that a new member came while the first rebalance waits for more; False begins another wait."""
+        """Record that a new member joined during the initial rebalance delay; False when the delay is extended."""
         self.new_member_added = added
 
     def remember_members(self) -> None:
-        """Keep the members of this generation, for the log of the next one."""
+        """Keep the members of this generation, for the log line of the next one."""
         self.last_members = frozenset(self.members)
 
     def note_commits(self, *, transactional: bool) -> None:
@@ -591,7 +582,7 @@ class GroupMetadata:
             self.sync_timer = None
 
     def stop_timers(self) -> None:
-        """Cancel everything that would happen to the group by itself."""
+        """Cancel all timers of the group and of its members."""
         self.stop_join_timer()
         self.stop_sync_timer()
         for handle in self.pending_members.values():
@@ -602,7 +593,7 @@ class GroupMetadata:
     # Pending requests
 
     def take_join_waiter(self, member: MemberMetadata) -> Deferred[JoinResult] | None:
-        """The pending JoinGroup, which the caller answers; the member does not wait any more."""
+        """Return a member's pending JoinGroup for the caller to reply to; the member no longer waits for it."""
         waiter = member.join_waiter
         self._set_join_waiter(member, None)
         return waiter
@@ -611,20 +602,18 @@ class GroupMetadata:
         self.num_members_awaiting_join += (waiter is not None) - (member.join_waiter is not None)
         member.wait_for_join(waiter)
 
-    # Strategies
+    # Protocols
 
     def _count(self, member: MemberMetadata, by: int) -> None:
         for name, _ in member.supported_protocols:
             self.supported_protocols[name] += by
 
     def candidate_protocols(self) -> set[str]:
-        """The strategies that every member supports."""
+        """Return the protocols that every member supports."""
         return {name for name, count in self.supported_protocols.items() if count == self.size}
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Return whether somebody with these may join: the type is the group's, and one strategy is supported by
-        all.
-        """
+        """Return whether a member with these may join: with the group's type, and one protocol that all support."""
         return self._supports(protocol_type, self.protocol_type, plain_protocol_set(protocols))
 
     def _supports(self, protocol_type: str, group_type: str | None, names: frozenset[str]) -> bool:
@@ -633,10 +622,9 @@ class GroupMetadata:
         return protocol_type == group_type and any(self.supported_protocols[name] == self.size for name in names)
 
     def select_protocol(self) -> str:
-        """The strategy with the most votes; each member votes for the first candidate in its own order.
+        """Return the protocol with the most votes; each member votes for the first candidate in its own order.
 
-        Kafka leaves ties to the order of a hash map. Here the tied strategy wins that the longest-standing member
-        prefers.
+        In Kafka the order of a hash map decides between ties. Here the member that joined first does.
 
         Raises:
             IllegalStateError: there are no members.
@@ -652,7 +640,10 @@ class GroupMetadata:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """The topics in the members' subscriptions; None if the group is no consumer group or they cannot be read."""
+        """Return the topics of the members' subscriptions.
+
+        None if the protocol type is not ``consumer``, no protocol is chosen, or a subscription cannot be decoded.
+        """
         if not self.uses_consumer_protocol():
             return None
         if not self.members:
@@ -662,7 +653,7 @@ class GroupMetadata:
         topics: set[str] = set()
         try:
             for member in self.members.values():
-                # Version 0 is the beginning of all later ones, and topics are all that is wanted.
+                # Later versions begin as version 0 does, which has the topics.
                 subscription = memoryview(member.metadata(self.protocol_name))[2:]
                 topics.update(ConsumerProtocolSubscription.decode(subscription, 0, allow_trailing=True).topics)
         except (ProtocolError, ValueError):
@@ -670,7 +661,7 @@ class GroupMetadata:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether the group may be reading the topic; a consumer group whose subscription is not known may."""
+        """Return whether the group may be reading the topic: True for consumers whose subscription is not known."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol()
         return topic in self.subscribed_topics
@@ -678,7 +669,7 @@ class GroupMetadata:
     # Generations
 
     def init_next_generation(self) -> None:
-        """End the join phase: count up, and choose the strategy, or become Empty if nobody is left."""
+        """End the join phase: begin a generation and choose the protocol, or become Empty if no member is left."""
         if self.members:
             protocol = self.select_protocol()
             self.generation_id += 1
@@ -695,7 +686,7 @@ class GroupMetadata:
         self.received_transactional_commits = False
 
     def current_member_metadata(self) -> tuple[JoinMember, ...]:
-        """Return what the leader receives: every member with its subscription for the chosen strategy."""
+        """Return every member with its metadata for the chosen protocol, as the leader receives them."""
         if self.is_(GroupState.PREPARING_REBALANCE, GroupState.DEAD) or self.protocol_name is None:
             raise IllegalStateError(f"group {self.group_id} has no chosen protocol in state {self.state}")
         return tuple(
@@ -703,13 +694,13 @@ class GroupMetadata:
             for member in self.members.values()
         )
 
-    # What tools see
+    # Tools
 
     def overview(self) -> GroupOverview:
         return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
 
     def summary(self) -> GroupSummary:
-        """See :class:`GroupSummary`; ``IllegalStateError`` for a Stable group without a strategy."""
+        """Return the group as DescribeGroups shows it; ``IllegalStateError`` if it is Stable without a protocol."""
         protocol = None
         if self.state is GroupState.STABLE:
             protocol = self.protocol_name

@@ -1,23 +1,23 @@
-"""Moves groups through rebalances: who is removed when, when the join phase ends, which requests are answered.
+"""Rebalances of classic groups: when the join phase ends, which members are removed, which requests get their replies.
 
-A rebalance in steps:
+The state is the group's (:mod:`.group_metadata`); this module sets the group's timers. A rebalance in steps:
 
-1. *Prepare*: somebody joined, left, fell silent or changed. Pending SyncGroups are sent back to join again.
-2. *Join phase*: JoinGroups are held. It ends (:meth:`GroupRebalancer.maybe_complete_join`) when every member has come
-   and every member id that was issued has been used or has expired, or after the longest of their rebalance
-   timeouts; a group that was empty waits ``group.initial.rebalance.delay.ms`` instead, again and again while new
-   members come, within that timeout. Dynamic members that did not come are removed.
-3. *Next generation*: counted up, strategy chosen, pending JoinGroups answered. The leader gets everybody's
-   subscription.
-4. *Sync phase*: SyncGroups are held until the leader's brings the assignment and it is stored. Members that do not
-   come within the rebalance timeout are removed, which starts the next rebalance.
+1. *Prepare*: a member joined, left, failed or changed. Pending SyncGroups get REBALANCE_IN_PROGRESS.
+2. *Join phase*: JoinGroups are held. It ends (:meth:`GroupRebalancer.maybe_complete_join`) when all members have joined
+   and every pending member has joined or expired, or after the longest rebalance timeout of the members. A group that
+   was Empty waits ``group.initial.rebalance.delay.ms`` instead, again as long as new members join, within that timeout.
+   Dynamic members that have not joined are removed.
+3. *Next generation*: the generation id is raised, the protocol is chosen, and pending JoinGroups get their replies. The
+   leader's has the metadata of all members.
+4. *Sync phase*: SyncGroups are held until the leader's has brought the assignment and it is in the log. Members without
+   a SyncGroup within the rebalance timeout are removed, which begins the next rebalance.
 
-If only static members are left and none of them came, the join phase begins again, and lasts a second at least.
+If only static members are left and none of them has joined, the join phase begins again and lasts at least a second.
 
-Sessions: a member must be heard of within its session timeout. While a request of it is pending it counts as alive,
-except in its very first join, which is given up after ``group.new.member.join.timeout``: its client may be gone, and
-would otherwise leave one member behind for each retry. A static member that comes back leaves nothing behind, and its
-next join is not its first.
+Sessions: a member fails if it sends no heartbeat within its session timeout. While a request of it is pending it counts
+as alive. The exception is its first JoinGroup, which is limited by ``group.new.member.join.timeout.ms``: otherwise a
+client that has ended would leave one member for each retry. A static member leaves none, and once it has rejoined it is
+no longer new.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ __all__ = ["GroupRebalancer"]
 
 _log = logging.getLogger(__name__)
 
-#: How long a join phase lasts at least that nobody came to: a rebalance timeout may be 0.
-_NOBODY_CAME_MS = 1000
+#: The shortest time before a join phase in which no member joined ends again: the rebalance timeout may be 0.
+_NO_MEMBER_JOINED_MS = 1000
 
 _SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
 class GroupRebalancer:
-    """The rules above. All methods expect to be called inside ``with answers``."""
+    """The rules above for all classic groups of one coordinator. Call its methods inside ``with replies``."""
 
     def __init__(
-        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, answers: PendingReplies
+        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, replies: PendingReplies
     ) -> None:
         self._config = config
         self._manager = manager
         self._timer = timer
         self._clock = clock
-        self._answers = answers
+        self._replies = replies
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> TimerHandle:
         def run() -> None:
             try:
-                with self._answers:
+                with self._replies:
                     action()
             except Exception:
                 _log.exception("A timer of the group coordinator failed")
@@ -70,12 +70,12 @@ class GroupRebalancer:
     # Sessions
 
     def restart_session(self, group: GroupMetadata, member: MemberMetadata, timeout_ms: int | None = None) -> None:
-        """The member was heard of: it has its session timeout (or ``timeout_ms``) from now."""
+        """Start the member's session timeout (or ``timeout_ms``) again."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         member.restart_heartbeat(self._after(timeout_ms, partial(self._expire_member, group, member)))
 
     def start_sessions(self, group: GroupMetadata) -> None:
-        """The group was loaded: its members have one session timeout to show up."""
+        """Start the session timeouts of all members of a group that was loaded or converted."""
         for member in group.members.values():
             self.restart_session(group, member)
 
@@ -83,32 +83,32 @@ class GroupRebalancer:
         if group.is_(GroupState.DEAD) or group.members.get(member.member_id) is not member:
             return
         if member.has_satisfied_heartbeat:
-            return  # It waits for us; its session starts again with the answer.
-        _log.info("Member %s of group %s has failed: its session is over", member.member_id, group.group_id)
+            return  # a request of it is pending; the reply starts its session timeout again
+        _log.info("Group %s: member %s has failed: its session has timed out", group.group_id, member.member_id)
         self.remove_members(group, [member])
-        self.after_removal(group, f"member {member.member_id} was not heard of within its session timeout")
+        self.after_removal(group, f"member {member.member_id} sent no heartbeat within its session timeout")
 
     def add_pending_member(self, group: GroupMetadata, member_id: str, timeout_ms: int) -> None:
-        """Issue an id that has to be used within the timeout."""
+        """Add a pending member, which has to join within the timeout."""
         group.add_pending_member(member_id, self._after(timeout_ms, partial(self._expire_pending, group, member_id)))
 
     def _expire_pending(self, group: GroupMetadata, member_id: str) -> None:
         if group.is_(GroupState.DEAD) or not group.remove_pending_member(member_id):
             return
-        _log.info("Pending member %s of group %s did not join in time", member_id, group.group_id)
+        _log.info("Group %s: pending member %s did not join in time", group.group_id, member_id)
         self.maybe_complete_join(group)
 
     def remove_members(self, group: GroupMetadata, members: Iterable[MemberMetadata]) -> None:
-        """Take members out and answer what they wait for; the rebalance that follows is :meth:`after_removal`."""
+        """Remove members; pending requests of theirs get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` afterwards."""
         for member in members:
-            # A client that is still there joins again when it reads this.
+            # A client that still runs joins again when it gets this.
             join = JoinResult(Errors.UNKNOWN_MEMBER_ID, "")
-            self._answers.put(group.take_join_waiter(member), join)
-            self._answers.put(member.take_sync_waiter(), SyncResult(Errors.UNKNOWN_MEMBER_ID))
+            self._replies.put(group.take_join_waiter(member), join)
+            self._replies.put(member.take_sync_waiter(), SyncResult(Errors.UNKNOWN_MEMBER_ID))
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
-        """Members are gone: rebalance, or continue with the join phase if they were what it waited for."""
+        """Begin a rebalance because members were removed; or end the join phase, if it waited only for them."""
         if group.is_(*_SYNC_STATES):
             self.prepare(group, reason)
         else:
@@ -117,7 +117,7 @@ class GroupRebalancer:
     # Join phase
 
     def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance, unless one is being prepared: then see whether that one can continue."""
+        """Begin a rebalance; if one is in its join phase, end that phase if nobody is missing."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -127,7 +127,7 @@ class GroupRebalancer:
         """Begin a rebalance.
 
         Args:
-            reason: in words, for the log.
+            reason: for the log line.
         """
         if group.is_(GroupState.COMPLETING_REBALANCE):
             self.reset_assignment(group, Errors.REBALANCE_IN_PROGRESS)
@@ -166,7 +166,7 @@ class GroupRebalancer:
         group.start_join_timer(self._after(delay_ms, over))
 
     def maybe_complete_join(self, group: GroupMetadata) -> None:
-        """End the join phase if nobody is missing. The one of a group that was empty lasts its time in any case."""
+        """End the join phase if nobody is missing. That of a group that was Empty always lasts its whole delay."""
         if (
             group.is_(GroupState.PREPARING_REBALANCE)
             and group.previous_state is not GroupState.EMPTY
@@ -177,7 +177,7 @@ class GroupRebalancer:
     def _complete_join(self, group: GroupMetadata) -> None:
         group.stop_join_timer()
         if group.is_(GroupState.DEAD):
-            _log.info("Group %s is dead, so its rebalance ends here", group.group_id)
+            _log.info("Group %s: its rebalance ends because the group is dead", group.group_id)
             return
         missing = [member for member in group.not_yet_rejoined if not member.is_static]
         if missing:
@@ -188,9 +188,9 @@ class GroupRebalancer:
                 ", ".join(member.member_id for member in missing),
             )
         if not group.maybe_elect_joined_leader() and group.members:
-            # Only static members, and none came: their sessions decide.
+            # Only static members are left, and none has joined: they stay until their sessions time out.
             _log.error("Group %s could not complete its rebalance because no member rejoined", group.group_id)
-            self._wait_for_members(group, _NOBODY_CAME_MS)
+            self._wait_for_members(group, _NO_MEMBER_JOINED_MS)
             return
         group.init_next_generation()
         self._log_generation(group)
@@ -198,14 +198,14 @@ class GroupRebalancer:
             stored = self._manager.store_group(group, {})
             stored.on_done(partial(self._on_empty_stored, group))
         else:
-            self._answer_joins(group)
+            self._reply_to_joins(group)
 
-    def _answer_joins(self, group: GroupMetadata) -> None:
-        everybody = group.current_member_metadata()
+    def _reply_to_joins(self, group: GroupMetadata) -> None:
+        all_members = group.current_member_metadata()
         for member in group.members.values():
             leads = group.is_leader(member.member_id)
-            result = self.current_generation(group, member.member_id, everybody if leads else ())
-            self._answers.put(group.take_join_waiter(member), result)
+            result = self.current_generation(group, member.member_id, all_members if leads else ())
+            self._replies.put(group.take_join_waiter(member), result)
             self.restart_session(group, member)
             member.joined()
             group.pending_sync_members.add(member.member_id)
@@ -216,7 +216,7 @@ class GroupRebalancer:
     def current_generation(
         group: GroupMetadata, member_id: str, members: tuple[JoinMember, ...] = (), *, leader: str | None = None
     ) -> JoinResult:
-        """The answer to a join that is in the current generation."""
+        """Return the reply to a member's JoinGroup that is in the current generation."""
         return JoinResult(
             Errors.NONE,
             member_id,
@@ -229,10 +229,8 @@ class GroupRebalancer:
 
     def _on_empty_stored(self, group: GroupMetadata, error_code: int) -> None:
         if error_code != Errors.NONE:
-            # After a restart the last generation would be back, with members that soon time out: harmless.
-            _log.warning(
-                "Failed to write the empty registration of group %s: %s", group.group_id, error_name(error_code)
-            )
+            # Harmless: after a restart the group has its last generation, whose members soon time out.
+            _log.warning("Group %s: its Empty state could not be written: %s", group.group_id, error_name(error_code))
 
     def _log_generation(self, group: GroupMetadata) -> None:
         now = frozenset(group.members)
@@ -248,14 +246,14 @@ class GroupRebalancer:
             len(now),
             f", protocol {group.protocol_name}, leader {group.leader_id}" if now else "",
             f"; joined: {', '.join(sorted(joined))}" if joined else "",
-            f"; gone: {', '.join(sorted(left))}" if left else "",
+            f"; left: {', '.join(sorted(left))}" if left else "",
         )
         group.remember_members()
 
     # Sync phase
 
     def note_sync(self, group: GroupMetadata, member_id: str) -> None:
-        """The member's SyncGroup has come; after the last one nothing is waited for any more."""
+        """Record that the member has sent its SyncGroup; the last one ends the wait for them."""
         group.pending_sync_members.discard(member_id)
         if not group.pending_sync_members:
             self._end_sync_phase(group)
@@ -267,19 +265,19 @@ class GroupRebalancer:
     def _expire_sync(self, group: GroupMetadata, generation_id: int) -> None:
         if group.generation_id != generation_id or not group.is_(*_SYNC_STATES) or not group.pending_sync_members:
             return
-        silent = [group.members[member_id] for member_id in group.pending_sync_members if group.has(member_id)]
-        names = ", ".join(sorted(member.member_id for member in silent))
-        self.remove_members(group, silent)
+        missing = [group.members[member_id] for member_id in group.pending_sync_members if group.has(member_id)]
+        names = ", ".join(sorted(member.member_id for member in missing))
+        self.remove_members(group, missing)
         self.prepare(group, f"no SyncGroup within the rebalance timeout from {names}")
 
     def reset_assignment(self, group: GroupMetadata, error_code: int) -> None:
-        """Forget all assignments and answer pending SyncGroups with the error."""
+        """Remove all assignments; pending SyncGroups get the error."""
         for member in group.members.values():
             member.assign(b"")
         self._propagate(group, error_code)
 
     def set_assignment(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> None:
-        """Give every member its assignment, and answer pending SyncGroups with it."""
+        """Set the assignment of every member; pending SyncGroups get it."""
         for member in group.members.values():
             member.assign(assignments.get(member.member_id, b""))
         self._propagate(group, Errors.NONE)
@@ -293,23 +291,23 @@ class GroupRebalancer:
                 result = SyncResult(Errors.NONE, member.assignment, group.protocol_type, group.protocol_name)
             else:
                 result = SyncResult(error_code)
-            self._answers.put(waiter, result)
-            # Its session may have ended while it waited, and nobody would look at it again.
+            self._replies.put(waiter, result)
+            # The timer may have run out while the request was pending; without a new one the member could never fail.
             self.restart_session(group, member)
 
-    # The end
+    # End of a group
 
     def abandon(self, group: GroupMetadata) -> None:
-        """This broker is no longer the group's coordinator: send everybody who waits to look for the new one."""
+        """End a group that this broker no longer coordinates; pending requests get NOT_COORDINATOR."""
         self._end(group, Errors.NOT_COORDINATOR)
 
     def convert(self, group: GroupMetadata) -> None:
-        """The group has become one of the consumer protocol: send everybody who waits to join that."""
+        """End a group that has become a consumer group; pending requests get REBALANCE_IN_PROGRESS."""
         self._end(group, Errors.REBALANCE_IN_PROGRESS)
 
     def _end(self, group: GroupMetadata, error_code: int) -> None:
         group.transition_to(GroupState.DEAD)
         for member in group.members.values():
-            self._answers.put(group.take_join_waiter(member), JoinResult(error_code, member.member_id))
-            self._answers.put(member.take_sync_waiter(), SyncResult(error_code))
+            self._replies.put(group.take_join_waiter(member), JoinResult(error_code, member.member_id))
+            self._replies.put(member.take_sync_waiter(), SyncResult(error_code))
         group.stop_timers()

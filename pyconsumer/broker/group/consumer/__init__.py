@@ -1,7 +1,8 @@
-"""The consumer protocol of groups (KIP-848): state and rules, without I/O.
+"""The consumer group protocol (KIP-848): state and rules, without I/O.
 
-``member`` and ``group`` hold the state, which changes only by replaying records (``replay``); ``assignors``,
-``target_assignment``, ``current_assignment``, ``metadata_hash`` and ``topic_regex`` compute; ``group_writer`` turns a
-change into the records that make it; ``membership`` is the heartbeat of a member, ``classic_members`` are members of
-the classic protocol inside such a group, ``migration`` converts groups.
+``group`` and ``member`` have the state, which changes only by replaying ``records``; ``writer`` appends the records of
+a change and replays them. ``membership`` serves heartbeats, ``classic_members`` the requests of members that use the
+classic protocol in such a group, ``rules`` rejects requests, ``timers`` has the deadlines of members, ``regexes``
+decides when regular expressions are resolved, and ``migration`` converts groups. ``assignors``, ``target_assignment``,
+``current_assignment``, ``metadata_hash`` and ``topic_regex`` compute.
 """

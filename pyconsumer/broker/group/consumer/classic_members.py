@@ -1,17 +1,19 @@
-"""Members of the classic protocol inside a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Such a member is a member like any other; its generation is its member epoch, and its strategy the first of its own
-list. JoinGroup is its heartbeat of the consumer protocol: the owned partitions of its subscription say what it has
-given up. It is answered at once, without a join phase, and SyncGroup brings what it may use. Heartbeat sends it to join
-again while it is behind the target assignment; then it has its rebalance timeout to do so.
+Such a member's state is that of any other member; its generation is its member epoch, and its protocol the first of
+those that it supports. JoinGroup does what a heartbeat of the consumer protocol does: the owned partitions of the
+subscription confirm revocations. The reply comes without a join phase, and the SyncGroup response has the partitions
+that the member may use. While the member is behind the target assignment, its Heartbeat gets REBALANCE_IN_PROGRESS; it
+then has its rebalance timeout to join again.
 
-A member that is not in the group and says that it owns partitions was taken out of it, and does not know that yet: what
-it had may be somebody else's by now. UNKNOWN_MEMBER_ID makes it give everything up first. (Kafka 4.3.1 takes it in, and
-it keeps its partitions until it has read its SyncGroup: two members may own one.)
+A member that is not in the group but owns partitions was removed and does not know it yet; other members may own these
+partitions by now. It gets UNKNOWN_MEMBER_ID, which makes it revoke everything first. (Kafka 4.3.1 lets it join, and it
+keeps its partitions until it has its SyncGroup response: two members may own one.)
 
-Under the policy ``upgrade`` classic members can be left alone in a consumer group. If the last computation of a target
-was too recent when the last other member left (KIP-1263), Heartbeat sends a member to join as soon as it is not. (In
-Kafka 4.3.1 it does not: what the other one had stays without an owner until somebody joins.)
+Under the policy ``upgrade`` all remaining members of a consumer group may use the classic protocol. If the target
+assignment could not be computed when the last other member left, because the previous computation was too recent
+(KIP-1263), a Heartbeat gets REBALANCE_IN_PROGRESS as soon as it can. (In Kafka 4.3.1 it does not: the partitions of the
+member that left have no owner until a member joins.)
 """
 
 from __future__ import annotations
@@ -55,22 +57,22 @@ _PROTOCOL_TYPE = ConsumerGroup.protocol_type
 
 
 class ClassicMembers:
-    """Serves the classic protocol to members of consumer groups. Call inside ``with answers``."""
+    """Serves the requests of the classic protocol for consumer groups. Call its methods inside ``with replies``."""
 
-    def __init__(self, config: GroupConfig, groups: ConsumerGroups, answers: PendingReplies) -> None:
+    def __init__(self, config: GroupConfig, groups: ConsumerGroups, replies: PendingReplies) -> None:
         self._config = config
         self._groups = groups
-        self._answers = answers
+        self._replies = replies
 
-    def join(self, group: ConsumerGroup, request: JoinRequest, answer: Deferred[JoinResult]) -> None:
-        """JoinGroup."""
+    def join(self, group: ConsumerGroup, request: JoinRequest, reply: Deferred[JoinResult]) -> None:
+        """Serve JoinGroup."""
         try:
-            self._join(group, request, answer)
+            self._join(group, request, reply)
         except BrokerResponseError as error:
-            _log.info("Group %s: JoinGroup of %s is refused: %s", group.group_id, request.client_id, error)
-            self._answers.put(answer, JoinResult(error.errno, request.member_id))
+            _log.info("Group %s: rejected the JoinGroup of client %s: %s", group.group_id, request.client_id, error)
+            self._replies.put(reply, JoinResult(error.errno, request.member_id))
 
-    def _join(self, group: ConsumerGroup, request: JoinRequest, answer: Deferred[JoinResult]) -> None:
+    def _join(self, group: ConsumerGroup, request: JoinRequest, reply: Deferred[JoinResult]) -> None:
         groups, group_id, instance_id = self._groups, group.group_id, request.group_instance_id
         if not self._config.migration_policy.allows_classic_members:
             raise InconsistentGroupProtocolError(
@@ -86,7 +88,7 @@ class ClassicMembers:
         ):
             raise InconsistentGroupProtocolError(f"Member {member_id}'s protocols are not supported.")
         if is_new and request.require_known_member_id:
-            self._answers.put(answer, JoinResult(Errors.MEMBER_ID_REQUIRED, member_id))
+            self._replies.put(reply, JoinResult(Errors.MEMBER_ID_REQUIRED, member_id))
             return
         change = Change(group)
         if instance_id is None:
@@ -99,7 +101,7 @@ class ClassicMembers:
         except ProtocolError:
             raise InconsistentGroupProtocolError("Malformed embedded consumer protocol in the subscription.") from None
         if member_id not in group.members and instance_id is None and subscription.owned_partitions:
-            raise UnknownMemberIdError(f"Member {member_id} is not in group {group_id} any more.")
+            raise UnknownMemberIdError(f"Member {member_id} is no longer in group {group_id}.")
         updated = member.replace(
             instance_id=instance_id if instance_id is not None else member.instance_id,
             rack_id=subscription.rack_id or member.rack_id,
@@ -114,12 +116,12 @@ class ClassicMembers:
         named = ((one.topic, one.partitions) for one in subscription.owned_partitions)
         owned = [(topic_id, sorted(indexes)) for topic_id, indexes in from_names(named, groups.image).items()]
         if downgrades:
-            self._downgrade(change, update, owned, request, answer)
+            self._downgrade(change, update, owned, request, reply)
             return
         epoch, target = groups.update_target(change, update)
         after = groups.reconcile(change, update, epoch, target, owned)
         groups.writer.write(
-            change, answer, _joined(after), _join_failed, partial(self._on_joined, group, after, request)
+            change, reply, _joined(after), _join_failed, partial(self._on_joined, group, after, request)
         )
 
     def _on_joined(self, group: ConsumerGroup, member: ConsumerGroupMember, request: JoinRequest) -> None:
@@ -134,7 +136,7 @@ class ClassicMembers:
             member.member_id,
             Deadline.SYNC,
             request.rebalance_timeout_ms,
-            "the member failed to sync within timeout",
+            "it sent no SyncGroup within its rebalance timeout",
         )
 
     def _downgrade(
@@ -143,9 +145,9 @@ class ClassicMembers:
         update: MemberUpdate,
         owned: Sequence[tuple[bytes, Sequence[int]]],
         request: JoinRequest,
-        answer: Deferred[JoinResult],
+        reply: Deferred[JoinResult],
     ) -> None:
-        """Make the group a classic one, because the last member of the consumer protocol is replaced."""
+        """Convert the group to a classic one, because a classic member replaces the last one of this protocol."""
         group, after = change.group, update.after
         reason = None
         if group.assignment_epoch < update.epoch:
@@ -154,7 +156,7 @@ class ClassicMembers:
             target = group.target_of(after.member_id, after.instance_id)
             after = self._groups.reconcile(change, update, group.assignment_epoch, target, owned)
         self._groups.migration.to_classic(group, joining=after, rebalance=reason, change=change)
-        self._groups.writer.write(change, answer, _joined(after), _join_failed)
+        self._groups.writer.write(change, reply, _joined(after), _join_failed)
 
     def sync(
         self,
@@ -164,21 +166,21 @@ class ClassicMembers:
         instance_id: str | None,
         protocol_type: str | None,
         protocol_name: str | None,
-        answer: Deferred[SyncResult],
+        reply: Deferred[SyncResult],
     ) -> None:
-        """SyncGroup: the partitions that the member may use now."""
+        """Serve SyncGroup: the partitions that the member may use now."""
         try:
             member, classic = self._member(group, member_id, instance_id, generation_id)
             if protocol_type not in (None, _PROTOCOL_TYPE):
                 raise InconsistentGroupProtocolError(f"The protocol type {protocol_type} is not {_PROTOCOL_TYPE}.")
             if protocol_name not in (None, classic.protocol_name):
-                raise InconsistentGroupProtocolError(f"The protocol name {protocol_name} was not given by JoinGroup.")
-            behind = group.assignment_epoch > member.member_epoch
-            if behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
-                self._expect_join(group, member)
-                raise RebalanceInProgressError(f"Member {member_id} has to join again to catch up.")
+                raise InconsistentGroupProtocolError(f"The protocol name {protocol_name} is not that of JoinGroup.")
+            is_behind = group.assignment_epoch > member.member_epoch
+            if is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
+                self._start_join_timeout(group, member)
+                raise RebalanceInProgressError(f"Member {member_id} has to join again to get its target assignment.")
         except BrokerResponseError as error:
-            self._answers.put(answer, SyncResult(error.errno))
+            self._replies.put(reply, SyncResult(error.errno))
             return
         assignment = encode_target(to_names(member.assigned, self._groups.image), classic.protocols[0][1])
         result = SyncResult(Errors.NONE, assignment, protocol_type, protocol_name)
@@ -188,10 +190,10 @@ class ClassicMembers:
             if not group.is_dead and member_id in group.members:
                 self._groups.start_session(group, group.members[member_id])
 
-        self._groups.writer.write(Change(group), answer, result, SyncResult, on_stored)
+        self._groups.writer.write(Change(group), reply, result, SyncResult, on_stored)
 
     def heartbeat(self, group: ConsumerGroup, generation_id: int, member_id: str, instance_id: str | None) -> int:
-        """Heartbeat: an error code; REBALANCE_IN_PROGRESS sends the member to join again."""
+        """Serve Heartbeat: return an error code. REBALANCE_IN_PROGRESS makes the member join again."""
         try:
             member, _ = self._member(group, member_id, instance_id, generation_id)
         except BrokerResponseError as error:
@@ -201,19 +203,19 @@ class ClassicMembers:
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
-            or self._has_to_move_the_group(group)
+            or self._needs_join_for_target(group)
         ):
-            self._expect_join(group, member)
+            self._start_join_timeout(group, member)
             return Errors.REBALANCE_IN_PROGRESS
         return Errors.NONE
 
-    def _has_to_move_the_group(self, group: ConsumerGroup) -> bool:
-        """Return whether a target is due that only a JoinGroup can bring: nobody else sends what computes one."""
-        alone = group.classic_count == len(group.members)
-        return alone and self._groups.target_is_due(group, group.group_epoch)
+    def _needs_join_for_target(self, group: ConsumerGroup) -> bool:
+        """Return whether a target assignment is due, and no member sends the heartbeats that would compute it."""
+        all_classic = group.classic_count == len(group.members)
+        return all_classic and self._groups.target_is_due(group, group.group_epoch)
 
     def leave(self, group: ConsumerGroup, leaving: Sequence[LeavingMember]) -> Deferred[LeaveResult]:
-        """LeaveGroup, also of members of the consumer protocol that an administrator takes out."""
+        """Serve LeaveGroup, also of members of the consumer protocol that an administrator removes."""
         results, members = [], {}
         for one in leaving:
             try:
@@ -228,10 +230,10 @@ class ClassicMembers:
                 continue
             results.append(one)
             members[member.member_id] = member
-        answer: Deferred[LeaveResult] = Deferred()
+        reply: Deferred[LeaveResult] = Deferred()
         result = LeaveResult(Errors.NONE, tuple(results))
-        self._groups.remove(group, members.values(), answer, result, LeaveResult)
-        return answer
+        self._groups.remove(group, members.values(), reply, result, LeaveResult)
+        return reply
 
     def _member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation_id: int
@@ -247,13 +249,13 @@ class ClassicMembers:
             raise IllegalGenerationError(f"Generation {generation_id} is not member epoch {member.member_epoch}.")
         return member, member.classic
 
-    def _expect_join(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+    def _start_join_timeout(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
         self._groups.set_deadline(
             group,
             member.member_id,
             Deadline.JOIN,
             member.rebalance_timeout_ms,
-            "the classic member failed to join within the rebalance timeout",
+            "it did not join again within its rebalance timeout",
             if_absent=True,
         )
 

@@ -1,17 +1,19 @@
-"""The next step of one member from the partitions that it has to those of the target assignment (KIP-848).
+"""Reconciliation: the next step of one member from its present partitions to its target assignment (KIP-848).
+
+Pure functions on :class:`ConsumerGroupMember` values; the caller writes the record of the new one.
 
 Rules
 -----
-1. What it has and is not meant to have any more it must give up first. Until it has said so it stays in its epoch
-   (UNREVOKED_PARTITIONS), and nobody else gets those partitions.
-2. Only then does it move to the epoch of the target assignment, with the partitions that nobody holds. If others still
-   hold some of its target it is UNRELEASED_PARTITIONS, and gets them in later heartbeats as they are released.
-3. A partition is held as long as some member has it assigned or pending revocation. A member confirms a revocation by
-   a heartbeat whose owned partitions do not contain it; one that does not say what it owns confirms nothing.
-4. If its own subscription has changed, partitions of topics that it does not subscribe to any more are taken away at
-   once, also where the target assignment is not computed again yet.
-5. A partition is stamped with the epoch of the target assignment in which it came, so that commits of a member that is
-   behind in epochs, for partitions that it had all along, can be distinguished from those of a zombie (KIP-1251).
+1. A member first revokes the partitions that are not in its target. Until it has confirmed that, it stays in its epoch
+   (UNREVOKED_PARTITIONS), and no other member gets those partitions.
+2. Then it moves to the epoch of the target assignment, with the partitions that no member holds. While others hold some
+   of its target it is UNRELEASED_PARTITIONS, and gets those in later heartbeats, as they are released.
+3. A member holds a partition as long as it is assigned or pending revocation. A member confirms a revocation by a
+   heartbeat whose owned partitions do not contain the partition; a heartbeat without owned partitions confirms nothing.
+4. If a member's own subscription has changed, partitions of topics that it no longer subscribes to are revoked at once,
+   even if the target assignment has not been computed again.
+5. Each partition has the epoch of the target assignment in which it was assigned to the member. By that, late commits
+   of a member for partitions that it had all along are distinguished from those of a zombie (KIP-1251).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pyconsumer.errors import FencedMemberEpochError
 
 __all__ = ["OwnedPartitions", "next_assignment"]
 
-#: What a heartbeat says that the member owns; None if it does not say.
+#: The owned partitions in a heartbeat, by topic id; None if it does not have them.
 OwnedPartitions = Sequence[tuple[bytes, Sequence[int]]] | None
 
 
@@ -40,14 +42,14 @@ def next_assignment(
     """Return the member after its next step; the same one if there is none.
 
     Args:
-        epoch, target: the target assignment.
-        subscribed: ids of the topics that it subscribes to.
-        is_free: says whether no member holds a partition.
-        owned: partitions that it says it has.
+        epoch, target: the epoch of the target assignment, and the member's part of it.
+        subscribed: ids of the topics that the member subscribes to.
+        is_free: returns whether no member holds a partition.
+        owned: the partitions that the member says it owns.
         subscription_changed: since its last heartbeat.
 
     Raises:
-        FencedMemberEpochError: its state is not known, and it has not abandoned its partitions.
+        FencedMemberEpochError: the member's state is UNKNOWN, and it has not confirmed that it owns nothing.
     """
     if member.state is MemberState.STABLE and member.member_epoch == epoch:
         return _drop_unsubscribed(member, subscribed, owned) if subscription_changed else member
@@ -64,7 +66,7 @@ def next_assignment(
 
 
 def _owns_any(owned: OwnedPartitions, partitions: Assignment) -> bool:
-    """Return whether the member still has one of the partitions, or does not say."""
+    """Return whether the member may still own one of the partitions."""
     if owned is None:
         return True
     return any(index in partitions.get(topic_id, ()) for topic_id, indexes in owned for index in indexes)
@@ -75,8 +77,9 @@ def _drop_unsubscribed(
 ) -> ConsumerGroupMember:
     kept = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id in subscribed}
     if len(kept) == len(member.assigned):
-        nothing = not subscribed and not kept and not member.pending_revocation
-        return member.with_member_epoch(member.member_epoch) if nothing else member  # as Kafka, which looks no further
+        has_nothing = not subscribed and not kept and not member.pending_revocation
+        # As in Kafka, the previous epoch of a member that has nothing becomes the present one.
+        return member.with_member_epoch(member.member_epoch) if has_nothing else member
     pending: dict[bytes, Mapping[int, int]] = dict(member.pending_revocation)
     for topic_id, partitions in member.assigned.items():
         if topic_id not in kept:
@@ -104,16 +107,16 @@ def _reconcile(
     for topic_id in dict.fromkeys([*target, *member.assigned]):
         wanted = target.get(topic_id, frozenset()) if topic_id in subscribed else frozenset()
         has = member.assigned.get(topic_id, {})
-        keeps = {partition: since for partition, since in has.items() if partition in wanted}
-        gives_up = {partition: since for partition, since in has.items() if partition not in wanted}
-        releasing = member.pending_revocation.get(topic_id, {})
-        missing = sorted(wanted - keeps.keys())
-        free = [partition for partition in missing if partition in releasing or is_free(topic_id, partition)]
+        kept = {partition: since for partition, since in has.items() if partition in wanted}
+        to_revoke = {partition: since for partition, since in has.items() if partition not in wanted}
+        revoking = member.pending_revocation.get(topic_id, {})
+        missing = sorted(wanted - kept.keys())
+        free = [partition for partition in missing if partition in revoking or is_free(topic_id, partition)]
         unreleased = unreleased or len(free) < len(missing)
-        if keeps:
-            assigned[topic_id] = keeps
-        if gives_up:
-            revoked[topic_id] = gives_up
+        if kept:
+            assigned[topic_id] = kept
+        if to_revoke:
+            revoked[topic_id] = to_revoke
         if free:
             added[topic_id] = free
     if revoked and _owns_any(owned, revoked):

@@ -1,20 +1,22 @@
 """A consumer group as its coordinator knows it (KIP-848): members, epochs, target assignment.
 
-It changes only by :meth:`ConsumerGroup.replay` of records, the same when they are written and when a partition of
-``__consumer_offsets`` is loaded. Nothing here waits, writes or answers.
+The group owns this state. Members, epochs and assignments change only by :meth:`ConsumerGroup.replay` of records, both
+when records are written and when a partition of ``__consumer_offsets`` is loaded. Nothing here waits, writes to the log
+or sends a reply.
 
 Epochs
 ------
 1. The *group epoch* rises whenever subscriptions, members or topics change.
-2. The *assignment epoch* is the group epoch for which the target assignment was computed. While it is behind, the group
-   is Assigning.
-3. A *member epoch* follows the assignment epoch, member by member. While one is behind or holds less than its target,
-   the group is Reconciling; otherwise it is Stable. Without members it is Empty.
+2. The *assignment epoch* is the group epoch for which the target assignment was computed. While it is behind the group
+   epoch, the group is Assigning.
+3. Each *member epoch* follows the assignment epoch. While one is behind, or a member has not all of its target, the
+   group is Reconciling; otherwise it is Stable. Without members it is Empty.
 
 One owner for each partition
 ----------------------------
-``_owners`` has the member epoch in which each partition is held, assigned or pending revocation. A member only gets
-partitions that are not in there; :meth:`replay` of a record that would break this raises ``IllegalStateError``.
+``_owners`` has each partition that a member holds, assigned or pending revocation, with the epoch of that member. A
+member only gets partitions that are not in it; :meth:`ConsumerGroup.replay` raises ``IllegalStateError`` for a record
+that would break this.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class ConsumerGroupState(Enum):
 
 
 class TopicCounts:
-    """Counts of subscriptions by topic: by members that name it, and by regular expressions that match it."""
+    """For each topic, the number of members that subscribe to it by name, and of regular expressions that match it."""
 
     __slots__ = ("names", "regexes")
 
@@ -98,16 +100,18 @@ class ConsumerGroup:
     """One group.
 
     Args:
-        offsets: those of the group so far, if it was a classic one or only stored offsets.
+        offsets: those of the classic group that it replaces.
 
     Attributes:
-        members: by member id; static ones also by instance id in ``static_members``.
+        members: by member id. ``static_members`` has the member ids of static members by instance id.
         targets: the target assignment of each member.
-        subscribed: the topics of all subscriptions; ``regexes`` how many members use each regular expression, and
-            ``resolved`` which topics it matched.
+        subscribed: the topics of all subscriptions.
+        regexes: the number of members that use each regular expression. ``resolved`` has the topics that it matched.
+        assignors: the number of members that ask for each assignor.
+        classic_count: the number of members that use the classic protocol.
         metadata_expired: topics have changed, so that the metadata hash has to be computed again.
-        has_partition_metadata: there is a record of kind 4 in the log, written before Kafka 4.1.
-        last_write: the last append that may not have ended.
+        has_partition_metadata: the log has a record of type PARTITION_METADATA, which Kafka wrote before 4.1.
+        last_write: the result of the last append.
     """
 
     group_type = CONSUMER_TYPE
@@ -169,24 +173,24 @@ class ConsumerGroup:
             self.received_consumer_commits = True
 
     def note_write(self, write: Deferred[int]) -> None:
-        """An append of the group has begun."""
+        """Keep the result of an append that has begun."""
         self.last_write = write
 
     def expire_metadata(self) -> None:
-        """A topic of the group has changed: the metadata hash has to be computed again."""
+        """Have the metadata hash computed again: a topic of the group has changed."""
         self.metadata_expired = True
 
     def note_fresh_metadata(self) -> None:
-        """The metadata hash was computed from the topics as they are."""
+        """Record that the metadata hash was computed from the present topics."""
         self.metadata_expired = False
 
     def end(self) -> None:
-        """Give the group up: it was deleted or converted, or another broker has it."""
+        """Make the group Dead: it was deleted or converted, or another broker coordinates it."""
         self._dead = True
 
     @property
     def generation_id(self) -> int:
-        """Its group epoch: another name for what both protocols count."""
+        """The group epoch, under the name that it has in classic groups."""
         return self.group_epoch
 
     def uses_consumer_protocol(self) -> bool:
@@ -196,12 +200,12 @@ class ConsumerGroup:
         return topic in self.subscribed
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
-        """The member with this instance id, None if there is none."""
+        """Return the member with this instance id, None if there is none."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
-        """The target of a member, or of the one before it with the same instance id."""
+        """Return the target of a member; with an instance id, that of the member that has it now."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, NO_TARGET)
@@ -211,7 +215,7 @@ class ConsumerGroup:
         return partition not in self._owners.get(topic_id, ())
 
     def waits_for_others(self, member: ConsumerGroupMember) -> bool:
-        """Return whether a partition of the member's target that it has not got is still held by somebody."""
+        """Return whether another member still holds a partition of the member's target."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(
@@ -221,13 +225,13 @@ class ConsumerGroup:
         )
 
     def subscribed_topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
-        """The names of the topics of a member's subscription, as far as its regular expression is resolved."""
+        """Return the names of the topics that a member subscribes to, as far as its regular expression is resolved."""
         resolved = self.resolved.get(member.topic_regex) if member.topic_regex else None
         return member.topic_names if resolved is None else member.topic_names | resolved.topics
 
     @property
     def classic_protocols(self) -> Counter[str]:
-        """Counts of the members of the classic protocol that support each strategy."""
+        """For each classic protocol, the number of members that support it."""
         return Counter(
             name
             for member in self.members.values()
@@ -238,7 +242,7 @@ class ConsumerGroup:
     def preferred_assignor(
         self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
     ) -> str | None:
-        """The assignor that most members ask for, with ``new`` in the place of ``old``; None if nobody does."""
+        """Return the assignor that most members ask for, with ``new`` in place of ``old``; None if no member does."""
         counts = self.assignors.copy()
         if old is not None and old.server_assignor is not None:
             counts[old.server_assignor] -= 1
@@ -251,7 +255,7 @@ class ConsumerGroup:
         return GroupOverview(self.group_id, self.protocol_type, self.state.value, self.group_type)
 
     def tombstones(self) -> list[GroupRecord]:
-        """The records that remove the group with all its members, without its offsets."""
+        """Return the records that remove the group with all its members, but not its offsets."""
         return [
             *(records.tombstone(RecordType.CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in self.members),
             *(records.tombstone(RecordType.TARGET_ASSIGNMENT_MEMBER, member_id) for member_id in self.members),
@@ -268,7 +272,7 @@ class ConsumerGroup:
         """Apply one record.
 
         Raises:
-            IllegalStateError: it contradicts what came before it.
+            IllegalStateError: the record assigns a partition that another member holds.
         """
         value, name = record.value, record.name or ""
         if record.kind is RecordType.GROUP_METADATA:
@@ -283,7 +287,7 @@ class ConsumerGroup:
             if value is None:
                 self.targets.pop(name, None)
             else:
-                self.targets[name] = records.target_of(cast("wire.ConsumerGroupTargetAssignmentMemberValue", value))
+                self.targets[name] = records.decode_target(cast("wire.ConsumerGroupTargetAssignmentMemberValue", value))
         elif record.kind is RecordType.CURRENT_MEMBER_ASSIGNMENT:
             self._replay_assignment(name, cast("wire.ConsumerGroupCurrentMemberAssignmentValue | None", value))
         else:
@@ -304,14 +308,14 @@ class ConsumerGroup:
     def _replay_member(self, member_id: str, value: wire.ConsumerGroupMemberMetadataValue | None) -> None:
         present = self.members.get(member_id)
         if value is not None:
-            self._update(records.member_from(present or ConsumerGroupMember(member_id), value))
+            self._update(records.with_metadata(present or ConsumerGroupMember(member_id), value))
         elif present is not None:
             self._remove(present)
 
     def _replay_assignment(self, member_id: str, value: wire.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         present = self.members.get(member_id)
         if value is not None:
-            self._update(records.assignment_of(present or ConsumerGroupMember(member_id), value))
+            self._update(records.with_assignment(present or ConsumerGroupMember(member_id), value))
         elif present is not None:
             self._update(
                 present.replace(
@@ -366,7 +370,7 @@ class ConsumerGroup:
                 if owners is None:
                     continue
                 for partition in partitions:
-                    # Another member may have taken it over in an epoch of its own.
+                    # Another member may own it by now, in a later epoch.
                     if owners.get(partition) == member.member_epoch:
                         del owners[partition]
                 if not owners:
@@ -389,7 +393,7 @@ class ConsumerGroup:
             owners[partition] = member.member_epoch
 
     def assignment_with_pending(self, member: ConsumerGroupMember) -> Assignment:
-        """All that a member holds: what it may use, and what it is revoking."""
+        """Return all partitions that a member holds, assigned or pending revocation."""
         found: dict[bytes, Mapping[int, int]] = dict(member.assigned)
         for topic_id, partitions in member.pending_revocation.items():
             found[topic_id] = {**found.get(topic_id, {}), **partitions}

@@ -1,4 +1,4 @@
-"""Settings of single groups: dynamic ``GROUP`` configuration, else the broker's (KIP-848, KIP-1263)."""
+"""Settings of single groups: dynamic configuration of the group, otherwise the broker's (KIP-848, KIP-1263)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class GroupSettings:
 
     Args:
         config: the broker's.
-        own: returns what was set for a group, by Kafka's names.
+        dynamic: returns the dynamic configuration of a group, by Kafka's names.
     """
 
-    def __init__(self, config: GroupConfig, own: Callable[[str], Mapping[str, str]] = lambda group_id: {}) -> None:
+    def __init__(self, config: GroupConfig, dynamic: Callable[[str], Mapping[str, str]] = lambda group_id: {}) -> None:
         self._config = config
-        self._own = own
+        self._dynamic = dynamic
 
     def _value(self, group_id: str, name: str, default: int, low: int, high: int) -> int:
-        text = self._own(group_id).get(name)
-        # The bounds may have changed since it was set.
+        text = self._dynamic(group_id).get(name)
+        # The broker's bounds may have changed since the value was set.
         return default if text is None else min(max(int(text), low), high)
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """The session timeout: the longest silence of a member."""
+        """Return the session timeout: the longest time that a member may send no heartbeat."""
         config = self._config
         return self._value(
             group_id,
@@ -38,7 +38,7 @@ class GroupSettings:
         )
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """The interval of heartbeats that members are given."""
+        """Return the interval in which members are to send heartbeats."""
         config = self._config
         return self._value(
             group_id,
@@ -49,7 +49,7 @@ class GroupSettings:
         )
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """The shortest time between two target assignments."""
+        """Return the shortest time between two target assignments."""
         config = self._config
         return self._value(
             group_id,

@@ -1,13 +1,14 @@
-"""A member of a consumer group: what it said about itself, its epochs, and the partitions that it may use.
+"""A member of a consumer group: its metadata, its epochs, and its partitions.
+
+A member is an immutable value, owned by its :class:`~.group.ConsumerGroup`. A change makes a new one, so that the rules
+can compare the member before and after it.
 
 States
 ------
-1. *STABLE*: it has what the target assignment of its epoch gives it.
+1. *STABLE*: the member has all partitions of its target assignment.
 2. *UNREVOKED_PARTITIONS*: it was asked to revoke partitions and has not confirmed that.
-3. *UNRELEASED_PARTITIONS*: it has its new epoch, but other members still hold partitions of its target.
-4. *UNKNOWN*: a state of a later version of the protocol, read from the log; the member has to join again.
-
-A member is a value: every change makes a new one, so that the rules can compare what was with what will be.
+3. *UNRELEASED_PARTITIONS*: it is in the new epoch, but other members still hold partitions of its target.
+4. *UNKNOWN*: a state of a later version, read from the log; the member has to revoke everything and join again.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ __all__ = [
     "ConsumerGroupMember",
     "MemberState",
     "Target",
-    "with_epoch",
+    "assigned_in",
 ]
 
-#: Member epochs with a meaning of their own.
+#: Member epochs of heartbeats by which a member leaves, and a static member leaves temporarily.
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 
 #: Partitions of each topic id, each with the epoch in which it was assigned to the member (KIP-1251).
 Assignment = Mapping[bytes, Mapping[int, int]]
-#: Partitions of each topic id that a member is meant to have.
+#: Partitions of each topic id that a member is to have.
 Target = Mapping[bytes, frozenset[int]]
 
 NO_ASSIGNMENT: Final[Assignment] = MappingProxyType({})
@@ -57,17 +58,17 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, value: int) -> MemberState:
-        """Return the state with this number, UNKNOWN for any other."""
+        """Return the state with this number, UNKNOWN if there is none."""
         return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """Facts of a member that uses the classic protocol inside a consumer group.
+    """The part of a member that only one with the classic protocol has.
 
     Args:
         session_timeout_ms: from its JoinGroup.
-        protocols: its strategies, the preferred one first, each with its subscription.
+        protocols: those that it supports, the preferred one first, each with its subscription.
     """
 
     session_timeout_ms: int
@@ -75,7 +76,7 @@ class ClassicMember:
 
     @property
     def protocol_name(self) -> str:
-        """Return the strategy that the group pretends to have chosen: the member's first."""
+        """The member's first protocol, which JoinGroup and SyncGroup give it as the group's choice."""
         return self.protocols[0][0]
 
 
@@ -84,11 +85,12 @@ class ConsumerGroupMember:
     """One member.
 
     Attributes:
-        member_epoch: expected in its heartbeats; 0 before it has one, -1 removed, -2 a static member that is away.
-        previous_member_epoch: accepted as well, in case the answer with the last one was lost.
+        member_epoch: expected in its heartbeats; 0 before it has joined, -1 after its assignment record was removed, -2
+            for a static member that has left temporarily.
+        previous_member_epoch: accepted as well, in case the response with the present one was lost.
         assigned: partitions that it may use now.
         pending_revocation: partitions that it was asked to revoke.
-        classic: set for a member of the classic protocol.
+        classic: set for a member that uses the classic protocol.
     """
 
     member_id: str
@@ -120,23 +122,23 @@ class ConsumerGroupMember:
         return self.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether it has all of the target assignment of this epoch."""
+        """Return whether it has all partitions of its target assignment of this epoch."""
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return since which epoch it has a partition, also one that it is revoking; None if it has not."""
+        """Return the epoch in which it got a partition that is assigned or pending revocation; None for others."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 
     def owns_all(self, owned: Iterable[tuple[bytes, Iterable[int]]]) -> bool:
-        """Return whether these partitions are all among its assigned ones."""
+        """Return whether all these partitions are assigned to it."""
         for topic_id, partitions in owned:
-            have = self.assigned.get(topic_id)
-            if have is None or not all(partition in have for partition in partitions):
+            assigned = self.assigned.get(topic_id)
+            if assigned is None or not all(partition in assigned for partition in partitions):
                 return False
         return True
 
 
-def with_epoch(target: Target, epoch: int) -> Assignment:
-    """Return a target as partitions that are assigned since ``epoch``."""
+def assigned_in(epoch: int, target: Target) -> Assignment:
+    """Return the partitions of a target as assigned in ``epoch``."""
     return {topic_id: dict.fromkeys(sorted(partitions), epoch) for topic_id, partitions in target.items()}

@@ -1,19 +1,19 @@
 """Heartbeats of the consumer protocol: members join, change, reconcile, leave and fail (KIP-848).
 
-A heartbeat in steps:
+The state is that of the groups (:mod:`.group`); a heartbeat collects the records that change it, in steps:
 
-1. *Who*: the group is found or made, a classic one converted; the member is found, made, or takes the place of the
-   static member whose instance id it has.
-2. *Subscription*: what it says about itself is compared with what is known. Other topics, or topics that have changed,
-   raise the group epoch.
-3. *Target*: if the group epoch is ahead of the assignment epoch, the target assignment is computed, at most once in
-   each ``group.consumer.assignment.interval.ms``.
+1. *Member*: the group is found or created, or a classic one converted. The member is found or created, or replaces the
+   static member that has its instance id.
+2. *Subscription*: the heartbeat is compared with the member. Another subscription, or topics that have changed, raise
+   the group epoch.
+3. *Target*: if the group epoch is ahead of the assignment epoch, the target assignment is computed, at most once per
+   ``group.consumer.assignment.interval.ms``.
 4. *Reconciliation*: the member makes its next step to its target.
-5. The changes are written, and the answer goes out when they are in the log.
+5. *Log*: the records are appended and replayed, and the reply is sent when they are in the log.
 
-Deadlines: a member that is not heard of within its session timeout is removed, and so is one that does not give up
-partitions within its rebalance timeout. A static member that has left for a while (epoch -2) keeps its partitions until
-its session ends.
+Deadlines: a member is removed if it sends no heartbeat within its session timeout, or does not revoke partitions within
+its rebalance timeout. A static member that has left temporarily (epoch -2) keeps its partitions until its session times
+out.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 
 class HeartbeatResult(NamedTuple):
-    """Answer to ConsumerGroupHeartbeat. ``assignment`` is None if the member knows it."""
+    """Response to ConsumerGroupHeartbeat. ``assignment`` is None if the member has it already."""
 
     error_code: int
     error_message: str | None = None
@@ -85,7 +85,14 @@ class HeartbeatResult(NamedTuple):
 
 @dataclass(slots=True)
 class MemberUpdate:
-    """A change of a member: as it was, as it will be, and what follows for the group."""
+    """A change of a member by its heartbeat.
+
+    Attributes:
+        before, after: the member.
+        epoch: the group epoch after the change.
+        homogeneous: all members subscribe to the same topics after the change.
+        subscription_changed: the heartbeat changes the member's subscription.
+    """
 
     before: ConsumerGroupMember
     after: ConsumerGroupMember
@@ -95,12 +102,12 @@ class MemberUpdate:
 
 
 class ConsumerGroups:
-    """All groups of the consumer protocol of one coordinator. Call inside ``with answers``.
+    """All groups of the consumer protocol of one coordinator. Call its methods inside ``with replies``.
 
     Args:
-        rebalancer: of the classic groups, which groups are converted from and to.
+        rebalancer: that of classic groups, for conversions.
         image: the topics of the cluster.
-        settings: settings of single groups.
+        settings: the settings of single groups.
     """
 
     def __init__(
@@ -110,7 +117,7 @@ class ConsumerGroups:
         rebalancer: GroupRebalancer,
         timer: Timer,
         clock: Clock,
-        answers: PendingReplies,
+        replies: PendingReplies,
         image: TopicImage,
         settings: GroupSettings,
     ) -> None:
@@ -118,19 +125,19 @@ class ConsumerGroups:
         self.manager = manager
         self.image = image
         self.settings = settings
-        self.writer = GroupWriter(manager, answers)
-        self.timers = MemberTimers(timer, clock, answers)
+        self.writer = GroupWriter(manager, replies)
+        self.timers = MemberTimers(timer, clock, replies)
         self.hasher = MetadataHasher(image)
         self.migration = Migration(config, manager, rebalancer, self.timers, clock, image, self.hasher)
-        self.regexes = TopicRegexes(config, self.writer, self.hasher, image, timer, clock, answers)
+        self.regexes = TopicRegexes(config, self.writer, self.hasher, image, timer, clock, replies)
         self._clock = clock
-        self._answers = answers
+        self._replies = replies
         self._new_uuid: Callable[[], str] = lambda: str(uuid.uuid4())
 
     # The cluster
 
     def on_topic_changed(self, topic: str, *, created: bool) -> None:
-        """A topic was created, has more partitions, or was deleted: groups that read it compute again."""
+        """Have groups that subscribe to a topic take notice: it was created, has more partitions, or was deleted."""
         self.hasher.forget(topic)
         if created:
             self.regexes.on_topic_created()
@@ -139,7 +146,7 @@ class ConsumerGroups:
                 group.expire_metadata()
 
     def on_loaded(self, group: ConsumerGroup) -> None:
-        """A group was loaded: each member has one session timeout to show up."""
+        """Start the session timeouts, and the rebalance timeouts, of the members of a group that was loaded."""
         _log.info("Loaded consumer group %s with %d members", group.group_id, len(group.members))
         self._start_sessions(group)
         for member in group.members.values():
@@ -147,7 +154,7 @@ class ConsumerGroups:
                 self._start_rebalance_timeout(group, member)
 
     def abandon(self, group: ConsumerGroup) -> None:
-        """This broker is no longer the group's coordinator."""
+        """End a group that this broker no longer coordinates, or that was converted."""
         self.timers.cancel_group(group.group_id)
         group.end()
 
@@ -159,7 +166,7 @@ class ConsumerGroups:
     def heartbeat(
         self,
         request: ConsumerGroupHeartbeatRequest,
-        answer: Deferred[HeartbeatResult],
+        reply: Deferred[HeartbeatResult],
         *,
         client_id: str,
         client_host: str,
@@ -167,24 +174,24 @@ class ConsumerGroups:
         """Serve one ConsumerGroupHeartbeat."""
         try:
             if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-                self._leave(request, answer)
+                self._leave(request, reply)
             else:
-                self._heartbeat(request, answer, client_id, client_host)
+                self._heartbeat(request, reply, client_id, client_host)
         except BrokerResponseError as error:
-            self._answers.put(answer, refused(error))
+            self._replies.put(reply, _rejected(error))
 
     def check(self, request: ConsumerGroupHeartbeatRequest, version: int) -> HeartbeatResult | None:
-        """Return the answer to a request that is wrong by itself, None if it is not."""
+        """Return the error for a request with invalid fields, None if they are valid."""
         try:
             check_request(request, version, self.config.assignors)
         except BrokerResponseError as error:
-            return refused(error)
+            return _rejected(error)
         return None
 
     def _heartbeat(
         self,
         request: ConsumerGroupHeartbeatRequest,
-        answer: Deferred[HeartbeatResult],
+        reply: Deferred[HeartbeatResult],
         client_id: str,
         client_host: str,
     ) -> None:
@@ -232,13 +239,13 @@ class ConsumerGroups:
             after.assigned if joins or full or after.assigned != member.assigned else None,
         )
         change.on_accepted.append(partial(self.start_session, group, after))
-        self.writer.write(change, answer, result, _failed)
+        self.writer.write(change, reply, result, _failed)
 
     def _group(self, group_id: str, *, create: bool) -> Change:
-        """Return the group as the beginning of a change; a classic one is converted if ``create`` says so.
+        """Return an empty change of the group; with ``create``, one that creates it or converts a classic one.
 
         Raises:
-            GroupIdNotFoundError: there is no such group, or it cannot become one of this protocol.
+            GroupIdNotFoundError: there is no such group, or it cannot be converted to this protocol.
         """
         group = self.manager.get_group(group_id)
         if group is None or group.is_dead:
@@ -271,10 +278,13 @@ class ConsumerGroups:
         owned: OwnedPartitions = None,
         classic: bool = False,
     ) -> ConsumerGroupMember:
-        """Return a static member; one that joins takes the place of the one that has its instance id.
+        """Return a static member. One that joins replaces the member that has its instance id.
 
         Raises:
-            UnreleasedInstanceIdError, UnknownMemberIdError, FencedInstanceIdError, FencedMemberEpochError: it may not.
+            UnreleasedInstanceIdError: it joins, and the other member has not left.
+            UnknownMemberIdError: it does not join, and no member has the instance id.
+            FencedInstanceIdError: it does not join, and another member has the instance id.
+            FencedMemberEpochError: it does not join, and its epoch is not the member's.
         """
         group = change.group
         present = group.static_member(instance_id)
@@ -299,14 +309,14 @@ class ConsumerGroups:
         )
         if member_id != present.member_id:
             change.on_accepted.append(partial(self.timers.cancel, group.group_id, present.member_id))
-        _log.info("Group %s: static member %s comes back as %s", group.group_id, instance_id, member_id)
+        _log.info("Group %s: static member %s rejoins as %s", group.group_id, instance_id, member_id)
         return member
 
     def update_member(self, change: Change, before: ConsumerGroupMember, after: ConsumerGroupMember) -> MemberUpdate:
-        """Record what a member says about itself, and raise the group epoch if that or the topics have changed.
+        """Record a member's metadata; raise the group epoch if its subscription or the group's topics have changed.
 
         Raises:
-            InvalidRegularExpressionError: its regular expression cannot be used.
+            InvalidRegularExpressionError: the member's regular expression is new in the group, and it is invalid.
         """
         group = change.group
         names_changed = False
@@ -337,7 +347,7 @@ class ConsumerGroups:
     def _counts_with(
         group: ConsumerGroup, before: ConsumerGroupMember, after: ConsumerGroupMember
     ) -> tuple[TopicCounts, Counter[str]]:
-        """Return the group's subscriptions with a member's new one in the place of the old one."""
+        """Return the group's subscriptions with a member's new one in place of the old one."""
         counts, regexes = group.subscribed.copy(), group.regexes.copy()
         counts.change(counts.names, before.topic_names, after.topic_names)
         old, new = before.topic_regex, after.topic_regex
@@ -351,14 +361,14 @@ class ConsumerGroups:
         return counts, +regexes
 
     def target_is_due(self, group: ConsumerGroup, epoch: int) -> bool:
-        """Return whether the target assignment is older than the epoch, and the time between two computations over."""
+        """Return whether the target assignment is older than the epoch and may be computed again (KIP-1263)."""
         if group.assignment_epoch >= epoch:
             return False
         interval_ms = self.settings.assignment_interval_ms(group.group_id)
         return may_compute(group.assignment_timestamp, interval_ms, self._clock.wall_ms())
 
     def update_target(self, change: Change, update: MemberUpdate) -> tuple[int, Target]:
-        """Compute the target assignment if it is due; return the epoch of the present one and the member's part."""
+        """Compute the target assignment if it is due; return the assignment epoch and the member's target."""
         group, member, now_ms = change.group, update.after, self._clock.wall_ms()
         if not self.target_is_due(group, update.epoch):
             target = group.targets.get(member.member_id)
@@ -386,7 +396,7 @@ class ConsumerGroups:
     def reconcile(
         self, change: Change, update: MemberUpdate, epoch: int, target: Target, owned: OwnedPartitions
     ) -> ConsumerGroupMember:
-        """Make the member's next step to its target; return it as it will be."""
+        """Record the member's next step to its target; return the member after it."""
         group, member = change.group, update.after
         if not update.subscription_changed and member.is_reconciled_to(epoch):
             return member
@@ -415,11 +425,11 @@ class ConsumerGroups:
     # Deadlines
 
     def start_session(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-        """The member was heard of: it has its session timeout from now."""
+        """Start the member's session timeout again."""
         timeout_ms = self.settings.session_timeout_ms(group.group_id)
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
-        self.set_deadline(group, member.member_id, Deadline.SESSION, timeout_ms, "its session is over")
+        self.set_deadline(group, member.member_id, Deadline.SESSION, timeout_ms, "its session has timed out")
 
     def set_deadline(
         self,
@@ -431,7 +441,12 @@ class ConsumerGroups:
         *,
         if_absent: bool = False,
     ) -> None:
-        """Remove the member when the time is over."""
+        """Have the member removed after ``timeout_ms``, unless the deadline is cancelled or set again.
+
+        Args:
+            reason: why it is removed, for the log line.
+            if_absent: keep the deadline if it is set already.
+        """
         action = partial(self._expire, group, member_id, reason)
         setter = self.timers.set_if_absent if if_absent else self.timers.set
         setter(group.group_id, member_id, kind, timeout_ms, action)
@@ -441,8 +456,8 @@ class ConsumerGroups:
         if group.is_dead or member is None:
             return None
         _log.info("Group %s: member %s is removed: %s", group.group_id, member_id, reason)
-        answer: Deferred[int] | None = None
-        return self.remove(group, [member], answer, Errors.NONE, lambda code: code)
+        no_reply: Deferred[int] | None = None
+        return self.remove(group, [member], no_reply, Errors.NONE, lambda code: code)
 
     def _start_rebalance_timeout(self, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
         member_id, epoch, timeout_ms = member.member_id, member.member_epoch, member.rebalance_timeout_ms
@@ -451,13 +466,14 @@ class ConsumerGroups:
             present = group.members.get(member_id)
             if present is None or present.member_epoch != epoch:
                 return None
-            return self._expire(group, member_id, f"it has not left epoch {epoch} within {timeout_ms} ms")
+            reason = f"it has not revoked its partitions of epoch {epoch} within {timeout_ms} ms"
+            return self._expire(group, member_id, reason)
 
         self.timers.set(group.group_id, member_id, Deadline.REBALANCE, timeout_ms, expire)
 
     # Leaving
 
-    def _leave(self, request: ConsumerGroupHeartbeatRequest, answer: Deferred[HeartbeatResult]) -> None:
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, reply: Deferred[HeartbeatResult]) -> None:
         group = self.get(request.group_id)
         member_id, epoch = request.member_id, request.member_epoch
         result = HeartbeatResult(Errors.NONE, None, member_id, epoch)
@@ -468,18 +484,18 @@ class ConsumerGroups:
             check_instance_fenced(member, member_id, request.instance_id)
         if request.instance_id is None or epoch == LEAVE_EPOCH:
             _log.info("Group %s: member %s left", group.group_id, member_id)
-            self.remove(group, [member], answer, result, _failed)
+            self.remove(group, [member], reply, result, _failed)
             return
-        _log.info("Group %s: static member %s left for a while", group.group_id, request.instance_id)
+        _log.info("Group %s: static member %s left temporarily", group.group_id, request.instance_id)
         away = member.replace(
             member_epoch=STATIC_LEAVE_EPOCH,
             pending_revocation=NO_ASSIGNMENT,
             assigned={topic_id: dict.fromkeys(indexes, 0) for topic_id, indexes in member.assigned.items()},
         )
-        self.writer.write(Change(group, records=[records.current_assignment(away)]), answer, result, _failed)
+        self.writer.write(Change(group, records=[records.current_assignment(away)]), reply, result, _failed)
 
     def get(self, group_id: str) -> ConsumerGroup:
-        """The group of this protocol with the id; ``GroupIdNotFoundError`` if there is none."""
+        """Return the group of this protocol with the id; ``GroupIdNotFoundError`` if there is none."""
         group = self.manager.get_group(group_id)
         if group is None or group.is_dead:
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
@@ -491,23 +507,23 @@ class ConsumerGroups:
         self,
         group: ConsumerGroup,
         members: Iterable[ConsumerGroupMember],
-        answer: Deferred[T] | None,
+        reply: Deferred[T] | None,
         result: T,
         failed: Callable[[int], T],
     ) -> bool:
-        """Take members out; the group becomes a classic one if only members of that protocol are left.
+        """Remove members; the group becomes a classic one if only members of that protocol are left.
 
         Returns:
-            False if the log has refused it.
+            False if the append failed at once, and nothing has changed.
         """
         leaving = {member.member_id: member for member in members}
         if not leaving:
-            return self.writer.write(Change(group), answer, result, failed)
+            return self.writer.write(Change(group), reply, result, failed)
         if self.migration.may_downgrade(group, leaving):
             change = self.migration.to_classic(
                 group, leaving, rebalance=f"Downgrade group {group.group_id} from consumer to classic: a member left"
             )
-            return self.writer.write(change, answer, result, failed)
+            return self.writer.write(change, reply, result, failed)
         change = Change(group)
         counts, regexes = group.subscribed.copy(), group.regexes.copy()
         for member in leaving.values():
@@ -524,17 +540,11 @@ class ConsumerGroups:
         change.records.append(records.group_epoch(group.group_epoch + 1, metadata_hash))
         for member_id in leaving:
             change.on_accepted.append(partial(self.timers.cancel, group.group_id, member_id))
-        return self.writer.write(change, answer, result, failed)
-
-    # Removal of whole groups
-
-    def delete(self, group: ConsumerGroup) -> list[tuple[bytes, bytes | None]]:
-        """Return the records that remove an empty group, without its offsets."""
-        return [record.encode(group.group_id) for record in group.tombstones()]
+        return self.writer.write(change, reply, result, failed)
 
 
-def refused(error: BrokerResponseError) -> HeartbeatResult:
-    """Return the answer for an error, with its text."""
+def _rejected(error: BrokerResponseError) -> HeartbeatResult:
+    """Return the response for an error, with its message."""
     return HeartbeatResult(error.errno, str(error.args[0]) if error.args else None)
 
 

@@ -1,13 +1,14 @@
-"""The hash by which a coordinator notices that topics of a group have changed (KIP-1101).
+"""The metadata hash, by which a coordinator notices that topics of a group have changed (KIP-1101).
 
-It is the same number as Apache Kafka's, because it is in the group's record: id, name, partition count and racks of
-each topic, hashed by XXH3 as a stream of little-endian numbers and UTF-16 units; a group's is the hash of its topics'
-hashes in the order of their names. Racks are hashed although no assignor looks at them.
+It equals Apache Kafka's, because it is in the group's record. The hash of a topic is that of its id, name, partition
+count and racks, by XXH3 over little-endian numbers and UTF-16 units; the hash of a group is that of its topics' hashes
+in the order of their names. Racks are hashed although no assignor uses them. The only state is a cache of the topics'
+hashes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pyconsumer.broker.group.consumer.topics import TopicImage
 from pyconsumer.broker.group.consumer.xxh3 import xxh3_64
@@ -29,12 +30,12 @@ def _int(value: int) -> bytes:
     return value.to_bytes(4, "little")
 
 
-def topic_hash(topic_id: bytes, name: str, racks: Iterable[Iterable[str]]) -> int:
-    """Return the hash of one topic, a 64-bit number with a sign.
+def topic_hash(topic_id: bytes, name: str, racks: Sequence[Iterable[str]]) -> int:
+    """Return the hash of one topic, a signed 64-bit number.
 
     Args:
         topic_id: 16 bytes.
-        racks: of each partition, in the order of their numbers, in any order among themselves.
+        racks: for each partition, the racks of its replicas in any order.
     """
     parts = []
     for index, names in enumerate(racks):
@@ -44,7 +45,7 @@ def topic_hash(topic_id: bytes, name: str, racks: Iterable[Iterable[str]]) -> in
             length = _int(len(units) // 2)
             parts += [length, units, length]
     units = _utf16(name)
-    head = [_MAGIC, topic_id[7::-1], topic_id[:7:-1], units, _int(len(units) // 2), _int(sum(1 for _ in racks))]
+    head = [_MAGIC, topic_id[7::-1], topic_id[:7:-1], units, _int(len(units) // 2), _int(len(racks))]
     return _signed(xxh3_64(b"".join(head + parts)))
 
 
@@ -53,7 +54,7 @@ def _utf16_key(text: str) -> bytes:
 
 
 def group_hash(topic_hashes: dict[str, int]) -> int:
-    """Return the hash of a group whose existing topics have these hashes; 0 without topics."""
+    """Return the hash of a group from those of its existing topics; 0 without topics."""
     if not topic_hashes:
         return 0
     ordered = (topic_hashes[name] for name in sorted(topic_hashes, key=_utf16_key))
@@ -61,18 +62,18 @@ def group_hash(topic_hashes: dict[str, int]) -> int:
 
 
 class MetadataHasher:
-    """Hashes of groups, with those of topics kept until they change."""
+    """Computes the hashes of groups, and caches those of topics until they change."""
 
     def __init__(self, image: TopicImage) -> None:
         self._image = image
         self._cache: dict[str, int] = {}
 
     def forget(self, topic: str) -> None:
-        """Drop what is kept of a topic: it was created, changed or deleted."""
+        """Drop the cached hash of a topic that was created, changed or deleted."""
         self._cache.pop(topic, None)
 
     def of_topics(self, names: Iterable[str]) -> int:
-        """Return the hash of a group that subscribes to these topics; those that do not exist do not count."""
+        """Return the hash of a group that subscribes to these topics; those that do not exist are left out."""
         hashes: dict[str, int] = {}
         for name in names:
             known = self._cache.get(name)

@@ -1,19 +1,22 @@
-"""Groups that move between the protocols while their members stay (``group.consumer.migration.policy``).
+"""Conversion of groups between the protocols while they have members (``group.consumer.migration.policy``).
 
-* An empty group of the other protocol is always replaced, and keeps its offsets.
+The state is that of the groups. A conversion is one change: the records remove the old group and create the new one,
+which replaces the old one in the manager's cache when the records have been accepted.
+
+* An empty group of the other protocol is always replaced; the new one has its offsets.
 * *Upgrade*: a member of the consumer protocol joins a classic group of consumers. All classic members become members of
-  a consumer group, with their assignments as they are, and continue by JoinGroup and SyncGroup. Under cooperative
-  rebalancing a member may still have partitions that this generation's assignment takes from it: those that it named in
-  its JoinGroup. They are pending revocation until it joins again without them. (Kafka 4.3.1 takes them for free, and
-  gives them away at once: two members may own one.)
-  A group in its first rebalance has no generation, no assignor and no assignments yet: its members become members that
-  have nothing, and REBALANCE_IN_PROGRESS makes them join again. (Kafka 4.3.1 asks for the assignor's name, and answers
+  a consumer group with their present assignments, and continue to use JoinGroup and SyncGroup. Under cooperative
+  rebalancing a member may still own partitions that it listed in its JoinGroup and that the present assignment gives to
+  no member. They are pending revocation until it joins again without them. (Kafka 4.3.1 takes them for free and assigns
+  them at once: two members may own one.)
+  A group in its first rebalance has no generation, no protocol and no assignments yet: its members get no partitions,
+  and REBALANCE_IN_PROGRESS makes them join again. (Kafka 4.3.1 looks for the protocol's name, and the response is
   UNKNOWN_SERVER_ERROR.)
-* *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left. If they have to
-  rebalance, the record names no leader: whoever reads it because the coordinator moved just then begins the rebalance.
-  (In Kafka 4.3.1 it is forgotten, and what the last member had stays without an owner.)
+* *Downgrade*: the last member of the consumer protocol has left, and only classic members remain. If they have to
+  rebalance, the group's record has no leader. A coordinator that loads it, because the leader of the partition changed
+  just then, begins the rebalance. (Kafka 4.3.1 does not, and the partitions of the last member have no owner.)
 
-User data of a custom assignor in an assignment would be lost: such a group is not upgraded.
+A group is not upgraded if an assignment has user data of a custom assignor, which would be lost.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from pyconsumer.broker.group.consumer.member import (
     ConsumerGroupMember,
     MemberState,
     Target,
-    with_epoch,
+    assigned_in,
 )
 from pyconsumer.broker.group.consumer.metadata_hash import MetadataHasher
 from pyconsumer.broker.group.consumer.timers import MemberTimers
@@ -63,7 +66,7 @@ class _CustomAssignor(Exception):
 
 
 class Migration:
-    """Converts groups. Call inside ``with answers``."""
+    """Converts groups. Call its methods inside ``with replies``."""
 
     def __init__(
         self,
@@ -86,10 +89,10 @@ class Migration:
     # Upgrade
 
     def to_consumer(self, group: GroupMetadata) -> Change:
-        """Return the consumer group that a classic one becomes, as the beginning of a change.
+        """Return a change that makes a classic group a consumer group, to which the caller adds records.
 
         Raises:
-            GroupIdNotFoundError: it cannot become one.
+            GroupIdNotFoundError: the group has members, and it cannot be upgraded; the message says why.
         """
         group_id = group.group_id
         if group.is_empty:
@@ -138,7 +141,7 @@ class Migration:
         return change
 
     def _to_member(self, group: GroupMetadata, member: MemberMetadata) -> tuple[ConsumerGroupMember, Target, Target]:
-        """Return a classic member as one of the consumer group, its assignment, and what it owned when it joined."""
+        """Return a classic member as one of a consumer group, its assignment, and the partitions that it owned."""
         target: Target = {}
         if member.assignment:
             assignment, _ = ConsumerProtocolAssignment.decode_with_version(member.assignment)
@@ -158,7 +161,7 @@ class Migration:
             client_id=member.client_id,
             client_host=member.client_host,
             topic_names=frozenset(subscription.topics),
-            assigned=with_epoch(target, epoch),
+            assigned=assigned_in(epoch, target),
             classic=ClassicMember(member.session_timeout_ms, tuple(member.supported_protocols)),
         )
         named = ((one.topic, one.partitions) for one in subscription.owned_partitions)
@@ -171,14 +174,14 @@ class Migration:
     # Downgrade
 
     def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
-        """Return whether the group becomes a classic one when these members are gone."""
+        """Return whether the group becomes a classic one when these members leave."""
         remaining = [member for member_id, member in group.members.items() if member_id not in leaving]
         if not remaining or not all(member.uses_classic_protocol for member in remaining):
             return False
         return self._may_be_classic(group, len(remaining))
 
     def may_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember | None) -> bool:
-        """Return whether the group becomes a classic one when a classic member takes the place of this one."""
+        """Return whether the group becomes a classic one when a classic member replaces this one."""
         if replaced is None or replaced.uses_classic_protocol or group.classic_count != len(group.members) - 1:
             return False
         return self._may_be_classic(group, len(group.members))
@@ -204,10 +207,10 @@ class Migration:
         """Return the change that makes the group a classic one.
 
         Args:
-            leaving: ids of members that are gone.
-            joining: a static member that takes the place of the one with its instance id.
-            rebalance: why a rebalance is to begin; None if the members can continue with what they have.
-            change: the beginning of the change: what has been recorded of ``joining``.
+            leaving: ids of members that leave.
+            joining: a classic static member that replaces the one with its instance id.
+            rebalance: the reason for the rebalance that has to follow; None if the assignments stay.
+            change: the change so far, with the records of ``joining``.
         """
         change = change or Change(group)
         replaced = None if joining is None else group.static_member(joining.instance_id)
@@ -219,7 +222,7 @@ class Migration:
         for member_id, member in group.members.items():
             if member_id not in leaving and (replaced is None or member_id != replaced.member_id):
                 members.append(_to_classic_member(group, member))
-                targets[member_id] = _holds(group, member) if rebalance else group.targets.get(member_id, {})
+                targets[member_id] = _held(group, member) if rebalance else group.targets.get(member_id, {})
         if joining is not None and replaced is not None:
             members.append(_to_classic_member(group, joining))
             targets[joining.member_id] = group.targets.get(replaced.member_id, {})
@@ -250,18 +253,18 @@ class Migration:
 def _with_pending(
     converted: list[tuple[ConsumerGroupMember, Target, Target]],
 ) -> list[tuple[ConsumerGroupMember, Target]]:
-    """Have members revoke what they owned when they joined and nobody is assigned."""
-    taken = {
+    """Make partitions pending revocation that a member owned when it joined and that no member is assigned."""
+    held = {
         (topic_id, one) for _, target, _ in converted for topic_id, partitions in target.items() for one in partitions
     }
     members: list[tuple[ConsumerGroupMember, Target]] = []
     for member, target, owned in converted:
         pending: dict[bytes, dict[int, int]] = {}
         for topic_id, partitions in owned.items():
-            left = [one for one in sorted(partitions) if (topic_id, one) not in taken]
-            if left:
-                pending[topic_id] = dict.fromkeys(left, member.member_epoch)
-                taken.update((topic_id, one) for one in left)
+            unassigned = [one for one in sorted(partitions) if (topic_id, one) not in held]
+            if unassigned:
+                pending[topic_id] = dict.fromkeys(unassigned, member.member_epoch)
+                held.update((topic_id, one) for one in unassigned)
         if pending:
             member = member.replace(state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
         members.append((member, target))
@@ -269,15 +272,15 @@ def _with_pending(
 
 
 def _first_protocol(member: MemberMetadata) -> str:
-    """Return the protocol to read a subscription from while none has been chosen; all of a member's name its topics."""
+    """Return the member's first protocol, to read its topics from while the group has not chosen a protocol."""
     return next((name for name, _ in member.supported_protocols), "")
 
 
-def _holds(group: ConsumerGroup, member: ConsumerGroupMember) -> Target:
-    """Return the partitions that a member has or is revoking.
+def _held(group: ConsumerGroup, member: ConsumerGroupMember) -> Target:
+    """Return the partitions that a member holds, assigned or pending revocation.
 
-    Apache Kafka writes the target instead. If the next upgrade came before the rebalance, it would give away what the
-    member still reads.
+    Apache Kafka writes the target instead. If the next upgrade came before the rebalance, it would assign partitions to
+    others that the member still reads.
     """
     held = group.assignment_with_pending(member)
     return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}
@@ -299,12 +302,12 @@ def _to_classic_member(group: ConsumerGroup, member: ConsumerGroupMember) -> Mem
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Return the subscription in a classic member's protocol; ``ProtocolError`` if there is none."""
+    """Return the subscription in the metadata of a classic member's protocol; ``ProtocolError`` if it is invalid."""
     return ConsumerProtocolSubscription.decode_with_version(metadata)[0]
 
 
 def encode_target(assigned: list[tuple[str, list[int]]], subscription: bytes) -> bytes:
-    """Return partitions as an assignment of the classic protocol, in the version of a member's subscription."""
+    """Encode partitions as an assignment of the classic protocol, in the version of the member's subscription."""
     version = int.from_bytes(subscription[:2], "big", signed=True)
     parts = [ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=list(ids)) for name, ids in assigned]
     message = ConsumerProtocolAssignment(assigned_partitions=parts)

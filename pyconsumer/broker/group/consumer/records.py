@@ -1,7 +1,7 @@
-"""Records of consumer groups as values: what the log holds, and what a group replays.
+"""Records of consumer groups as values, which are written to the log and which a group replays; no state.
 
 A change of a group is a list of :class:`GroupRecord`. The same list is written to ``__consumer_offsets`` and replayed
-onto the group in memory, so that both cannot differ.
+onto the group in memory, so that the two cannot differ.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from pyconsumer.protocol.schema import Message
 __all__ = [
     "GroupRecord",
     "ResolvedRegex",
-    "assignment_of",
     "current_assignment",
+    "decode_target",
     "group_epoch",
-    "member_from",
     "member_metadata",
     "member_tombstones",
     "regular_expression",
     "target_assignment",
     "target_metadata",
-    "target_of",
     "tombstone",
+    "with_assignment",
+    "with_metadata",
 ]
 
 
 class GroupRecord(NamedTuple):
-    """One record: its kind, the member id or regular expression that it is about, and its value; None removes it."""
+    """One record: its type, the member id or regular expression in its key, and its value, None for a tombstone."""
 
     kind: RecordType
     name: str | None
@@ -52,7 +52,7 @@ class GroupRecord(NamedTuple):
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a regular expression matched, the version of the cluster's topics then, and the time in ms."""
+    """The topics that a regular expression matched, with the version of the cluster's topics and the time in ms."""
 
     topics: frozenset[str]
     version: int = 0
@@ -69,7 +69,7 @@ def group_epoch(epoch: int, metadata_hash: int) -> GroupRecord:
 
 
 def member_metadata(member: ConsumerGroupMember) -> GroupRecord:
-    """The record of what a member said about itself."""
+    """Return the record of a member's ids, subscription and timeouts."""
     classic = None
     if member.classic is not None:
         classic = wire.ClassicMemberMetadata(
@@ -92,8 +92,8 @@ def member_metadata(member: ConsumerGroupMember) -> GroupRecord:
     return GroupRecord(RecordType.MEMBER_METADATA, member.member_id, value)
 
 
-def member_from(member: ConsumerGroupMember, value: wire.ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
-    """Return the member with what its record says."""
+def with_metadata(member: ConsumerGroupMember, value: wire.ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
+    """Return the member with the ids, subscription and timeouts of its record; see :func:`member_metadata`."""
     classic = value.classic_member_metadata
     return member.replace(
         instance_id=value.instance_id,
@@ -125,12 +125,12 @@ def target_assignment(member_id: str, target: Target) -> GroupRecord:
     return GroupRecord(RecordType.TARGET_ASSIGNMENT_MEMBER, member_id, value)
 
 
-def target_of(value: wire.ConsumerGroupTargetAssignmentMemberValue) -> dict[bytes, frozenset[int]]:
+def decode_target(value: wire.ConsumerGroupTargetAssignmentMemberValue) -> dict[bytes, frozenset[int]]:
     return {bytes(one.topic_id): frozenset(one.partitions) for one in value.topic_partitions}
 
 
 def current_assignment(member: ConsumerGroupMember) -> GroupRecord:
-    """A member's epochs, state and partitions."""
+    """Return the record of a member's epochs, state and partitions."""
     value = wire.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
         previous_member_epoch=member.previous_member_epoch,
@@ -151,7 +151,7 @@ def _partitions(assignment: Assignment) -> list[wire.TopicPartitions]:
 
 
 def _epochs(partitions: Iterable[wire.TopicPartitions], member_epoch: int) -> Assignment:
-    """Return partitions with their epochs; records of Kafka before 4.2 have none, then it is the member's."""
+    """Return partitions with their epochs; in records from before Kafka 4.2, which have none, the member's epoch."""
     default = max(member_epoch, 0)
     found: dict[bytes, dict[int, int]] = {}
     for one in partitions:
@@ -163,10 +163,10 @@ def _epochs(partitions: Iterable[wire.TopicPartitions], member_epoch: int) -> As
     return found
 
 
-def assignment_of(
+def with_assignment(
     member: ConsumerGroupMember, value: wire.ConsumerGroupCurrentMemberAssignmentValue
 ) -> ConsumerGroupMember:
-    """Return the member with the epochs, state and partitions of its record."""
+    """Return the member with the epochs, state and partitions of its record; see :func:`current_assignment`."""
     return member.replace(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
@@ -184,6 +184,6 @@ def regular_expression(regex: str, resolved: ResolvedRegex) -> GroupRecord:
 
 
 def member_tombstones(member_id: str) -> list[GroupRecord]:
-    """Remove a member: assignment, target, then itself."""
-    kinds = (RecordType.CURRENT_MEMBER_ASSIGNMENT, RecordType.TARGET_ASSIGNMENT_MEMBER, RecordType.MEMBER_METADATA)
-    return [tombstone(kind, member_id) for kind in kinds]
+    """Return the records that remove a member: its assignment, its target, and last its metadata."""
+    types = (RecordType.CURRENT_MEMBER_ASSIGNMENT, RecordType.TARGET_ASSIGNMENT_MEMBER, RecordType.MEMBER_METADATA)
+    return [tombstone(one, member_id) for one in types]

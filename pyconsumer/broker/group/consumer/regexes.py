@@ -1,8 +1,10 @@
-"""Subscriptions by regular expression: when they are resolved, and what follows from it.
+"""Subscriptions by regular expression: when they are resolved, and the records that result.
 
-Resolving means to try every topic, so it is not done in a heartbeat: it comes right after the one that asks for it, and
-the members get what it brings with a later one. It is done when a member brings a new expression, when topics were
-created since, or after ``group.consumer.regex.refresh.interval.ms``; but not within 10 s of the last time.
+Resolving an expression tries every topic of the cluster, so it is not done in a heartbeat but in a task right after it;
+the members get the new partitions with a later heartbeat. It is done when a member has a new expression, when topics
+have been created since the last time, or after ``group.consumer.regex.refresh.interval.ms``; but not within 10 s of the
+last time. The resolved topics are the group's; this module has only the set of groups whose task is scheduled, and the
+version of the cluster's topics.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ _NOTHING: Final = ResolvedRegex(frozenset())
 
 
 class RegexStatus(Enum):
-    """Changes of a member's regular expression by a heartbeat."""
+    """The change that a heartbeat makes to the member's regular expression."""
 
     UNCHANGED = auto()
     UPDATED = auto()
     RESOLVED = auto()
-    """It has changed, and the topics of the new one are known."""
+    """It has changed, and the topics that the new one matches are known."""
 
 
 class TopicRegexes:
@@ -55,7 +57,7 @@ class TopicRegexes:
         image: TopicImage,
         timer: Timer,
         clock: Clock,
-        answers: PendingReplies,
+        replies: PendingReplies,
     ) -> None:
         self._config = config
         self._writer = writer
@@ -63,20 +65,20 @@ class TopicRegexes:
         self._image = image
         self._timer = timer
         self._clock = clock
-        self._answers = answers
+        self._replies = replies
         self._scheduled: set[str] = set()
-        #: When the last topic was created: the version of the topics. Wall time, because it is in records.
+        #: The version of the cluster's topics: the wall time at which the last one was created. Records have it.
         self._version = clock.wall_ms()
 
     def on_topic_created(self) -> None:
-        """A topic was created that expressions may match."""
+        """Have expressions resolved again, because a topic was created that they may match."""
         self._version = max(self._version + 1, self._clock.wall_ms())
 
     def on_member(self, change: Change, before: ConsumerGroupMember, after: ConsumerGroupMember) -> RegexStatus:
-        """Note the expression of a member; resolve those of its group after the change if that is due.
+        """Add a member's change of its expression to a change; if it is due, have the group's resolved afterwards.
 
         Raises:
-            InvalidRegularExpressionError: nobody in the group has it yet, and it cannot be used.
+            InvalidRegularExpressionError: the expression is new in the group, and it is invalid.
         """
         group, old, new = change.group, before.topic_regex, after.topic_regex
         status, is_new = RegexStatus.UNCHANGED, False
@@ -120,7 +122,7 @@ class TopicRegexes:
     def _run(self, group: ConsumerGroup, wanted: set[str]) -> None:
         self._scheduled.discard(group.group_id)
         try:
-            with self._answers:
+            with self._replies:
                 if not group.is_dead:
                     self._resolve(group, wanted)
         except Exception:
@@ -146,15 +148,15 @@ class TopicRegexes:
         if changed or metadata_hash != group.metadata_hash:
             change.records.append(records.group_epoch(group.group_epoch + 1, metadata_hash))
             change.on_accepted.append(group.note_fresh_metadata)
-        _log.info("Group %s: tried %d topics for %d regular expressions", group.group_id, len(names), len(wanted))
-        nobody: Deferred[int] | None = None
-        self._writer.write(change, nobody, 0, lambda code: code)
+        _log.info("Group %s: matched %d regular expressions with %d topics", group.group_id, len(wanted), len(names))
+        no_reply: Deferred[int] | None = None
+        self._writer.write(change, no_reply, 0, lambda code: code)
 
 
 def _matcher(regex: str) -> Callable[[str], bool]:
     try:
         return compile_topic_regex(regex)
     except InvalidRegularExpressionError as error:
-        # It was accepted by another version or another broker, which understood more.
-        _log.error("A regular expression is ignored: %s", error)
+        # A broker accepted it that has another version, or google-re2, which supports more.
+        _log.error("A regular expression matches no topic, because this broker cannot use it: %s", error)
         return lambda name: False

@@ -1,4 +1,4 @@
-"""Requests to a consumer group that are refused, with Apache Kafka's codes and words."""
+"""Checks of requests to a consumer group; what they raise has Apache Kafka's error codes and messages. No state."""
 
 from __future__ import annotations
 
@@ -37,31 +37,32 @@ __all__ = [
     "known_static_member",
 ]
 
+#: The first version of OffsetCommit for members of the consumer protocol.
 _FIRST_COMMIT_VERSION = 9
-"""OffsetCommit of members of the consumer protocol."""
 
 
-def _refuse_empty(value: str | None, name: str) -> None:
+def _reject_empty(value: str | None, name: str) -> None:
     if value is not None and not value.strip():
         raise InvalidRequestError(f"{name} can't be empty.")
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
-    """Check a heartbeat by itself.
+    """Check the fields of a heartbeat, without its group.
 
     Args:
         version: of the request.
         assignors: names of the assignors that the broker offers.
 
     Raises:
-        InvalidRequestError, UnsupportedAssignorError: it cannot be served.
+        InvalidRequestError: a field is missing or has a value that is not allowed.
+        UnsupportedAssignorError: the broker does not offer the assignor.
     """
     epoch = request.member_epoch
     if version >= 1 or epoch > 0 or epoch == LEAVE_EPOCH:
-        _refuse_empty(request.member_id, "MemberId")
-    _refuse_empty(request.group_id, "GroupId")
-    _refuse_empty(request.instance_id, "InstanceId")
-    _refuse_empty(request.rack_id, "RackId")
+        _reject_empty(request.member_id, "MemberId")
+    _reject_empty(request.group_id, "GroupId")
+    _reject_empty(request.instance_id, "InstanceId")
+    _reject_empty(request.rack_id, "RackId")
     if epoch == 0:
         if request.rebalance_timeout_ms == -1:
             raise InvalidRequestError("RebalanceTimeoutMs must be provided in first request.")
@@ -83,13 +84,16 @@ def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignor
 
 
 def check_not_full(group: ConsumerGroup, member_id: str, limit: int) -> None:
-    """``GroupMaxSizeReachedError`` for a new member of a full group."""
+    """Raise ``GroupMaxSizeReachedError`` if the member is new and the group is full."""
     if len(group.members) >= limit and member_id not in group.members:
         raise GroupMaxSizeReachedError(f"The consumer group has reached its maximum capacity of {limit} members.")
 
 
 def check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions) -> None:
-    """``FencedMemberEpochError`` unless the epoch is the member's, 0, or the one before with nothing lost since."""
+    """Raise ``FencedMemberEpochError`` unless a heartbeat's epoch is 0 (the member joins) or the member's.
+
+    The previous epoch is accepted too, if all partitions that the member owns are still assigned to it.
+    """
     if epoch == 0:
         return
     if epoch > member.member_epoch:
@@ -107,7 +111,7 @@ def check_epoch(member: ConsumerGroupMember, epoch: int, owned: OwnedPartitions)
 
 
 def check_released(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
-    """``UnreleasedInstanceIdError`` if the instance id belongs to a member that has not left for a while."""
+    """Raise ``UnreleasedInstanceIdError`` if the member that has the instance id has not left temporarily."""
     if member.member_epoch != STATIC_LEAVE_EPOCH:
         raise UnreleasedInstanceIdError(
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id "
@@ -116,7 +120,7 @@ def check_released(member: ConsumerGroupMember, member_id: str, instance_id: str
 
 
 def check_instance_fenced(member: ConsumerGroupMember, member_id: str, instance_id: str) -> None:
-    """``FencedInstanceIdError`` if another member has the instance id."""
+    """Raise ``FencedInstanceIdError`` if another member has the instance id."""
     if member.member_id != member_id:
         raise FencedInstanceIdError(
             f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}."
@@ -124,7 +128,7 @@ def check_instance_fenced(member: ConsumerGroupMember, member_id: str, instance_
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
-    """The member with this id; ``UnknownMemberIdError`` if there is none."""
+    """Return the member with this id; ``UnknownMemberIdError`` if there is none."""
     member = group.members.get(member_id)
     if member is None:
         raise UnknownMemberIdError(f"Member {member_id} is not a member of group {group.group_id}.")
@@ -132,7 +136,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
 
 
 def known_static_member(group: ConsumerGroup, instance_id: str) -> ConsumerGroupMember:
-    """The member with this instance id; ``UnknownMemberIdError`` if there is none."""
+    """Return the member with this instance id; ``UnknownMemberIdError`` if there is none."""
     member = group.static_member(instance_id)
     if member is None:
         raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")
@@ -149,17 +153,20 @@ def check_commit(
     transactional: bool,
     version: int,
 ) -> None:
-    """Check that a member may commit.
+    """Check that a member may commit offsets.
 
-    A member that is behind in epochs may commit partitions that it has had since then (KIP-1251).
+    A member may commit with an older epoch for partitions that it already had in that epoch (KIP-1251).
 
     Args:
-        epoch: its member epoch, or generation for one of the classic protocol.
-        partitions: topic id and partition of each offset, with the topic's name for messages.
-        version: of OffsetCommit; without meaning if ``transactional``.
+        epoch: the member epoch, or the generation of a member of the classic protocol.
+        partitions: the topic id and partition of each offset, with the topic's name for messages.
+        version: of OffsetCommit; ignored if ``transactional``.
 
     Raises:
-        UnknownMemberIdError, StaleMemberEpochError, IllegalGenerationError, UnsupportedVersionError: it may not.
+        UnknownMemberIdError: the group has no such member.
+        StaleMemberEpochError, IllegalGenerationError: the epoch is not the member's, nor an older one in which it had
+            all these partitions.
+        UnsupportedVersionError: a member of the consumer protocol used OffsetCommit below version 9.
     """
     if epoch < 0 and not group.members:
         return
@@ -188,10 +195,11 @@ def check_commit(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-    """Check that somebody may read the group's offsets; without a member id everybody may.
+    """Check that a client may fetch the group's offsets, which any client may that sends no member id and no epoch.
 
     Raises:
-        UnknownMemberIdError, StaleMemberEpochError, IllegalGenerationError: it may not.
+        UnknownMemberIdError: the group has no such member.
+        StaleMemberEpochError, IllegalGenerationError: the epoch is not the member's.
     """
     if member_id is None and epoch < 0:
         return

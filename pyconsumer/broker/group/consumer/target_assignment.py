@@ -1,7 +1,7 @@
-"""The target assignment of a group: which member is meant to have which partitions (KIP-848).
+"""The target assignment of a group: which member is to have which partitions (KIP-848). Functions without state.
 
-The assignor sees every member with its existing topics and its last target. A static member that has come back under a
-new id begins with the target of the one before it.
+The assignor gets every member with its subscribed topics that exist and its last target. A static member that has
+rejoined under a new member id starts with the target of its old one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["compute_target", "may_compute"]
 
 
 def may_compute(timestamp: int, interval_ms: int, now_ms: int) -> bool:
-    """Return whether the last computation is ``group.consumer.assignment.interval.ms`` ago (KIP-1263)."""
+    """Return whether the last computation, at ``timestamp``, is at least ``interval_ms`` ago (KIP-1263)."""
     return timestamp == 0 or interval_ms == 0 or now_ms >= timestamp + interval_ms
 
 
@@ -36,24 +36,24 @@ def compute_target(
     """Compute the targets of all members.
 
     Args:
-        members: of the group, with the changes that are on their way.
+        members: the group's, with the present change.
         assignor: name of one of :data:`~.assignors.ASSIGNORS`.
-        epoch: the group epoch that it is for.
+        epoch: the group epoch for which the assignment is computed.
         homogeneous: all members subscribe to the same topics.
         now_ms: wall time.
 
     Returns:
-        The target of each member, and the records that change the group's.
+        The target of each member, and the records that change the group's targets.
     """
     ids: dict[str, bytes | None] = {}
     counts: dict[bytes, int] = {}
-    lists: dict[frozenset[str], list[bytes]] = {}  # most members share their subscription
+    topics_by_names: dict[frozenset[str], list[bytes]] = {}  # most members have the same subscription
     specs = []
     for member_id, member in members.items():
         names = group.subscribed_topics_of(member)
-        topics = lists.get(names)
+        topics = topics_by_names.get(names)
         if topics is None:
-            topics = lists[names] = []
+            topics = topics_by_names[names] = []
             for name in sorted(names):
                 if name not in ids:
                     topic_id = ids[name] = image.topic_id(name)
@@ -66,12 +66,12 @@ def compute_target(
         if target is None or member_id not in group.members:
             target = group.target_of(member_id, member.instance_id)
         specs.append(AssignorMember(member_id, member.instance_id, topics, target))
-    made = ASSIGNORS[assignor](specs, counts, homogeneous=homogeneous)
+    assignment = ASSIGNORS[assignor](specs, counts, homogeneous=homogeneous)
     targets: dict[str, Target] = {}
     changes = []
     for member_id in members:
-        mine = made.get(member_id, {})
-        target = targets[member_id] = {topic_id: frozenset(partitions) for topic_id, partitions in mine.items()}
+        assigned = assignment.get(member_id, {})
+        target = targets[member_id] = {topic_id: frozenset(partitions) for topic_id, partitions in assigned.items()}
         if target != group.targets.get(member_id):
             changes.append(records.target_assignment(member_id, target))
     changes.append(records.target_metadata(epoch, now_ms))

@@ -1,4 +1,8 @@
-"""Deadlines of the members of consumer groups: session, rebalance, and for classic members join and sync."""
+"""Deadlines of the members of consumer groups, which this module owns.
+
+A member has at most one of each kind: its session timeout, its rebalance timeout, and if it uses the classic protocol,
+the time until it must send JoinGroup or SyncGroup.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ __all__ = ["Deadline", "MemberTimers"]
 
 _log = logging.getLogger(__name__)
 
-#: How long a deadline waits that could not be kept because the log refused the change.
+#: The delay after which a deadline's action is tried again, because its change could not be appended.
 _RETRY_S: Final = 0.5
 
 
@@ -31,21 +35,21 @@ class Deadline(Enum):
 class MemberTimers:
     """The deadlines that are set, by group and member."""
 
-    def __init__(self, timer: Timer, clock: Clock, answers: PendingReplies) -> None:
+    def __init__(self, timer: Timer, clock: Clock, replies: PendingReplies) -> None:
         self._timer = timer
         self._clock = clock
-        self._answers = answers
+        self._replies = replies
         self._handles: dict[str, dict[tuple[Deadline, str], TimerHandle]] = {}
 
     def set(
         self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
     ) -> None:
-        """Set a deadline in the place of the present one; ``action`` returns False to be called again soon."""
+        """Set a deadline in place of the present one; ``action`` returns False to be called again in 0.5 s."""
         self.cancel(group_id, member_id, kind)
 
         def run() -> None:
             try:
-                with self._answers:
+                with self._replies:
                     again = action() is False
             except Exception:
                 _log.exception("A deadline of member %s of group %s failed", member_id, group_id)
@@ -68,7 +72,7 @@ class MemberTimers:
             self.set(group_id, member_id, kind, timeout_ms, action)
 
     def cancel(self, group_id: str, member_id: str, *kinds: Deadline) -> None:
-        """Cancel deadlines of a member: these kinds, or all."""
+        """Cancel the deadlines of a member: those of these kinds, or all."""
         handles = self._handles.get(group_id)
         if handles is None:
             return

@@ -1,11 +1,12 @@
 r"""Regular expressions over topic names, in RE2's syntax and in linear time (KIP-848).
 
-``google-re2`` does it where it is installed. Otherwise this module does, for the part of the syntax that is used for
+``google-re2`` is used if it is installed. Otherwise this module matches, for the part of the syntax that is used for
 names: literals, ``.``, classes (``[a-z]``, ``[^_]``, ``[[:alpha:]]``, ``\d \w \s`` and their opposites), groups,
-alternatives, repetitions up to 1000, anchors, ``\Q...\E``, and the flags ``i``, ``s`` and ``U``. Anything else is
-refused, never guessed. Python's ``re`` is not used: it backtracks, and one expression could stop a whole broker.
+alternatives, repetitions up to 1000, anchors, ``\Q...\E``, and the flags ``i``, ``s`` and ``U``. Any other syntax is an
+error. Python's ``re`` is not used: it backtracks, so that one expression could block the whole broker.
 
-The matcher simulates the automaton on all paths at once, and keeps the sets of states that it meets.
+A nondeterministic automaton is simulated on all paths at once. Each compiled expression has a cache of the sets of
+states that it has met; there is no other state.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _POSIX: Final = {
 
 
 class _Set(NamedTuple):
-    """A set of characters; ``negated``: all others."""
+    """A set of characters; with ``negated``, the set of all others."""
 
     chars: frozenset[str]
     negated: bool = False
@@ -62,11 +63,11 @@ class _Set(NamedTuple):
 
 
 def compile_topic_regex(text: str) -> Callable[[str], bool]:
-    """Return a function that says whether the whole of a topic's name matches.
+    """Return a function that returns whether the whole of a topic's name matches.
 
     Raises:
-        InvalidRegularExpressionError: it is no regular expression of RE2, or (without ``google-re2``) of the part of
-            its syntax that is understood here.
+        InvalidRegularExpressionError: the text is not valid in RE2's syntax, or (without ``google-re2``) in the part of
+            it that is supported here.
     """
     if re2 is not None:
         options = re2.Options()
@@ -74,8 +75,10 @@ def compile_topic_regex(text: str) -> Callable[[str], bool]:
         try:
             pattern = re2.compile(text, options)
         except re2.error as error:
-            why = error.args[0] if error.args else ""
-            raise _invalid(text, why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from None
+            reason = error.args[0] if error.args else ""
+            raise _invalid(
+                text, reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+            ) from None
         return lambda name: pattern.fullmatch(name) is not None
     try:
         return _Automaton(_Parser(text).parse()).matches
@@ -83,16 +86,19 @@ def compile_topic_regex(text: str) -> Callable[[str], bool]:
         raise _invalid(text, str(error)) from None
 
 
-def _invalid(text: str, why: str) -> InvalidRegularExpressionError:
-    return InvalidRegularExpressionError(f"SubscribedTopicRegex `{text}` is not a valid regular expression: {why}.")
+def _invalid(text: str, reason: str) -> InvalidRegularExpressionError:
+    return InvalidRegularExpressionError(f"SubscribedTopicRegex `{text}` is not a valid regular expression: {reason}.")
 
 
 class _SyntaxError(Exception):
-    """Problem of an expression, in words."""
+    """The syntax of an expression is invalid or not supported; the message says why."""
 
 
 class _Node(NamedTuple):
-    """``kind``: set, begin, end, cat, alt or repeat (``low`` to ``high`` times, None without end)."""
+    """A part of an expression.
+
+    ``kind`` is ``set``, ``begin``, ``end``, ``cat``, ``alt`` or ``repeat``: ``low`` to ``high`` times, None for any.
+    """
 
     kind: str
     chars: _Set | None = None
@@ -101,11 +107,8 @@ class _Node(NamedTuple):
     high: int | None = None
 
 
-_EMPTY: Final = _Node("cat")
-
-
 class _Parser:
-    """Reads an expression."""
+    """Parses an expression by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -177,7 +180,7 @@ class _Parser:
         body = self._text[start + 1 : end] if end >= 0 else ""
         low, comma, high = body.partition(",")
         if not (low.isascii() and low.isdigit()) or not (high == "" or (high.isascii() and high.isdigit())):
-            return None  # a brace that is meant as it stands
+            return None  # a literal brace
         self._at = end + 1
         least = int(low[:6])
         most = least if not comma else int(high[:6]) if high else None
@@ -226,7 +229,7 @@ class _Parser:
                 self._at = end + 1
             elif not self._flags():
                 self._depth -= 1
-                return None  # the flags hold until the end of the enclosing group
+                return None  # the flags apply to the rest of the enclosing group
         node = self._alternatives()
         if not self._skip(")"):
             raise _SyntaxError("missing closing )")
@@ -235,7 +238,7 @@ class _Parser:
         return node
 
     def _flags(self) -> bool:
-        """Read ``(?flags)`` or ``(?flags:``; return whether a group follows."""
+        """Read ``flags)`` or ``flags:``; return whether a group follows."""
         value = True
         while True:
             char = self._take()
@@ -246,7 +249,7 @@ class _Parser:
             elif char == "s":
                 self._dot_all = value
             elif char == "U":
-                pass  # greedy or not makes no difference for the whole of a name
+                pass  # greedy or not does not matter if the whole name has to match
             elif char in (":", ")") and char:
                 return char == ":"
             else:
@@ -316,12 +319,16 @@ class _Parser:
 
 
 class _Automaton:
-    """States with a set of characters to the next state, and free moves, some only at the beginning or the end."""
+    """A nondeterministic automaton. States are numbered.
+
+    A state moves to ``_next`` on a character of its ``_sets``, and to those of ``_epsilon`` without one; some of these
+    only at the beginning or the end of the name.
+    """
 
     def __init__(self, node: _Node) -> None:
         self._sets: list[_Set | None] = []
         self._next: list[int] = []
-        self._free: list[list[tuple[int, str]]] = []
+        self._epsilon: list[list[tuple[int, str]]] = []
         self._cache: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         start = self._state()
         self._accepting = self._add(node, start)
@@ -332,20 +339,20 @@ class _Automaton:
             raise _SyntaxError("expression is too large")
         self._sets.append(None)
         self._next.append(-1)
-        self._free.append([])
+        self._epsilon.append([])
         return len(self._sets) - 1
 
     def _add(self, node: _Node, start: int) -> int:
-        """Add what a node matches after a state; return the state after it."""
+        """Add the states of a node after a state; return the state that is reached when the node has matched."""
         if node.kind == "set":
             end = self._state()
             self._sets[start], self._next[start] = node.chars, end
             after = self._state()
-            self._free[end].append((after, ""))
+            self._epsilon[end].append((after, ""))
             return after
         if node.kind in ("begin", "end"):
             end = self._state()
-            self._free[start].append((end, node.kind))
+            self._epsilon[start].append((end, node.kind))
             return end
         if node.kind == "cat":
             for part in node.parts:
@@ -355,8 +362,8 @@ class _Automaton:
             end = self._state()
             for part in node.parts:
                 begin = self._state()
-                self._free[start].append((begin, ""))
-                self._free[self._add(part, begin)].append((end, ""))
+                self._epsilon[start].append((begin, ""))
+                self._epsilon[self._add(part, begin)].append((end, ""))
             return end
         return self._repeat(node, start)
 
@@ -367,23 +374,23 @@ class _Automaton:
         end = self._state()
         if node.high is None:
             loop = self._state()
-            self._free[start].append((loop, ""))
+            self._epsilon[start].append((loop, ""))
             begin = self._state()
-            self._free[loop] += [(begin, ""), (end, "")]
-            self._free[self._add(part, begin)].append((loop, ""))
+            self._epsilon[loop] += [(begin, ""), (end, "")]
+            self._epsilon[self._add(part, begin)].append((loop, ""))
             return end
         for _ in range(node.high - node.low):
-            self._free[start].append((end, ""))
+            self._epsilon[start].append((end, ""))
             begin = self._state()
-            self._free[start].append((begin, ""))
+            self._epsilon[start].append((begin, ""))
             start = self._add(part, begin)
-        self._free[start].append((end, ""))
+        self._epsilon[start].append((end, ""))
         return end
 
     def _closure(self, states: set[int], *, begin: bool = False, end: bool = False) -> frozenset[int]:
         todo, found = list(states), set(states)
         while todo:
-            for target, condition in self._free[todo.pop()]:
+            for target, condition in self._epsilon[todo.pop()]:
                 allowed = not condition or (condition == "begin" and begin) or (condition == "end" and end)
                 if allowed and target not in found:
                     found.add(target)

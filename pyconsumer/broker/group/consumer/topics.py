@@ -14,23 +14,23 @@ class TopicImage(Protocol):
     """Topics by name and id."""
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of a topic, 16 bytes; None if there is no such topic."""
+        """Return the id of a topic, 16 bytes; None if there is no such topic."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id."""
+        """Return the name of the topic with this id, None if there is none."""
 
     def partition_count(self, topic: str) -> int | None:
-        """The number of partitions of a topic; None if there is no such topic."""
+        """Return the number of partitions of a topic, None if there is no such topic."""
 
     def topic_names(self) -> Iterable[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
 
     def partition_racks(self, topic: str, partition: int) -> Sequence[str]:
-        """The racks of the brokers with a replica of a partition, as far as they are known."""
+        """Return the racks of the brokers with a replica of a partition, as far as they are known."""
 
 
 class NoTopics:
-    """A cluster without topics, for coordinators that have no consumer groups."""
+    """The topics of a cluster that has none, for a coordinator without groups of the consumer protocol."""
 
     def topic_id(self, name: str) -> bytes | None:
         return None
@@ -49,7 +49,7 @@ class NoTopics:
 
 
 def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage) -> dict[bytes, frozenset[int]]:
-    """Return partitions by topic id instead of by name; topics that do not exist are left out."""
+    """Convert partitions by topic name to partitions by topic id; topics that do not exist are left out."""
     found: dict[bytes, frozenset[int]] = {}
     for name, partitions in assigned:
         topic_id = image.topic_id(name)
@@ -59,7 +59,7 @@ def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage)
 
 
 def to_names(target: Target | Mapping[bytes, Mapping[int, int]], image: TopicImage) -> list[tuple[str, list[int]]]:
-    """Return partitions by topic name instead of by id; topics that do not exist are left out."""
+    """Convert partitions by topic id to partitions by topic name; topics that do not exist are left out."""
     found = []
     for topic_id, partitions in target.items():
         name = image.topic_name(topic_id)

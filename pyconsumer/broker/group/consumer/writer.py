@@ -1,10 +1,10 @@
-"""Changes of consumer groups: written to the log and replayed in one step, answered when the replicas have them.
+"""Changes of consumer groups: appended to the log, replayed onto the group, and then the reply.
 
-1. The records of a change are appended as one batch. If the log refuses them at once, nothing has changed.
-2. Otherwise they are replayed at once, so that the next request sees them, and the request is answered when the append
-   has ended. Should it end with an error after all (the replicas took too long, or the leadership has moved), the
-   records may be in the log: the group stays as it is, the client gets the error and asks again.
-3. An answer that needs no record waits for the group's last append too: it contains nothing that could still be lost.
+1. The records of a change are appended as one batch. If the append fails at once, nothing changes.
+2. Otherwise they are replayed at once, so that the next request sees them; the reply is sent when the append has ended.
+   If it ends with an error after all (the replicas took too long, or the leader has changed), the records may be in the
+   log: the group stays as it is, and the client gets the error and sends its request again.
+3. A reply to a request without records waits for the group's last append, so that it shows nothing that may be lost.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Change:
 
     Attributes:
         group: the group, which may be new.
-        first: raw records that come before the group's own: the tombstone of a classic group that it replaces.
+        first: encoded records before the group's own: the tombstone of the classic group that it replaces.
         records: the group's records, in order.
-        last: raw records that come after them.
-        on_accepted: called once the records are replayed.
+        last: encoded records after them.
+        on_accepted: called when the records have been replayed, before the append has ended.
     """
 
     group: ConsumerGroup
@@ -45,37 +45,37 @@ class Change:
 
 
 class GroupWriter:
-    """Writes changes for one coordinator. Call inside ``with answers``."""
+    """Writes changes for one coordinator. Call inside ``with replies``."""
 
-    def __init__(self, manager: GroupMetadataManager, answers: PendingReplies) -> None:
+    def __init__(self, manager: GroupMetadataManager, replies: PendingReplies) -> None:
         self._manager = manager
-        self._answers = answers
+        self._replies = replies
 
     def write(
         self,
         change: Change,
-        answer: Deferred[T] | None,
+        reply: Deferred[T] | None,
         result: T,
         failed: Callable[[int], T],
         on_stored: Callable[[], None] | None = None,
     ) -> bool:
-        """Append a change, replay it, and answer.
+        """Append a change, replay it, and set the reply when the append has ended.
 
         Args:
-            answer: the request's; None for a change that time brings.
-            result: the answer if all goes well; ``failed`` makes the one for an error code.
-            on_stored: called before a good answer.
+            reply: the request's; None for a change that no request makes.
+            result: the reply if the append succeeds. ``failed`` returns the one for an error code.
+            on_stored: called before the reply, if the append succeeds.
 
         Returns:
-            False if the log has refused the change at once.
+            False if the append failed at once, and nothing has changed.
         """
         group = change.group
 
         def finish(code: int) -> None:
-            with self._answers:
+            with self._replies:
                 if code == Errors.NONE and on_stored is not None:
                     on_stored()
-                self._answers.put(answer, result if code == Errors.NONE else failed(code))
+                self._replies.put(reply, result if code == Errors.NONE else failed(code))
 
         batch = [*change.first, *(record.encode(group.group_id) for record in change.records), *change.last]
         if not batch:

@@ -1,7 +1,7 @@
-"""XXH3-64, seed 0: the hash of Kafka's metadata hash (KIP-1101), which no module of the standard library has.
+"""XXH3-64 with seed 0, which Kafka's metadata hash uses (KIP-1101) and the standard library does not have.
 
 The published algorithm (https://github.com/Cyan4973/xxHash, specification in its ``doc`` folder), checked against the
-library that Kafka uses (``hash4j``). It hashes a few kilobytes when a topic changes, so that speed is no concern.
+library that Kafka uses (``hash4j``). It hashes a few kilobytes when a topic changes, so speed does not matter.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _mix16(data: bytes, at: int, secret_at: int) -> int:
 
 
 def xxh3_64(data: bytes) -> int:
-    """Return the XXH3 hash of ``data`` as a 64-bit number without a sign."""
+    """Return the XXH3 hash of ``data``, an unsigned 64-bit number."""
     length = len(data)
     if length <= 16:
         return _short(data, length)

@@ -1,0 +1,1 @@
+"""Programs with clients of other languages: a module of Go, a package of npm, sources of Java."""
