@@ -6,14 +6,19 @@ import signal
 import threading
 from collections.abc import Iterable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyconsumer.errors import IllegalStateError, WakeupError
 
-if TYPE_CHECKING:
-    from pyconsumer.consumer.consumer import KafkaConsumer
-
 __all__ = ["StopRequest", "stop_on_signals"]
+
+
+class WakeableConsumer(Protocol):
+    """A consumer, for threads or for asyncio."""
+
+    def wakeup(self) -> None:
+        """Make the current waiting call, or the next one, raise ``WakeupError``."""
+        ...
 
 
 class StopRequest:
@@ -38,7 +43,7 @@ class StopRequest:
 class _Stopping:
     """The ``with`` statement of :func:`stop_on_signals`."""
 
-    def __init__(self, consumers: Iterable[KafkaConsumer[Any, Any]], signals: Iterable[signal.Signals]) -> None:
+    def __init__(self, consumers: Iterable[WakeableConsumer], signals: Iterable[signal.Signals]) -> None:
         self._consumers = tuple(consumers)
         self._signals = tuple(signals)
         self._request = StopRequest()
@@ -71,7 +76,7 @@ class _Stopping:
 
 
 def stop_on_signals(
-    *consumers: KafkaConsumer[Any, Any], signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    *consumers: WakeableConsumer, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
 ) -> _Stopping:
     """End a block of code in good order when a signal comes.
 
@@ -85,7 +90,7 @@ def stop_on_signals(
                 ship(record)
 
     Args:
-        consumers: those that are to be woken up.
+        consumers: those that are to be woken up, also of :mod:`pyconsumer.aio` (with a plain ``with`` there, too).
         signals: which signals count.
 
     Returns:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
 from tests.support.java import KafkaTools, need_jars, tools
 from tests.support.ports import unused_address
@@ -40,6 +42,14 @@ def pytest_collection_finish() -> None:
     """Garbage collections of the tests leave out what has been imported and collected: a full one takes 0.2 s of it."""
     gc.collect()
     gc.freeze()
+
+
+if EVENT_LOOP != "asyncio":
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+        """Tests marked ``asyncio`` run on the loop that the environment names; see tests/support/event_loops.py."""
+        return {EVENT_LOOP: new_event_loop}
 
 
 @pytest.hookimpl(wrapper=True)

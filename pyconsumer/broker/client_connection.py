@@ -24,7 +24,7 @@ from pyconsumer.broker.deferred import run_handler
 from pyconsumer.broker.error_responses import code_and_text, error_answer
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
-from pyconsumer.broker.handlers.api_versions import unsupported_version_answer
+from pyconsumer.broker.handlers.api_versions import unsupported_version_response
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response
@@ -278,7 +278,7 @@ class ClientConnection:
                 return
             if not handler.min_version <= header.api_version <= handler.max_version:
                 if header.api_key == ApiKey.API_VERSIONS:
-                    self._answer(unsupported_version_answer(), 0, header.correlation_id)
+                    self._answer(unsupported_version_response(), 0, header.correlation_id)
                 else:
                     self._refuse(f"version {header.api_version} of API {header.api_key} is not served")
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -123,6 +122,6 @@ def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> 
 
 
 def _copied(name: str, source: Any) -> dict[str, Any]:
-    known = {item.name for item in dataclasses.fields(source)}
+    known = {spec.name for spec in source.FIELDS}
     alias = next((alias for alias in _ALIASES.get(name, (name,)) if alias in known), None)
     return {} if alias is None else {name: getattr(source, alias)}

@@ -1,7 +1,7 @@
 """The ``pyconsumer`` command.
 
-Exit status: 0 done, 1 failed (one line on standard error says why), 2 wrong usage, 130 interrupted. Commands are
-imported when they are called, so that ``pyconsumer --help`` stays quick.
+Exit status: 0 success, 1 failure (one line on standard error gives the reason), 2 wrong usage, 130 Ctrl-C, 143 SIGTERM.
+Commands are imported when they are called, so that ``pyconsumer --help`` is quick.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _COMMANDS = {
     "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
     "completion": ("pyconsumer.cli.completion", "Print a script for tab completion in a shell."),
     "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
-    "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
+    "demo": ("pyconsumer.cli.demo", "Send real flights through a broker, a consumer group and Spark."),
     "groups": ("pyconsumer.cli.groups", "List, describe, watch, reset and delete consumer groups."),
-    "offsets": ("pyconsumer.cli.offsets", "Print the topic of committed offsets."),
-    "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
+    "offsets": ("pyconsumer.cli.offsets", "Print the records of __consumer_offsets."),
+    "produce": ("pyconsumer.cli.produce", "Send the lines of standard input as records."),
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
-    "transactions": ("pyconsumer.cli.transactions", "List, describe and end transactions; find hanging ones."),
+    "transactions": ("pyconsumer.cli.transactions", "List, describe and abort transactions; find hanging ones."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe, alter and delete topics."),
 }
 
 
 class _Lazy(click.Group):
-    """A group whose commands are imported when they are needed."""
+    """A command group that imports its commands when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -82,7 +82,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
 @click.option("-v", "--verbose", count=True, help="Log to standard error; twice: all details.")
 @click.pass_context
 def cli(ctx: click.Context, verbose: int) -> None:
-    """Kafka from the command line: a broker to try things on, topics, groups, records."""
+    """Kafka on the command line: topics, groups, records, and a broker to try them with."""
     if verbose:
         logging.basicConfig(
             level=logging.DEBUG if verbose > 1 else logging.INFO,
@@ -116,7 +116,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 2
     except (KafkaError, OSError) as error:
         if isinstance(error, BrokenPipeError):
-            # Whoever read our output has gone, as `head` does. Nothing may be written when Python ends.
+            # The reader of our output has closed it, as `head` does. Python must not write the rest when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         click.echo(f"Error: {error}", err=True)

@@ -17,11 +17,16 @@ __all__ = ["command"]
 
 @click.command(
     help="Write a topic's records to Parquet files, with Spark.\n\n"
-    "Run it again, also after it was killed, to add the records that have arrived since. Each record is in the files "
-    "once."
+    "Run it again, also after it was killed, to add new records. Each record is in the files exactly once."
 )
 @click.argument("topic")
-@click.option("--to", "folder", metavar="DIR", required=True, help="The archive's folder, or a URL that Spark knows.")
+@click.option(
+    "--to",
+    "folder",
+    metavar="DIR",
+    required=True,
+    help="The archive's folder, or a URL that Spark supports, such as s3a://...",
+)
 @connected
 @on_spark
 @click.option(
@@ -29,7 +34,7 @@ __all__ = ["command"]
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="The most records in a batch, which is one folder of the archive.",
+    help="The most records of a batch; each batch is a folder of the archive.",
 )
 @click.option("--follow", is_flag=True, help="Keep adding records as they arrive, until interrupted.")
 @json_option

@@ -12,7 +12,7 @@ __all__ = ["command"]
 
 
 def _only_this_machine(host: str) -> bool:
-    """Return whether a listener at this address cannot be reached from other machines, judging by its name."""
+    """Return whether an address is a loopback address, which other machines cannot reach."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -20,17 +20,19 @@ def _only_this_machine(host: str) -> bool:
 
 
 @click.command(
-    help="Run an embedded Kafka cluster until SIGTERM or Ctrl-C. Prints one line, `listening on HOST:PORT`, when ready."
+    help="Run an embedded Kafka cluster until SIGTERM or Ctrl-C. Prints `listening on HOST:PORT` when it is ready."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 picks a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="Port to listen on; 0: a free one."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all addresses.")
 @click.option(
     "--advertised-host",
     metavar="NAME",
-    help="The address that clients connect to: the name or address by which they all reach this machine. "
+    help="The host name or address by which all clients reach this machine.  "
     "[default: --host, or localhost if that is 0.0.0.0]",
 )
-@click.option("--data-dir", metavar="FOLDER", help="Keep records here; by default in a temporary folder.")
+@click.option("--data-dir", metavar="FOLDER", help="Folder for the data; by default a temporary one.")
 @click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "--config",
@@ -38,8 +40,8 @@ def _only_this_machine(host: str) -> bool:
     metavar="FILE|KEY=VALUE",
     multiple=True,
     callback=files_and_pairs,
-    help="A properties file with broker settings, or one of them by Kafka's name, such as num.partitions=4, which "
-    "replaces that of the file; may be repeated.",
+    help="A properties file with broker settings, or one setting by Kafka's name, such as num.partitions=4, which "
+    "overrides that of a file; may be repeated.",
 )
 @click.option("--config-file", metavar="FILE", help="The same as --config FILE.")
 def command(
@@ -55,8 +57,8 @@ def command(
 
     if not _only_this_machine(host):
         click.echo(
-            f"Warning: the broker listens on {host} without authentication or encryption: whoever reaches this machine "
-            "can read and change everything. Use --host 127.0.0.1 unless the network is trusted.",
+            f"Warning: the broker listens on {host} without authentication or encryption: anybody who can reach this "
+            "machine can read and change all data. Use --host 127.0.0.1 unless you trust the network.",
             err=True,
         )
     files, config = settings

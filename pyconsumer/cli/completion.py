@@ -9,7 +9,7 @@ __all__ = ["command"]
 
 
 @click.command(
-    help="Print a script with which a shell completes commands and options on the tab key.\n\n"
+    help="Print a script for tab completion of commands and options in a shell.\n\n"
     'In ~/.bashrc: eval "$(pyconsumer completion bash)"; in ~/.zshrc the same with zsh; for fish: pyconsumer '
     "completion fish > ~/.config/fish/completions/pyconsumer.fish"
 )

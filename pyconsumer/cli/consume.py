@@ -21,7 +21,7 @@ __all__ = ["command"]
 
 
 def _format_argument(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Write | None:
-    """Click callback: the function that writes records in a format."""
+    """Click callback: return the function that writes records in a format."""
     try:
         return None if text is None else compile_format(text)
     except ValueError as error:
@@ -29,23 +29,23 @@ def _format_argument(_ctx: click.Context, _parameter: click.Parameter, text: str
 
 
 def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Click callback: milliseconds since the epoch, or an ISO 8601 time."""
+    """Click callback: read a time in milliseconds since the epoch, or in ISO 8601."""
     if text is not None and text.isascii() and text.isdigit():
         if len(text) > 18:
-            raise click.BadParameter(f"{text} is too large for a time in ms since 1970")
+            raise click.BadParameter(f"{text} is too large for a time in milliseconds since 1970")
         return int(text)
     return datetime_argument(ctx, parameter, text)
 
 
 class Start(NamedTuple):
-    """The place where reading begins, if neither the group nor ``auto_offset_reset`` decides."""
+    """The start of reading, if neither the group nor ``auto_offset_reset`` decides."""
 
-    offset: int | None = None  #: negative: that many offsets before the end
+    offset: int | None = None  #: a negative one counts from the end
     timestamp_ms: int | None = None
 
 
 class Ends(NamedTuple):
-    """When reading ends by itself."""
+    """The conditions under which reading ends by itself."""
 
     max_messages: int | None
     idle_ms: int | None
@@ -53,7 +53,7 @@ class Ends(NamedTuple):
 
 
 @click.command(
-    help="Print the values of records: new ones, or with --from-beginning all.\n\n"
+    help="Print the values of new records, or with --from-beginning of all.\n\n"
     "Tokens of --format: " + "; ".join(f"%{name} {what}" for name, (what, _) in TOKENS.items()) + "; %% a percent "
     "sign. Escapes are \\n, \\t, \\r, \\0, \\\\ and \\xHH. Nothing is added between records: end the format with \\n."
 )
@@ -64,24 +64,26 @@ class Ends(NamedTuple):
     "-g",
     "--group",
     metavar="GROUP",
-    help="Join this group and commit positions; without it all partitions are read and nothing is committed.",
+    help="Join this group and commit offsets; without a group all partitions are read and nothing is committed.",
 )
-@click.option("--from-beginning", is_flag=True, help="Start with the oldest record where nothing is committed.")
+@click.option(
+    "--from-beginning", is_flag=True, help="Start with the oldest record of partitions without a committed offset."
+)
 @click.option("-p", "--partition", type=click.IntRange(0), help="Read only this partition (of one topic).")
 @click.option(
     "-o",
     "--offset",
     type=int,
-    help="Start at this offset of --partition. A negative one counts from the end, also without --partition: -5 starts "
-    "five offsets before the end of each.",
+    help="Start at this offset of --partition. A negative one counts from the end, and can be used without "
+    "--partition: -5 starts five offsets before the end of each partition.",
 )
 @click.option(
     "--from-timestamp",
     "timestamp_ms",
     metavar="TIME",
     callback=_time_argument,
-    help="Start with the first record of this time or later: 2026-01-31T18:00:00 (UTC, or with a zone), or ms since "
-    "1970.",
+    help="Start with the first record at or after this time: 2026-01-31T18:00:00 (UTC, unless it has a zone), or "
+    "milliseconds since 1970.",
 )
 @click.option("-n", "--max-messages", type=click.IntRange(1), help="End after this many records.")
 @click.option(
@@ -90,8 +92,8 @@ class Ends(NamedTuple):
     help="End when no record has arrived for this time. Waiting for the group to assign partitions does not count.",
 )
 @click.option("--key", "wanted_key", metavar="TEXT", help="Print only records with this key.")
-@click.option("--keys", is_flag=True, help="Print key, a tab, then the value.")
-@click.option("--headers", is_flag=True, help="Print the headers, name=value,..., and a tab before that.")
+@click.option("--keys", is_flag=True, help="Print the key and a tab before the value.")
+@click.option("--headers", is_flag=True, help="Print the headers, name=value,..., and a tab before key and value.")
 @click.option(
     "-f", "--format", "form", metavar="TEXT", callback=_format_argument, help="Print records in this format, see above."
 )
@@ -100,7 +102,7 @@ class Ends(NamedTuple):
     type=click.Choice(["base64", "hex"]),
     default="base64",
     show_default=True,
-    help="How --json shows bytes that are not UTF-8 text: as an object with this one field.",
+    help="How --json prints bytes that are not UTF-8 text: an object with one field of this name.",
 )
 def command(
     topics: tuple[str, ...],
@@ -126,12 +128,12 @@ def command(
     start = Start(offset, timestamp_ms)
     _check(topics, group, partition, start)
     if (form is not None) + json_output + (keys or headers) > 1:
-        raise click.UsageError("--format, --json and --keys or --headers exclude each other")
+        raise click.UsageError("--format, --json and --keys or --headers cannot be combined")
     options |= {
         "group_id": group,
         "auto_offset_reset": "earliest" if from_beginning else options.get("auto_offset_reset", "latest"),
-        "allow_auto_create_topics": False,  # a name typed wrongly should not make a topic
-        "enable_auto_commit": False,  # committed below, after the records were written
+        "allow_auto_create_topics": False,  # a misspelled name must not create a topic
+        "enable_auto_commit": False,  # _read commits, after the records were written
         "enable_auto_offset_store": True,
         "default_api_timeout_ms": timeout_ms,
     }
@@ -151,14 +153,15 @@ def command(
 
 def _check(topics: tuple[str, ...], group: str | None, partition: int | None, start: Start) -> None:
     if partition is not None and (len(topics) > 1 or group):
-        raise click.UsageError("--partition needs exactly one topic and no --group")
+        raise click.UsageError("--partition needs exactly one topic, and cannot be combined with --group")
     if start.offset is not None and start.offset >= 0 and partition is None:
-        raise click.UsageError("--offset needs --partition")
+        raise click.UsageError("an --offset that is not negative needs --partition")
     if start.offset is not None and start.timestamp_ms is not None:
-        raise click.UsageError("--offset and --from-timestamp exclude each other")
+        raise click.UsageError("--offset and --from-timestamp cannot be combined")
     if group and start != Start():
         raise click.UsageError(
-            "a group starts at its committed offsets: use groups reset-offsets, or leave out --group (group.id)"
+            "a group starts at its committed offsets: change them by `pyconsumer groups reset-offsets`, or omit --group"
+            " (group.id)"
         )
 
 
@@ -180,7 +183,7 @@ def _partitions(consumer: KafkaConsumer, topics: Iterable[str], partition: int |
 
 
 def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Start) -> None:
-    """Assign the partitions and set where reading begins.
+    """Assign the partitions and seek to the start.
 
     Raises:
         click.ClickException: the offset is beyond the end of the log.
@@ -194,21 +197,21 @@ def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Sta
         for tp, found in at.items():
             consumer.seek(tp, end[tp] if found is None else found.offset)
         if not any(at.values()):
-            click.echo("no record is that recent: waiting for new ones", err=True)
+            click.echo("no record is that recent; waiting for new ones", err=True)
         return
     assert start.offset is not None
     for tp in partitions:
         offset = start.offset if start.offset >= 0 else max(first[tp], end[tp] + start.offset)
         if offset > end[tp]:
-            raise click.ClickException(f"offset {offset} is beyond the end of {tp}, which is {end[tp]}")
+            raise click.ClickException(f"offset {offset} is beyond the end of {tp}, offset {end[tp]}")
         if offset < first[tp]:
-            click.echo(f"offset {offset} of {tp} has been deleted: starting at {first[tp]}, the oldest", err=True)
+            click.echo(f"offset {offset} of {tp} has been deleted; starting at the oldest, {first[tp]}", err=True)
             offset = first[tp]
         consumer.seek(tp, offset)
 
 
 class _Printer:
-    """Writes the records that are wanted to standard output."""
+    """Writes records to standard output, all or those with a key."""
 
     def __init__(self, write: Write, wanted_key: str | None) -> None:
         self.count = 0
@@ -230,7 +233,7 @@ def _json_writer(binary: str) -> Callable[[ConsumerRecord], bytes]:
 
 
 def _read(consumer: KafkaConsumer, printer: _Printer, ends: Ends, *, commits: bool) -> None:
-    """Print records, and commit what was printed, until the end."""
+    """Print records, and commit them after that, until an end condition is met."""
     idle_ms = ends.idle_ms
     last = assigned = time.monotonic()
     while True:
@@ -260,7 +263,7 @@ def _read(consumer: KafkaConsumer, printer: _Printer, ends: Ends, *, commits: bo
 
 
 def _commit(consumer: KafkaConsumer, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-    """Commit what was printed, also if the program is to end."""
+    """Commit offsets, also if SIGTERM has arrived."""
     try:
         consumer.commit(offsets)
     except WakeupError:

@@ -1,4 +1,4 @@
-"""The end of commands on SIGTERM: work under way is finished, and the exit status is 143, as shells count it."""
+"""The end of commands on SIGTERM: they finish their current work, and exit with status 143, as by convention."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGTERM_STATUS = 128 + signal.SIGTERM
 
 
 class Terminated(BaseException):
-    """SIGTERM has come."""
+    """SIGTERM has arrived."""
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def raise_on_sigterm() -> Iterator[None]:
     def handle(_number: int, _frame: FrameType | None) -> Never:
         raise Terminated
 
-    if threading.current_thread() is not threading.main_thread():  # Python handles signals there alone
+    if threading.current_thread() is not threading.main_thread():  # Python handles signals only there
         yield
         return
     before = signal.signal(signal.SIGTERM, handle)

@@ -1,4 +1,4 @@
-"""Records of consumer groups (KIP-848) as text, and as JSON in the shape of Kafka's own tools. Pure."""
+"""Records of consumer groups (KIP-848) as text, and as JSON in the format of Kafka's own tools. Functions, no state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _STATES = {
 
 
 def as_json_data(value: Struct) -> dict[str, Any]:
-    """Return a record's value as Kafka's formatters show it: its own field names, ids and bytes as base64.
+    """Return a record's value as Kafka's formatters print it: with Kafka's field names, and ids and bytes as base64.
 
-    A tagged field that has its default is left out, as in the record itself.
+    A tagged field with its default is left out, as in the record itself.
     """
     found: dict[str, Any] = {}
     for spec in value.FIELDS:
@@ -104,7 +104,7 @@ def _regex(value: wire.ConsumerGroupRegularExpressionValue) -> str:
 
 
 def _partitions(topics: Iterable[wire.TopicPartition | wire.TopicPartitions]) -> str:
-    """Topics have ids in these records, not names."""
+    """Return partitions as ``ID-NUMBER``: these records contain the ids of topics instead of names."""
     named = (f"{uuid_to_str(one.topic_id)}-{index}" for one in topics for index in sorted(one.partitions))
     return " ".join(named) or "nothing"
 

@@ -43,9 +43,7 @@ command.add_command(watch)
 @click.option(
     "--type", "types", multiple=True, metavar="TYPE", help="Only groups of this protocol: classic or consumer."
 )
-@click.option(
-    "--with-settings", is_flag=True, help="Only groups that have settings of their own (Kafka 4.1 and newer)."
-)
+@click.option("--with-settings", is_flag=True, help="Only groups with settings of their own (Kafka 4.1 and newer).")
 def list_groups(
     servers: str,
     settings: dict[str, str],
@@ -77,7 +75,7 @@ def list_groups(
             )
         return
     if not groups:
-        click.echo("no groups", err=True)  # a program that reads the list sees an empty one
+        click.echo("no groups", err=True)  # on standard error, so that the list itself is empty
         return
     listing = table("group", "state", "type", "coordinator")
     for group in groups:
@@ -92,7 +90,7 @@ def list_groups(
 def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
-    """Show state, assignor, members, positions and lag of groups."""
+    """Show state, assignor, members, committed offsets and lag of groups."""
     out = console(markup=False)
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name in names:
@@ -125,7 +123,7 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
     "removed",
     multiple=True,
     metavar="NAME",
-    help="Remove one of the group's own settings; the broker's applies again.",
+    help="Remove one of the group's own settings, so that the broker's applies.",
 )
 @connected
 @json_option
@@ -138,7 +136,7 @@ def alter(
     timeout_ms: int,
     json_output: bool,
 ) -> None:
-    """Change the settings of a group of the consumer protocol (KIP-848), and show them."""
+    """Change settings of a group of the consumer protocol (KIP-848), and show all of them."""
     changes: dict[str, str | None] = dict.fromkeys(removed)
     for value in values:
         key, equals, text = value.partition("=")
@@ -161,7 +159,7 @@ def alter(
     print_table(console(markup=False), listing)
 
 
-#: Where a value comes from, by Kafka's numbers; all others are settings of the broker.
+#: Sources of a value by Kafka's numbers; all others are settings of the broker.
 _SOURCES = {5: "default", 8: "the group"}
 
 
@@ -238,7 +236,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
 
 
 def _members(group: GroupDescription) -> Listing:
-    """The members by client; with their epochs, and what is still to come, if the group has epochs."""
+    """Return the members by client; with epochs, and with their target assignments if members still move to them."""
     headings = ["client", "host", "instance", "member", "partitions"]
     has_epochs = group.epoch is not None
     moves = any(member.target not in (None, member.assignment) for member in group.members)
@@ -260,7 +258,7 @@ def _members(group: GroupDescription) -> Listing:
 
 
 def in_short(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions as ``--topic`` takes them: ``orders:0,1,2 users:4``."""
+    """Return partitions in the notation of ``--topic``: ``orders:0,1,2 users:4``."""
     by_topic: dict[str, list[str]] = {}
     for tp in sorted(partitions):
         by_topic.setdefault(tp.topic, []).append(str(tp.partition))

@@ -1,4 +1,4 @@
-"""Reads an internal topic of a cluster, from its brokers or from the files of one of them."""
+"""Readers of an internal topic of a cluster, from its brokers or from the files of one of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyconsumer.protocol.records.batch import scan_until_damage
 
 __all__ = ["Files", "InternalRecord", "data_dir_option", "files_of", "of_cluster"]
 
-#: Picks partitions from the sorted numbers of those that are there.
+#: Chooses partitions among the sorted numbers of those that exist.
 Choose: TypeAlias = Callable[[list[int]], list[int]]
 
 _SEGMENT = re.compile(r"\d{20}\.log")
@@ -47,15 +47,15 @@ class InternalRecord(NamedTuple):
 def of_cluster(
     options: dict[str, object], topic: str, choose: Choose, timeout_ms: int, *, absent: str
 ) -> Iterator[InternalRecord]:
-    """The records of a cluster's partitions up to their ends of now.
+    """Yield the records of a cluster's partitions, up to their current ends.
 
     Args:
-        options: of the client.
-        choose: picks partitions from the sorted numbers of all.
-        absent: printed on standard error if there is no such topic.
+        options: settings of the consumer.
+        choose: chooses partitions among the sorted numbers of all.
+        absent: printed on standard error if the topic does not exist.
 
     Raises:
-        KafkaTimeoutError: nothing came for ``timeout_ms``.
+        KafkaTimeoutError: no record arrived for ``timeout_ms``.
     """
     options = options | {"group_id": None, "enable_auto_commit": False, "allow_auto_create_topics": False}
     with KafkaConsumer(options) as consumer:
@@ -79,13 +79,19 @@ def of_cluster(
                 if consumer.position(tp) != before:
                     last = time.monotonic()
                 elif time.monotonic() - last > timeout_ms / 1000:
-                    raise KafkaTimeoutError(f"no record of {tp} arrived from offset {before} on within {timeout_ms} ms")
+                    raise KafkaTimeoutError(
+                        f"no record of {tp} arrived within {timeout_ms} ms, from offset {before} on"
+                    )
 
 
 def files_of(ctx: click.Context, root: Path, topic: str, choose: Choose) -> Files:
-    """The files below a folder; ``UsageError`` if a cluster was named as well."""
+    """Return the files below a folder.
+
+    Raises:
+        click.UsageError: the command line names a cluster, too.
+    """
     if ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("either --bootstrap-servers or --data-dir is needed, not both")
+        raise click.UsageError("--bootstrap-servers and --data-dir cannot be combined")
     return Files(root, topic, choose)
 
 
@@ -93,10 +99,10 @@ class Files:
     """The segments of an internal topic below a folder.
 
     Args:
-        choose: picks partitions from the sorted numbers of those that are there.
+        choose: chooses partitions among the sorted numbers of those that are there.
 
     Attributes:
-        damaged: whether something was wrong with a file, as reported on standard error.
+        damaged: whether a file was damaged; each damage is reported on standard error.
     """
 
     def __init__(self, root: Path, topic: str, choose: Choose) -> None:
@@ -106,7 +112,11 @@ class Files:
         self.damaged = False
 
     def read(self) -> Iterator[InternalRecord]:
-        """The records by partition and offset."""
+        """Yield the records by partition and offset.
+
+        Raises:
+            click.ClickException: the folder has no partition of the topic, or one more than once.
+        """
         folders = self._folders()
         for number in self._choose(sorted(folders)):
             segments = sorted(path for path in folders[number].iterdir() if _SEGMENT.fullmatch(path.name))
@@ -123,12 +133,12 @@ class Files:
             other = found.setdefault(int(match[1]), path)
             if other != path:
                 raise click.ClickException(
-                    f"{self._root} holds partition {match[1]} of {self._topic} more than once, in {other} and {path}: "
-                    "name the folder of one broker"
+                    f"{self._root} contains partition {match[1]} of {self._topic} more than once, in {other} and "
+                    f"{path}: name the folder of one broker"
                 )
         if not found:
             raise click.ClickException(
-                f"{self._root} holds no folder named {self._topic}-NUMBER: is it the data of a broker?"
+                f"{self._root} contains no folder named {self._topic}-NUMBER: is it the data folder of a broker?"
             )
         return found
 
@@ -147,15 +157,15 @@ class Files:
                 self._report(f"{path}: byte {info.position}: {reason}")
         position = batches[-1].end_position if batches else 0
         rest = len(data) - position
-        if not rest or not any(data[position:]):  # zeros: space that was reserved
+        if not rest or not any(data[position:]):  # zeros: preallocated space
             return
         if damage is not None:
             self._report(f"{path}: {damage.args[0]}; {rest} bytes from there on are not shown")
         elif newest:
-            # What a running broker is writing just now, or what a crash has left, which its next start cuts off.
-            click.echo(f"{path}: the last {rest} bytes, from byte {position} on, are not a whole batch", err=True)
+            # A running broker may be writing it, or a crash has left it; the broker truncates it at its next start.
+            click.echo(f"{path}: the last {rest} bytes, from byte {position} on, are not a complete batch", err=True)
         else:
-            self._report(f"{path}: byte {position}: the last {rest} bytes are not a whole batch")
+            self._report(f"{path}: byte {position}: the last {rest} bytes are not a complete batch")
 
     def _report(self, text: str) -> None:
         self.damaged = True

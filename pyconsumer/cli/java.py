@@ -1,6 +1,6 @@
-"""The end of the Java that PySpark starts, with the Python processes below it.
+"""The end of the Java process that PySpark starts, and of the Python processes that Java starts.
 
-PySpark leaves it to them to notice that this process has ended, so they would outlive it for a moment.
+With PySpark alone they end when they notice that this process has ended, so they would outlive it for a moment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOK_AGAIN_S: Final = 0.01
 
 
 class _Process(NamedTuple):
-    """One process; ``started`` distinguishes it from a later one with the same id."""
+    """A process; ``started`` distinguishes it from a later one with the same id."""
 
     pid: int
     started: str
@@ -32,7 +32,7 @@ class JavaOfBlock:
         self._below: set[_Process] = set()
 
     def remember_workers(self) -> None:
-        """Note which processes are below Java: to be called while Spark runs, for they become nobody's children."""
+        """Remember the descendants of Java. Call this while Spark runs: later they are not its children any more."""
         from pyspark import SparkContext
 
         java = getattr(SparkContext._gateway, "proc", None)
@@ -40,16 +40,16 @@ class JavaOfBlock:
             self._below |= _below(java.pid)
 
     def end(self, gateway: Any) -> None:
-        """End Java, and wait until it and what was below it have ended, for 20 s at most; then it is killed."""
+        """End Java, and wait until it and its descendants have ended; after 20 s Java is killed."""
         deadline = time.monotonic() + _END_WITHIN_S
         java = getattr(gateway, "proc", None)
         if java is None:
-            return  # somebody else has started it
+            return  # another program has started it
         self._below |= _below(java.pid)
         with contextlib.suppress(Exception):  # it may have crashed
             gateway.shutdown()
         with contextlib.suppress(OSError):
-            java.stdin.close()  # it ends by this
+            java.stdin.close()  # which ends it
         try:
             java.wait(_END_WITHIN_S)
         except subprocess.TimeoutExpired:
@@ -63,7 +63,7 @@ class JavaOfBlock:
 
 @contextlib.contextmanager
 def java_of_block() -> Iterator[JavaOfBlock]:
-    """End the Java that PySpark starts in the block. One that runs already is left alone."""
+    """End the Java that PySpark starts in the block. One that is running already is left alone."""
     from pyspark import SparkContext
 
     before = SparkContext._gateway
@@ -78,7 +78,7 @@ def java_of_block() -> Iterator[JavaOfBlock]:
 
 
 def _below(pid: int) -> set[_Process]:
-    """Return the processes below one; none where there is no ``/proc``."""
+    """Return the descendants of a process; none on systems without ``/proc``."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         fields = _stat(int(entry.name))
@@ -93,13 +93,13 @@ def _below(pid: int) -> set[_Process]:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a living process, in the system's notation; empty if there is none."""
+    """Return the start time of a running process, in the system's notation; an empty text if it does not run."""
     fields = _stat(pid)
     return fields[19] if fields and fields[0] not in "ZX" else ""
 
 
 def _stat(pid: int) -> list[str]:
-    """Return what follows the name in ``/proc/PID/stat``: state, parent, and so on."""
+    """Return the fields after the name in ``/proc/PID/stat``: state, parent, and so on."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:

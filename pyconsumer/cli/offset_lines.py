@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets`` as text and as JSON. Pure: reads nothing, prints nothing."""
+"""Records of ``__consumer_offsets`` as text and as JSON. It reads nothing and prints nothing, and has no state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["FORMATS", "DumpedRecord", "as_document", "as_text"]
 
-#: ``text`` is ours; the others are those of Kafka's own formatters of these versions.
+#: ``text`` is ours; the others are the formats of Kafka's tools of these versions.
 FORMATS = ("text", "2.0", "2.1")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,14 +42,14 @@ _PATTERN = "ConsumerGroupRegularExpression"
 
 @dataclass(frozen=True, slots=True)
 class DumpedRecord:
-    """A record, read as far as it can be.
+    """A decoded record.
 
     Attributes:
-        key: what its key says; None for a control record and for a key that cannot be read.
-        value: None for a tombstone and where ``key`` is not of a kind whose values we read.
-        problem: why it cannot be read, None if it can.
-        marker: kind of a control record, such as ``COMMIT``.
-        raw_key, raw_value: its bytes.
+        key: the decoded key; None for a control record and for a key that cannot be read.
+        value: the decoded value; None for a tombstone, and for a type whose values are not supported.
+        problem: the reason why the record cannot be read, None if it can.
+        marker: the type of a control record, such as ``COMMIT``.
+        raw_key, raw_value: the bytes of key and value.
     """
 
     partition: int
@@ -72,7 +72,7 @@ class DumpedRecord:
         value: bytes | None,
         is_control: bool = False,
     ) -> DumpedRecord:
-        """Read a record; what is wrong with it becomes its ``problem``."""
+        """Decode a record; an error becomes its ``problem``."""
         what: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
         content: Message | None = None
         problem = marker = None
@@ -95,26 +95,27 @@ class DumpedRecord:
 
     @property
     def group(self) -> str | None:
-        """The group, None where it is not known."""
+        """The group id, None if it is unknown."""
         return self.key.group if isinstance(self.key, (OffsetCommitKey, GroupMetadataKey, NewerKey)) else None
 
     @property
     def kind(self) -> int:
-        """The number of the record's type as its key gives it, -1 if there is none."""
+        """The number of the record's type, the version of its key; -1 without a key, and for a control record."""
         return _CONTROL if self.raw_key is None or self.marker else int.from_bytes(self.raw_key[:2], "big", signed=True)
 
     @property
     def is_offset(self) -> bool:
+        """True for a committed offset."""
         return isinstance(self.key, OffsetCommitKey)
 
     @property
     def is_group(self) -> bool:
-        """True for what is known of a group of either protocol, and of its members."""
+        """True for the metadata of a group of either protocol, and of its members."""
         return isinstance(self.key, (GroupMetadataKey, NewerKey))
 
 
 def as_text(found: DumpedRecord, form: str) -> str | None:
-    """A record as a line; None if this format has none for it (those of Kafka skip what is not theirs)."""
+    """Return a record as a line; None if the format has none for it (Kafka's formats skip unknown types)."""
     if form == "text":
         return f"{found.partition}@{found.offset} {_text(found)}"
     if found.problem or found.marker or found.raw_key is None or isinstance(found.key, NewerKey | UnknownKey):
@@ -179,7 +180,7 @@ def _group_text(value: GroupMetadataValue) -> str:
 
 
 def _text_2_1(found: DumpedRecord) -> str | None:
-    """The line of Kafka 2.1 to 3.8; of groups there is none."""
+    """Return the line of Kafka 2.1 to 3.8, which has none for groups."""
     if not isinstance(found.key, OffsetCommitKey):
         return None
     what = f"[{found.key.group},{found.key.topic},{found.key.partition}]::"
@@ -195,10 +196,10 @@ def _text_2_1(found: DumpedRecord) -> str | None:
 
 
 def as_document(found: DumpedRecord) -> dict[str, object]:
-    """A record for ``--json``.
+    """Return a record as an object for ``--json``.
 
-    ``key`` and ``value`` have the shape that Kafka's formatters have had since 3.9: type or version, and ``data``. What
-    is beside them is ours: where the record stands, ``assigned`` (member id to partitions), ``problem``, ``marker``.
+    ``key`` and ``value`` have the format of Kafka's tools since 3.9: type or version, and ``data``. The other fields
+    are ours: the place of the record, ``assigned`` (partitions by member id), ``problem`` and ``marker``.
     """
     document: dict[str, object] = {
         "partition": found.partition,
@@ -276,7 +277,7 @@ def _member_data(one: MemberMetadata, version: int) -> dict[str, object]:
 
 
 def assignment_of(group: GroupMetadataValue, member: MemberMetadata) -> list[TopicPartition] | None:
-    """Return what a member was assigned; None if its bytes are in a format of their own."""
+    """Return the assignment of a member; None if it is not in the format of the consumer protocol."""
     if not member.assignment:
         return []
     if group.protocol_type != "consumer":
@@ -301,7 +302,7 @@ def _name(tp: TopicPartition) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    """UTC; the number itself where no calendar has it."""
+    """Return a time in UTC, or the number itself if it is out of the calendar's range."""
     try:
         time = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -310,6 +311,6 @@ def _time(milliseconds: int) -> str:
 
 
 def _shown(text: str) -> str:
-    """A name as one word: quoted if it is empty, or holds spaces or what cannot be printed."""
+    """Return a name as one word: quoted if it is empty, or contains spaces or non-printable characters."""
     plain = text.isprintable() and text and " " not in text
     return text if plain else json.dumps(text)

@@ -1,4 +1,4 @@
-"""``pyconsumer offsets``: what stands in ``__consumer_offsets``, read from a cluster or from the files of a broker."""
+"""``pyconsumer offsets``: the records of ``__consumer_offsets``, read from a cluster or from the files of a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["command"]
 TOPIC = "__consumer_offsets"
 
 
-@click.group(help="Print the topic of committed offsets.")
+@click.group(help="Print the records of __consumer_offsets, the topic of committed offsets and groups.")
 def command() -> None:
     pass
 
@@ -26,16 +26,18 @@ def command() -> None:
 @connected
 @json_option
 @data_dir_option
-@click.option("-g", "--group", metavar="GROUP", help="Only what belongs to this group, in its one partition.")
+@click.option("-g", "--group", metavar="GROUP", help="Only the records of this group.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Only this partition of the topic.")
-@click.option("--only", type=click.Choice(["offsets", "groups"]), help="Only committed offsets, or only registrations.")
+@click.option(
+    "--only", type=click.Choice(["offsets", "groups"]), help="Only committed offsets, or only metadata of groups."
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(FORMATS),
     default="text",
     show_default=True,
-    help="Our own lines, or those of the formatters of Kafka 2.0 or 2.1.",
+    help="Our own format, or that of the tools of Kafka 2.0 or 2.1.",
 )
 @click.pass_context
 def dump(
@@ -50,18 +52,18 @@ def dump(
     only: str | None,
     form: str,
 ) -> None:
-    """Print the records of __consumer_offsets, one a line, by partition and offset.
+    """Print the records of __consumer_offsets, one per line, by partition and offset.
 
-    Every commit is shown as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, newest last; those of transactions
-    that were aborted or are still open, too. A tombstone says that an offset or a group was removed. Records of
-    the consumer protocol are shown in words, those of share and streams groups by type, group, member and size. A
-    damaged file is reported with the place of the damage; its good records before that and the other files are still
-    shown, and the exit status is 1.
+    A commit is printed as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, the newest last, also one of a
+    transaction that was aborted or is open. A tombstone means that an offset or a group was deleted. Records of the
+    consumer protocol are printed in words, those of share and streams groups by type, group, member and size. A damaged
+    file is reported with the place of the damage; the records before it and the other files are printed, and the exit
+    status is 1.
     """
     if json_output and form != "text":
-        raise click.UsageError("--json and --format exclude each other")
+        raise click.UsageError("--json and --format cannot be combined")
     if data_dir is not None:
-        # How many partitions the topic has cannot be seen: a broker may hold some of them.
+        # The number of the topic's partitions is unknown: the broker may have only some of them.
         source = files_of(ctx, data_dir, TOPIC, lambda numbers: _chosen(numbers, group, partition, None))
         records = source.read()
     else:
@@ -92,9 +94,9 @@ def dump(
 
 
 def _chosen(numbers: list[int], group: str | None, partition: int | None, count: int | None) -> list[int]:
-    """The requested partitions. ``count``: how many the topic has, None if that is not known."""
+    """Return the requested partitions. ``count`` is the number of the topic's partitions, None if it is unknown."""
     if partition is not None and partition not in numbers:
-        raise click.ClickException(f"there is no partition {partition} of {TOPIC}, only {numbers[0]} to {numbers[-1]}")
+        raise click.ClickException(f"{TOPIC} has no partition {partition}, only {numbers[0]} to {numbers[-1]}")
     if partition is not None:
         return [partition]
     if group is not None and count is not None:

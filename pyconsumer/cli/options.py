@@ -1,4 +1,4 @@
-"""Options that several commands share: the address of the cluster, client settings, output as JSON."""
+"""Options of several commands: the address of the cluster, client settings, output as JSON; and output of tables."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def key_values(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    """Click callback: ``KEY=VALUE`` arguments as a mapping."""
+    """Click callback: return ``KEY=VALUE`` arguments as a mapping."""
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
+            raise click.BadParameter(f"{pair!r} does not have the form KEY=VALUE")
         found[key.strip()] = value
     return found
 
 
 class Given(dict[str, str]):
-    """The client settings of a command, as text by dotted name: of all clients, from all sources.
+    """The client settings of a command as text by dotted name, from all sources.
 
     Attributes:
-        sources: file, environment and command line, in order of precedence, the last one first to count.
-        servers: the address of the cluster that they name, if they do.
+        sources: file, environment and command line; a later one overrides an earlier one.
+        servers: ``bootstrap.servers``, if one of them has it.
     """
 
     def __init__(self, *sources: Mapping[str, Entry]) -> None:
@@ -71,14 +71,14 @@ class Given(dict[str, str]):
         super().__init__({name: entry.text for source in self.sources for name, entry in source.items()})
 
     def common(self) -> dict[str, str]:
-        """Return what every client may be given: without what a file or the environment says for some of them."""
+        """Return settings that all clients have, without those of a file or the environment that only some have."""
         found: dict[str, str] = {}
         for source in self.sources:
             found |= {name: one.text for name, one in source.items() if not (one.shared and name in OTHERS)}
         return found
 
     def without(self, *names: str) -> Given:
-        """Return the settings but for some, by dotted name: the command decides these."""
+        """Return the settings without some, by dotted name, which the command sets itself."""
         return Given(*({name: one for name, one in source.items() if name not in names} for source in self.sources))
 
 
@@ -89,7 +89,7 @@ _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
 def files_and_pairs(
     _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
 ) -> tuple[list[str], dict[str, str]]:
-    """Click callback: ``--config FILE`` and ``--config KEY=VALUE``, distinguished by the equals sign after a name."""
+    """Click callback: return the files and the pairs of ``--config``; a pair has an equals sign after a name."""
     files, pairs = [], {}
     for argument in arguments:
         match = _PAIR.fullmatch(argument)
@@ -98,18 +98,18 @@ def files_and_pairs(
         elif os.path.isfile(argument) or os.sep in argument:
             files.append(argument)
         else:
-            raise click.BadParameter(f"there is no file {argument!r}, and it is not of the form KEY=VALUE")
+            raise click.BadParameter(f"{argument!r} is neither an existing file nor of the form KEY=VALUE")
     return files, pairs
 
 
 def _given(files: Iterable[str], pairs: Mapping[str, str]) -> Given:
-    """Return the settings of a command: those of the files, of the environment, of the command line."""
+    """Return the settings of a command from its files, the environment and the command line."""
     secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names} | {"sasl.jaas.config"}
     for name in sorted(secret & pairs.keys()):
         variable = PREFIX + name.replace(".", "_").upper()
         _warn(
-            f"every user of this machine can read {name} in the list of processes; give it in a file, --config FILE,"
-            f" or in the variable {variable}"
+            f"every user of this machine can see {name} in the list of processes; put it into a file (--config FILE)"
+            f" or into the environment variable {variable}"
         )
     from_files: dict[str, Entry] = {}
     for path in files:
@@ -123,7 +123,7 @@ def _warn(text: str) -> None:
 
 
 def connected(function: F) -> F:
-    """Adds ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command, and reads the settings."""
+    """Add ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command, and read the settings."""
 
     @functools.wraps(function)
     def run(*arguments: Any, servers: str | None, settings: tuple[list[str], dict[str, str]], **options: Any) -> Any:
@@ -141,8 +141,8 @@ def connected(function: F) -> F:
         multiple=True,
         callback=files_and_pairs,
         help="A properties file with client settings, as for Kafka's own tools, or one setting, such as "
-        "security.protocol=SSL; may be repeated. Passwords belong in a file or in the environment: PYCONSUMER_ and a "
-        "setting's name in capitals.",
+        "security.protocol=SSL; may be repeated. Put passwords into a file, or into an environment variable such "
+        "as PYCONSUMER_SASL_PASSWORD.",
     )(decorated)
     decorated = click.option(
         "-b",
@@ -151,7 +151,7 @@ def connected(function: F) -> F:
         metavar="HOST:PORT[,...]",
         envvar="PYCONSUMER_BOOTSTRAP_SERVERS",
         show_envvar=True,
-        help=f"Addresses of brokers of the cluster.  [default: that of --config, or {DEFAULT_SERVERS}]",
+        help=f"Addresses of one or more brokers.  [default: that of --config, or {DEFAULT_SERVERS}]",
     )(decorated)
     return cast(F, decorated)
 
@@ -160,7 +160,7 @@ DEFAULT_SERVERS: Final = "localhost:9092"
 
 
 def json_option(function: F) -> F:
-    """Adds ``--json``."""
+    """Add ``--json`` to a command."""
     return click.option("--json", "json_output", is_flag=True, help="Print JSON, one object per line.")(function)
 
 
@@ -168,10 +168,10 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
     """Return the options for a client's constructor.
 
     Args:
-        table: the client's settings. Of a file and of the environment those of other clients are left out.
+        table: the client's settings. Settings of other clients in a file or in the environment are ignored.
 
     Raises:
-        ConfigurationError: a setting is unknown or has a wrong value; names file and line, or the variable.
+        ConfigurationError: a setting is unknown or has a wrong value; the message names file and line, or the variable.
     """
     options: dict[str, Any] = {"bootstrap_servers": servers}
     if isinstance(settings, Given):
@@ -182,19 +182,19 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
 
 
 def console(*, markup: bool = True) -> Console:
-    """Return where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal.
+    """Return the console for tables and text. In a file or a pipe, lines are not wrapped to the width of a terminal.
 
     Args:
-        markup: whether ``[bold]`` is interpreted. It must be False where names that others chose are printed.
+        markup: whether ``[bold]`` is interpreted. It must be False if text from a cluster is printed.
     """
     width = None if sys.stdout.isatty() else 200
     return Console(highlight=False, markup=markup, emoji=False, soft_wrap=width is not None, width=width)
 
 
 def printable(text: str) -> str:
-    """Return text as it may go to a terminal: characters that steer it, and newlines, as escapes such as ``\\x1b``.
+    """Return text with escapes such as ``\\x1b`` for control characters and newlines.
 
-    Ids and host names are chosen by clients, which could otherwise move the cursor or forge lines.
+    Ids and host names are chosen by clients, which could otherwise control the terminal or forge lines.
     """
     if text.isprintable():
         return text
@@ -202,23 +202,23 @@ def printable(text: str) -> str:
 
 
 Cell = str | int | None
-"""Text, a number, or None for unknown."""
+"""Text, a number, or None if unknown."""
 
 
 class Listing(Table):
-    """A table that is also plain text: cells are made printable, and kept as they are."""
+    """A table that can be printed with lines, or as plain text. Control characters in cells are escaped."""
 
     def __init__(self, headings: Sequence[str], title: str | None = None) -> None:
         super().__init__(title=title, title_justify="left")
         self._lines: list[Sequence[Cell]] = [headings]
 
     def add_row(self, *cells: Any, **options: Any) -> None:
-        """Add a row of text, numbers (shown to people with commas) and None, which is a hyphen."""
+        """Add a row of text, numbers (on a terminal with commas) and None, which is printed as a hyphen."""
         self._lines.append(cells)
         super().add_row(*(f"{cell:,}" if isinstance(cell, int) else _text(cell) for cell in cells), **options)
 
     def plain(self) -> str:
-        """Return the headings and rows as lines of cells with tabs between them, whole."""
+        """Return the headings and rows as lines, with tabs between the cells."""
         return "".join("\t".join(map(_text, line)) + "\n" for line in self._lines)
 
 
@@ -227,7 +227,7 @@ def _text(cell: Cell) -> str:
 
 
 def print_table(out: Console, listing: Listing) -> None:
-    """Print a table: with lines on a terminal, elsewhere as plain lines with tabs, for ``cut``, ``awk`` and others."""
+    """Print a table with lines on a terminal, elsewhere as plain text with tabs, for tools such as ``cut``."""
     if out.is_terminal:
         out.print(listing)
     else:
@@ -235,12 +235,12 @@ def print_table(out: Console, listing: Listing) -> None:
 
 
 def table(*headings: str, right: Collection[str] = (), title: str | None = None) -> Listing:
-    """An empty table. What is too long for a column continues in its next line, and control characters are escaped.
+    """Return an empty table, which wraps long cells.
 
     Args:
-        headings: of its columns.
-        right: those of them whose values are numbers, which are set to the right.
-        title: a line above it.
+        headings: the headings of the columns.
+        right: the headings of columns that are aligned to the right.
+        title: a line above the table.
     """
     empty = Listing(headings, title)
     for heading in headings:
@@ -249,5 +249,5 @@ def table(*headings: str, right: Collection[str] = (), title: str | None = None)
 
 
 def as_json(value: object) -> str:
-    """One line of JSON."""
+    """Return one line of JSON."""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""The progress of groups: for each partition the committed offset, the end of the log, and the member that owns it."""
+"""The progress of groups: the committed offset, the end of the log and the owner of each partition. No state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Row", "positions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partition that the group has committed for, or that a member owns; None: nothing committed, end unknown."""
+    """A partition with a committed offset or an owner; None: no committed offset, an unknown end, no owner."""
 
     partition: TopicPartition
     committed: int | None
@@ -23,12 +23,16 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """Return how many offsets are left to read."""
+        """The number of offsets left to read, None if unknown."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
-    """For each partition: committed offset, end of the log, and the member that owns it."""
+    """Return the progress of a group by partition.
+
+    Raises:
+        KafkaError: the cluster could not be reached in time, or access was denied.
+    """
     committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
     owners = {tp: member for member in group.members for tp in member.assignment}
     partitions = sorted(set(committed) | set(owners))
@@ -39,8 +43,8 @@ def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: i
 
 
 def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-    """The ends of those logs that can be requested."""
-    # The leader of a deleted topic would be sought until the time is up. Its lag is unknown; the others count.
+    """Return the ends of the logs that exist."""
+    # For a deleted topic the request would look for a leader until the timeout. Its lag is unknown.
     there = set(admin.list_topics(include_internal=True, timeout_ms=timeout_ms)) if partitions else set()
     wanted = [tp for tp in partitions if tp.topic in there]
     try:

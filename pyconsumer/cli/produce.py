@@ -20,27 +20,29 @@ from pyconsumer.producer.config import PRODUCER_SETTINGS
 
 __all__ = ["command"]
 
-_MOST_PER_BYTE = 8  #: bytes of a line for one of a record: JSON may need six (``\u0000``), and has more to say
-_EVERY = 1024  #: records from one update of the progress bar to the next
+_MOST_PER_BYTE = 8  #: longest line by record size: JSON needs up to six bytes for one (``\u0000``), and field names
+_EVERY = 1024  #: records between two updates of the progress bar
 
 
 @click.command(
     help="Send each line of standard input, or of a file, as a record.\n\n"
-    "With --json each line is an object as `consume --json` prints it, with a value and, optionally, key, headers and "
-    'timestamp; null as the value is a tombstone, {"base64": "..."} or {"hex": "..."} are bytes.'
+    "With --json each line is an object as printed by `consume --json`, with a value and, optionally, key, headers and "
+    'timestamp. A null value is a tombstone; {"base64": "..."} and {"hex": "..."} are bytes.'
 )
 @click.argument("topic")
 @connected
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="The file to read.  [default: stdin]")
 @click.option("--json", "json_input", is_flag=True, help="Lines are JSON objects.")
 @click.option(
-    "--keep-partitions", is_flag=True, help="With --json: send to the partition in each line, not to that of its key."
+    "--keep-partitions",
+    is_flag=True,
+    help="With --json: send each record to the partition in its line, not to that of its key.",
 )
 @click.option(
     "-k",
     "--key-separator",
     metavar="TEXT",
-    help="Split lines here: the key is before the first TEXT, the value after it.",
+    help="The key is the part of a line before the first TEXT, the value the part after it.",
 )
 @click.option("-p", "--partition", type=click.IntRange(0), help="Send to this partition.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
@@ -70,9 +72,9 @@ def command(
     if separator == b"":
         raise click.BadParameter("it must not be empty", param_hint="--key-separator")
     if json_input and separator is not None:
-        raise click.UsageError("--json and --key-separator exclude each other")
+        raise click.UsageError("--json and --key-separator cannot be combined")
     if keep_partitions and (not json_input or partition is not None):
-        raise click.UsageError("--keep-partitions needs --json and no --partition")
+        raise click.UsageError("--keep-partitions needs --json, and cannot be combined with --partition")
 
     def read(line: bytes) -> JsonRecord:
         if json_input:
@@ -122,14 +124,14 @@ def _send(
     read: Callable[[bytes], JsonRecord],
     show: Callable[[int, int], object],
 ) -> tuple[int, int]:
-    """Send all lines; return how many, and the exit status: that of a signal that came before the last line.
+    """Send all lines; return the number of records and the exit status: 0, or that of a signal.
 
     Args:
-        read: makes a record of a line; its ValueError says what is wrong with the line.
-        show: is called now and then, with the numbers of records and of bytes of the source.
+        read: returns the record of a line, or raises ValueError with the reason why it is not one.
+        show: called now and then with the number of records, and of bytes of the source.
 
     Raises:
-        click.ClickException: a line was refused; those before it were sent.
+        click.ClickException: a line is not a record; the lines before it were sent.
         KafkaError: a record could not be delivered.
     """
     sent = size = 0
@@ -139,7 +141,7 @@ def _send(
         future: FutureRecordMetadata
 
         def refuse(line: str) -> NoReturn:
-            """End because of a line, after those before it were sent."""
+            """Send the lines before this one, and raise an error for it."""
             producer.flush()
             if failures:
                 raise failures[0]
@@ -170,7 +172,7 @@ def _send(
         except KeyboardInterrupt:
             status = 130
         show(sent, size)
-        producer.flush()  # also after a signal: what was read is sent; another signal ends that
+        producer.flush()  # also after a signal: lines that were read are sent; a second signal interrupts that
     if failures:
         raise failures[0]
     return sent, status
@@ -183,20 +185,20 @@ def _before(sent: int) -> str:
 
 
 def _lines(source: IO[bytes], most: int) -> Iterator[bytes]:
-    """Yield the lines of a source; one of more than ``most`` bytes is cut after ``most + 1``, and is to be refused."""
+    """Yield the lines of a source; of one with more than ``most`` bytes, which is refused, yield ``most + 1`` bytes."""
     while line := source.readline(most + 1):
         yield line
 
 
 @contextlib.contextmanager
 def _progress(source: IO[bytes], *, quiet: bool) -> Iterator[Callable[[int, int], object]]:
-    """A bar on standard error, if that is a terminal and the lines are not typed there."""
+    """Show a progress bar on standard error, if that is a terminal and the lines are not typed there."""
     console = Console(stderr=True, highlight=False, markup=False)
     if quiet or not console.is_terminal or source.isatty():
         yield lambda records, size: None
         return
     try:
-        total = os.fstat(source.fileno()).st_size or None  # of a pipe nobody knows it
+        total = os.fstat(source.fileno()).st_size or None  # unknown for a pipe
     except (OSError, ValueError):
         total = None
     columns = (BarColumn(), TextColumn("{task.fields[records]} records"), TimeElapsedColumn())
@@ -206,7 +208,7 @@ def _progress(source: IO[bytes], *, quiet: bool) -> Iterator[Callable[[int, int]
 
 
 def in_time(options: dict[str, Any], timeout_ms: int) -> dict[str, Any]:
-    """The options of a producer that gives up after ``--timeout-ms``, as far as ``--config`` says nothing else."""
+    """Return the options of a producer with the timeouts of ``--timeout-ms``, unless ``--config`` sets them."""
     config = PRODUCER_SETTINGS.build(options)
     bounds = {"max_block_ms": timeout_ms, "request_timeout_ms": min(config.request_timeout_ms, timeout_ms)}
     bounds = {name: value for name, value in bounds.items() if name not in config.given}

@@ -1,11 +1,11 @@
-"""Records as lines of text and back: ``consume --format``, ``consume --json`` and ``produce --json``.
+"""Conversion between records and lines of text: ``consume --format``, ``consume --json``, ``produce --json``. No state.
 
-JSON. A record is an object with topic, partition, offset, timestamp (milliseconds), key, value and headers, which are
+JSON: a record is an object with topic, partition, offset, timestamp (milliseconds), key, value and headers, which are
 pairs of a name and a value, in order. Bytes that are UTF-8 text are a string; others are ``{"base64": "..."}`` or
-``{"hex": "..."}``; null is null: a missing key, or the value of a tombstone. So nothing is lost: what
-:func:`as_document` writes, :func:`from_document` reads as it was.
+``{"hex": "..."}``. A missing key and the value of a tombstone are null. The conversion is lossless:
+:func:`from_document` reads the record that :func:`as_document` has written.
 
-Formats are those of kcat: a text with the tokens of :data:`TOKENS`, and escapes.
+Formats are those of kcat: text with the tokens of :data:`TOKENS`, and escapes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class JsonRecord(NamedTuple):
-    """A record that ``produce --json`` sends; None for a partition or timestamp that the line does not give."""
+    """A record to be sent; partition and timestamp are None if the line does not have them."""
 
     key: bytes | None
     value: bytes | None
@@ -46,7 +46,7 @@ def as_document(record: ConsumerRecord, binary: str) -> dict[str, Any]:
     """Return a record as an object for JSON.
 
     Args:
-        binary: the notation for bytes that are not UTF-8 text, ``base64`` or ``hex``.
+        binary: the notation of bytes that are not UTF-8 text, ``base64`` or ``hex``.
     """
     return {
         "topic": record.topic,
@@ -72,7 +72,7 @@ def from_document(line: bytes) -> JsonRecord:
     """Read one line of ``produce --json``.
 
     Raises:
-        ValueError: the line is not such an object; the message says what is wrong.
+        ValueError: the line is not a record; the message gives the reason.
     """
     try:
         found = json.loads(line)
@@ -84,16 +84,16 @@ def from_document(line: bytes) -> JsonRecord:
         raise ValueError(f'it must be an object such as {{"key": "k", "value": "v"}}, not {_short(found)}')
     unknown = found.keys() - set(_FIELDS)
     if unknown:
-        raise ValueError(f"there is no field {min(unknown)!r}; fields are {', '.join(_FIELDS)}")
+        raise ValueError(f"there is no field {min(unknown)!r}; the fields are {', '.join(_FIELDS)}")
     if "value" not in found:
-        raise ValueError('it has no "value"; null makes a tombstone')
+        raise ValueError('it has no "value"; for a tombstone it must be null')
     timestamp = _whole(found, "timestamp", -1, _MAX_INT64)
     return JsonRecord(
         _bytes(found.get("key"), "the key"),
         _bytes(found["value"], "the value"),
         _headers(found.get("headers")),
         _whole(found, "partition", 0, 0x7FFFFFFF),
-        None if timestamp == -1 else timestamp,  # it never had one
+        None if timestamp == -1 else timestamp,  # -1: the record has none
     )
 
 
@@ -102,7 +102,7 @@ def _whole(found: Mapping[str, Any], name: str, low: int, high: int) -> int | No
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} must be a whole number from {low} on, not {_short(value)}")
+        raise ValueError(f"{name} must be a whole number of at least {low}, not {_short(value)}")
     return value
 
 
@@ -136,7 +136,7 @@ def _bytes(found: Any, what: str) -> bytes | None:
                 raise ValueError(f"{what} is not valid {notation}: {error}") from None
     raise ValueError(
         f'{what} must be a string, null, {{"base64": "..."}} or {{"hex": "..."}}, not {_short(found)};'
-        " JSON inside is a string, too"
+        " a nested JSON document must be a string"
     )
 
 
@@ -144,7 +144,7 @@ def _text_bytes(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{what} has half of a surrogate pair, which is not text") from None
+        raise ValueError(f"{what} contains half of a surrogate pair, which is not text") from None
 
 
 def _short(value: object) -> str:
@@ -179,7 +179,7 @@ TOKENS: Final[Mapping[str, tuple[str, Write]]] = {
     "V": ("length of the value, -1 for a tombstone", lambda record: _size(record.value)),
     "S": ("the same, as in kcat", lambda record: _size(record.value)),
 }
-"""The tokens of a format: what follows the ``%``, what it stands for, and how it is written."""
+"""The tokens of a format: the letter after the ``%``, its meaning, and the function that writes it."""
 
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _PART: Final = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)", re.DOTALL)
@@ -212,7 +212,7 @@ def _raw(text: str) -> bytes:
 def _token(letter: str) -> Write:
     if letter not in TOKENS:
         known = ", ".join(f"%{name}" for name in TOKENS)
-        raise ValueError(f"there is no token %{letter}; there are {known}, and %% for a percent sign (see --help)")
+        raise ValueError(f"%{letter} is not a token; use {known}, or %% for a percent sign (see --help)")
     return TOKENS[letter][1]
 
 
@@ -220,10 +220,10 @@ def _escape(code: str) -> bytes:
     if len(code) == 3:
         return bytes([int(code[1:], 16)])
     if code not in _ESCAPES:
-        raise ValueError(f"there is no escape \\{code}; there are \\n, \\t, \\r, \\0, \\\\ and \\xHH")
+        raise ValueError(f"\\{code} is not an escape; use \\n, \\t, \\r, \\0, \\\\ or \\xHH")
     return _ESCAPES[code]
 
 
 def plain_format(*, keys: bool, headers: bool) -> Write:
-    """Return the function for lines of headers, key and value, as far as wanted, with tabs between them."""
+    """Return the function for lines with the value, and with headers and key before it, separated by tabs."""
     return compile_format(("%h\\t" if headers else "") + ("%k\\t" if keys else "") + "%v\\n")

@@ -12,21 +12,21 @@ __all__ = ["command"]
 
 @click.command(
     help="Send the records of an archive to a topic, with Spark: keys, values, headers and timestamps.\n\n"
-    "Run it again after it was killed: it continues with the batch that was not finished, so no record is missing. "
-    "Some records of that batch may be sent twice, unless --exactly-once is given. The topic must exist, with a "
-    "retention time that fits the records' age."
+    "If it was killed, run it again: it continues with the batch that was not finished, so no record is lost. "
+    "Without --exactly-once some records of that batch may be duplicated. The topic must exist, and its retention time "
+    "must be longer than the records are old."
 )
 @click.argument("folder", metavar="DIR")
-@click.option("--to", "topic", metavar="TOPIC", required=True, help="The topic to send them to.")
+@click.option("--to", "topic", metavar="TOPIC", required=True, help="The topic to send to.")
 @connected
 @on_spark
-@click.option("--keep-partitions", is_flag=True, help="Each record goes to the partition that it came from.")
+@click.option("--keep-partitions", is_flag=True, help="Send each record to the partition that it came from.")
 @click.option(
     "--exactly-once",
     is_flag=True,
-    help="Send in transactions: with read_committed each record is seen once, even if a run was killed.",
+    help="Send in transactions: consumers with read_committed see each record once, even if a run was killed.",
 )
-@click.option("--restart", is_flag=True, help="Send all batches, also those that an earlier run has sent.")
+@click.option("--restart", is_flag=True, help="Send all batches, also those that earlier runs have sent.")
 @json_option
 def command(
     folder: str,

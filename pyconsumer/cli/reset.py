@@ -1,6 +1,6 @@
-"""``pyconsumer groups reset-offsets``: moves what a group has committed, by the rules of Kafka's own group tool.
+"""``pyconsumer groups reset-offsets``: moves the committed offsets of a group, by the rules of Kafka's own group tool.
 
-First a plan is made, by reading only; it is shown, and with ``--execute`` committed as a whole.
+First a plan is made, by reading only. It is printed, and with ``--execute`` all of it is committed in one request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["reset_offsets"]
 Wanted = dict[str, list[int] | None]
 """Partitions by topic; None: all of them."""
 
-_WITHOUT_MEMBERS = ("", "Empty", "Dead")  # empty: the broker is too old to say so in a list
+_WITHOUT_MEMBERS = ("", "Empty", "Dead")  # "": older brokers do not list the state
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """The change of one partition's offset. ``note`` says why ``new`` is another offset than the one asked for."""
+    """The change of one partition's offset. ``note`` is the reason if ``new`` is not the requested offset."""
 
     partition: TopicPartition
     old: int | None
@@ -43,7 +43,7 @@ class Move:
 
 
 def topic_arguments(_ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> Wanted:
-    """Click callback: ``TOPIC`` or ``TOPIC:0,1`` arguments."""
+    """Click callback: read ``TOPIC`` or ``TOPIC:0,1`` arguments."""
     found: Wanted = {}
     for text in texts:
         topic, colon, numbers = text.partition(":")
@@ -59,13 +59,13 @@ def topic_arguments(_ctx: click.Context, _parameter: click.Parameter, texts: tup
         except ValueError:
             chosen = [-1]
         if min(chosen) < 0:
-            raise click.BadParameter(f"{text!r} is not of the form TOPIC or TOPIC:PARTITION,...")
+            raise click.BadParameter(f"{text!r} does not have the form TOPIC or TOPIC:PARTITION,...")
         found[topic] = sorted(set(chosen))
     return found
 
 
 def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Click callback: an ISO 8601 time as ms since the epoch; without a zone it is UTC, as for Kafka's tool."""
+    """Click callback: return an ISO 8601 time as ms since the epoch; without a zone it is UTC, as in Kafka's tool."""
     if text is None:
         return None
     try:
@@ -95,20 +95,20 @@ def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: st
     callback=topic_arguments,
     help="A topic, or some of its partitions; may be repeated.",
 )
-@click.option("--all-topics", is_flag=True, help="Every partition for which the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the oldest record that is left.")
+@click.option("--all-topics", is_flag=True, help="All partitions with a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="To the oldest record of the log.")
 @click.option("--to-latest", is_flag=True, help="To the end of the log, after the newest record.")
 @click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="To this offset.")
 @click.option(
     "--to-datetime",
     metavar="TIME",
     callback=datetime_argument,
-    help="To the first record at or after an ISO 8601 time; UTC if it names no zone.",
+    help="To the first record at or after an ISO 8601 time, in UTC unless it has a zone.",
 )
 @click.option(
-    "--shift-by", type=int, metavar="N", help="By this many records, back if negative, from what is committed."
+    "--shift-by", type=int, metavar="N", help="By this many offsets from the committed one; back if negative."
 )
-@click.option("--execute", is_flag=True, help="Reset the offsets; without this option the result is only shown.")
+@click.option("--execute", is_flag=True, help="Reset the offsets; without this option nothing is changed.")
 def reset_offsets(
     group: str,
     servers: str,
@@ -124,19 +124,19 @@ def reset_offsets(
     shift_by: int | None,
     execute: bool,
 ) -> None:
-    """Move what a group without members has committed.
+    """Move the committed offsets of a group without members.
 
-    Shows old and new offsets and changes nothing, unless --execute is given. A target outside of a partition's log is
-    replaced by the nearest offset in it. A group that does not exist is created.
+    Prints old and new offsets, and changes nothing unless --execute is given. A target outside the log of a partition
+    is replaced by the nearest offset in it. A group that does not exist is created.
     """
     if bool(wanted) == all_topics:
-        raise click.UsageError("either --topic or --all-topics is needed")
+        raise click.UsageError("either --topic or --all-topics is required")
     given = [Target(option) for option, on in (("--to-earliest", to_earliest), ("--to-latest", to_latest)) if on]
     numbers = {"--to-offset": to_offset, "--to-datetime": to_datetime, "--shift-by": shift_by}
     given += [Target(option, value) for option, value in numbers.items() if value is not None]
     if len(given) != 1:
         raise click.UsageError(
-            "exactly one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by is needed"
+            "exactly one of --to-earliest, --to-latest, --to-offset, --to-datetime and --shift-by is required"
         )
     with KafkaAdminClient(client_options(servers, settings) | {"default_api_timeout_ms": timeout_ms}) as admin:
         refuse_members(admin, group)
@@ -147,7 +147,7 @@ def reset_offsets(
 
 
 def refuse_members(admin: KafkaAdminClient, group: str) -> None:
-    """A member would continue from its own position, and commit that over ours.
+    """Check that the group has no members, which would commit their own positions over ours.
 
     Raises:
         click.ClickException: the group has members.
@@ -155,7 +155,7 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
     try:
         found = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:
-        # None at all, or one of a newer kind that only a list shows.
+        # It does not exist, or is of a newer type, which is only listed.
         state = next((item.state for item in admin.list_groups() if item.group_id == group), "")
         who = f"is {state}"
     else:
@@ -163,24 +163,26 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
         who = found.who() or f"is {state}"
     if state not in _WITHOUT_MEMBERS:
         raise click.ClickException(
-            f"group {group!r} {who}; offsets can be reset when it is empty: stop its members and try again"
+            f"group {group!r} {who}; offsets can be reset only if it has no members: stop them and try again"
         )
 
 
 def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) -> list[Move]:
-    """Return what is to be done, by partition in order; an empty ``wanted`` stands for all that the group has
-    committed.
+    """Return the changes, by partition in order.
+
+    Args:
+        wanted: the partitions; empty: all with a committed offset.
 
     Raises:
-        click.ClickException: a partition does not exist, or has no committed offset where one is needed.
+        click.ClickException: a partition does not exist, or has no committed offset to shift.
     """
     committed = {tp: found.offset for tp, found in admin.list_group_offsets(group).items()}
     partitions = _existing(admin, wanted) if wanted else _still_there(admin, group, committed)
     missing = [tp for tp in partitions if tp not in committed]
     if target.option == "--shift-by" and missing:
         raise click.ClickException(
-            f"group {group!r} has committed nothing for {_listed(missing)}, so there is nothing to shift; "
-            "choose other partitions or an option that begins with --to"
+            f"group {group!r} has no committed offset to shift for {_listed(missing)}; choose other partitions, or an "
+            "option that begins with --to"
         )
     first = _offsets(admin, partitions, OffsetSpec.EARLIEST)
     end = _offsets(admin, partitions, OffsetSpec.LATEST)
@@ -189,28 +191,27 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
     for tp in partitions:
         note = None
         if target.option == "--to-earliest":
-            asked = first[tp]
+            requested = first[tp]
         elif target.option == "--to-latest":
-            asked = end[tp]
+            requested = end[tp]
         elif target.option == "--to-offset":
-            asked = target.value
+            requested = target.value
         elif target.option == "--shift-by":
-            asked = committed[tp] + target.value
+            requested = committed[tp] + target.value
         else:
             found = by_time[tp]
-            asked = end[tp] if found is None else found.offset
+            requested = end[tp] if found is None else found.offset
             note = "no record is that recent: end of the log" if found is None else None
-        new = min(max(asked, first[tp]), end[tp])
-        if new != asked:
-            note = (
-                f"{asked:,} is {'before the start' if asked < new else 'beyond the end'} of the log, which is {new:,}"
-            )
+        new = min(max(requested, first[tp]), end[tp])
+        if new != requested:
+            place = "before the start" if requested < new else "beyond the end"
+            note = f"{requested:,} is {place} of the log, which is {new:,}"
         moves.append(Move(tp, committed.get(tp), new, note))
     return moves
 
 
 def _existing(admin: KafkaAdminClient, wanted: Mapping[str, list[int] | None]) -> list[TopicPartition]:
-    """The partitions asked for; ``ClickException`` if one does not exist."""
+    """Return the requested partitions; raise ``ClickException`` if one does not exist."""
     found: list[TopicPartition] = []
     for topic in admin.describe_topics(wanted):
         numbers = [item.partition for item in topic.partitions]
@@ -225,7 +226,7 @@ def _existing(admin: KafkaAdminClient, wanted: Mapping[str, list[int] | None]) -
 
 
 def _still_there(admin: KafkaAdminClient, group: str, committed: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the partitions committed for that exist; the others are reported on standard error."""
+    """Return the partitions with a committed offset that exist, and report the others on standard error."""
     known = {
         TopicPartition(topic.name, item.partition) for topic in admin.describe_topics() for item in topic.partitions
     }
@@ -234,7 +235,7 @@ def _still_there(admin: KafkaAdminClient, group: str, committed: Iterable[TopicP
         click.echo(f"skipped, because they no longer exist: {_listed(gone)}", err=True)
     found = sorted(set(committed) & known)
     if not found:
-        raise click.ClickException(f"group {group!r} has committed nothing; name topics by --topic")
+        raise click.ClickException(f"group {group!r} has no committed offsets; name topics by --topic")
     return found
 
 
@@ -272,4 +273,4 @@ def _show(group: str, moves: list[Move], *, executed: bool, json_output: bool) -
     if executed:
         click.echo(f"the offsets of group {group} were reset")
     else:
-        click.echo("a dry run: nothing was changed; add --execute to do it")
+        click.echo("dry run: nothing was changed; add --execute to reset the offsets")

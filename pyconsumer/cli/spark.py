@@ -1,4 +1,4 @@
-"""Options and session of the commands that use Spark. Spark is imported when it is needed."""
+"""Options, session and progress bar of the commands that use Spark, which is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _CONF = {
 
 
 def on_spark(function: F) -> F:
-    """Adds ``--master``, ``--conf`` and ``--option`` to a command."""
+    """Add ``--master``, ``--conf`` and ``--option`` to a command."""
     function = click.option(
         "--option",
         "spark_options",
         metavar="NAME=VALUE",
         multiple=True,
         callback=key_values,
-        help="An option of the Spark source or sink, as in docs/spark.md; may be repeated.",
+        help="An option of the Spark source or sink, see docs/spark.md; may be repeated.",
     )(function)
     function = click.option(
-        "--conf", metavar="KEY=VALUE", multiple=True, callback=key_values, help="A setting of Spark; may be repeated."
+        "--conf", metavar="KEY=VALUE", multiple=True, callback=key_values, help="A Spark setting; may be repeated."
     )(function)
     return click.option(
-        "--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077."
+        "--master", default="local[*]", show_default=True, help="Spark's master, such as spark://host:7077."
     )(function)
 
 
 def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeout_ms: int) -> dict[str, str]:
-    """Options of the Spark source or sink from a command's client settings."""
+    """Return the options of the Spark source or sink for a command's client settings."""
     found = {"kafka.default.api.timeout.ms": str(timeout_ms)}
     if isinstance(settings, Given):
         settings = settings.common()
@@ -56,20 +56,20 @@ def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeo
 
 @contextlib.contextmanager
 def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = None) -> Iterator[Any]:
-    """A Spark session for one command. The Java that it starts has ended when the block has.
+    """Yield a Spark session for one command. The Java that it starts is ended with the block.
 
     Args:
         master, conf: as for :func:`pyconsumer.spark.session`.
-        log: the file for what Java says; without one it is a temporary file, which is kept if the command fails.
+        log: the file for the output of Java; None: a temporary file, which is kept if the command fails.
 
     Raises:
-        click.ClickException: Spark is not installed, or it failed, here or in the block.
-        ConfigurationError: there is no Java.
+        click.ClickException: Spark is not installed, or has failed, here or in the block.
+        ConfigurationError: no Java 17 or newer was found.
     """
     try:
         from pyconsumer.spark import session
     except ImportError as error:
-        raise click.ClickException(str(error)) from None  # it says what to install, so it must come first
+        raise click.ClickException(str(error)) from None  # the error says what to install
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -90,13 +90,13 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
 
 
 def _java(master: str) -> contextlib.AbstractContextManager[JavaOfBlock]:
-    """Java lives as long as the command; with Spark Connect it is the server's."""
+    """Return the context that ends Java with the command; with Spark Connect, Java belongs to the server."""
     return contextlib.nullcontext(JavaOfBlock()) if master.startswith("sc://") else java_of_block()
 
 
 @contextlib.contextmanager
 def _temporary_log() -> Iterator[IO[bytes]]:
-    """A file that stays, and is named, if the block ends by an error and something was written."""
+    """Yield a file, which is kept and named if the block fails and something was written."""
     handle, name = tempfile.mkstemp(prefix="pyconsumer-spark-", suffix=".log")
     good = False
     try:
@@ -114,7 +114,7 @@ def _temporary_log() -> Iterator[IO[bytes]]:
 
 
 def progress_bar(*, json_output: bool) -> Progress:
-    """A bar whose tasks have a ``text`` beside it; with JSON no bar is shown."""
+    """Return a progress bar whose tasks have a ``text``; it is not shown with JSON."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -126,7 +126,7 @@ def progress_bar(*, json_output: bool) -> Progress:
 
 @contextlib.contextmanager
 def _errors_to(handle: int) -> Iterator[None]:
-    """Redirect to a file what processes started inside write to standard error."""
+    """Redirect the standard error of processes that are started in the block to a file."""
     kept = os.dup(2)
     try:
         os.dup2(handle, 2)

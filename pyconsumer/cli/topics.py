@@ -46,10 +46,16 @@ def list_topics(servers: str, settings: dict[str, str], timeout_ms: int, json_ou
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @connected
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1, 0x7FFFFFFF), help="Number of partitions; by default the broker's."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1, 0x7FFFFFFF),
+    help="Number of partitions.  [default: num.partitions of the broker]",
 )
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(1, 0x7FFF), help="Replicas of each; by default the broker's."
+    "-r",
+    "--replication-factor",
+    type=click.IntRange(1, 0x7FFF),
+    help="Number of replicas of each partition.  [default: default.replication.factor of the broker]",
 )
 @click.option(
     "-t",
@@ -59,7 +65,7 @@ def list_topics(servers: str, settings: dict[str, str], timeout_ms: int, json_ou
     callback=key_values,
     help="A setting of the topic, such as cleanup.policy=compact; may be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists already.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic already exists.")
 def create(
     names: tuple[str, ...],
     servers: str,
@@ -80,7 +86,7 @@ def create(
         if error is None:
             click.echo(f"created {name}")
         elif if_not_exists and getattr(error, "code_name", "") == "TOPIC_ALREADY_EXISTS":
-            click.echo(f"{name} exists already")
+            click.echo(f"{name} already exists")
         else:
             failed = True
             click.echo(f"Error: {name}: {error}", err=True)
@@ -108,7 +114,7 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
 def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
-    """Show partitions, leaders, replicas and settings, by default of all topics."""
+    """Show partitions, leaders, replicas and settings of topics, by default of all."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         topics = [
             topic
@@ -168,7 +174,7 @@ def describe(
     "-p",
     "--partitions",
     type=click.IntRange(1, 0x7FFFFFFF),
-    help="Raise the number of partitions to this; it cannot be lowered.",
+    help="Increase the number of partitions to this; it cannot be decreased.",
 )
 @click.option(
     "-t",
@@ -190,14 +196,14 @@ def alter(
 ) -> None:
     """Change settings of topics, or add partitions.
 
-    Other settings stay as they are. With more partitions, a key may go to another partition than before.
+    Other settings are not changed. With more partitions, records of a key may go to another partition than before.
     """
     changes: dict[str, str | None] = {**topic_config, **dict.fromkeys(unset)}
     if partitions is None and not changes:
-        raise click.UsageError("nothing to change: --partitions, --topic-config or --unset is needed")
+        raise click.UsageError("nothing to change: --partitions, --topic-config or --unset is required")
     both = sorted(topic_config.keys() & set(unset))
     if both:
-        raise click.UsageError(f"{both[0]} is both set and unset")
+        raise click.UsageError(f"{both[0]} is given by --topic-config and by --unset")
     failed = False
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name in names:

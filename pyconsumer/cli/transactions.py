@@ -38,7 +38,7 @@ _STATES = (
 )
 
 
-@click.group(help="List, describe and end transactions; find hanging ones.")
+@click.group(help="List, describe and abort transactions; find hanging ones.")
 def command() -> None:
     pass
 
@@ -46,9 +46,16 @@ def command() -> None:
 @command.command("list")
 @connected
 @json_option
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only those in this state, such as Ongoing.")
-@click.option("--longer-than", type=click.IntRange(0), metavar="MS", help="Only those open for more milliseconds.")
-@click.option("--pattern", metavar="REGEX", help="Only transactional ids that match as a whole.")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", help="Only transactions in this state, such as Ongoing."
+)
+@click.option(
+    "--longer-than",
+    type=click.IntRange(0),
+    metavar="MS",
+    help="Only transactions that have been open for more milliseconds than this.",
+)
+@click.option("--pattern", metavar="REGEX", help="Only transactional ids that match this pattern as a whole.")
 def list_transactions(
     servers: str,
     settings: dict[str, str],
@@ -77,7 +84,7 @@ def list_transactions(
             )
         return
     if not found:
-        click.echo("no transactions", err=True)  # a program that reads the list sees an empty one
+        click.echo("no transactions", err=True)  # on standard error, so that the list itself is empty
         return
     listing = table("transactional id", "state", "producer id", "coordinator")
     for one in found:
@@ -131,7 +138,7 @@ def _document(one: TransactionDescription) -> dict[str, object]:
     default=900_000,
     show_default=True,
     metavar="MS",
-    help="transaction.max.timeout.ms of the brokers: younger transactions may still be ended.",
+    help="transaction.max.timeout.ms of the brokers. Their coordinator may still end transactions younger than that.",
 )
 def find_hanging(
     servers: str,
@@ -141,7 +148,7 @@ def find_hanging(
     topics: tuple[str, ...],
     max_timeout_ms: int,
 ) -> None:
-    """Transactions that hold up readers and that no coordinator will ever end.
+    """Find transactions that block consumers with read_committed, and that no coordinator will ever end.
 
     Each is printed with the command that aborts it.
     """
@@ -169,14 +176,15 @@ def find_hanging(
                 )
             )
             continue
-        owner = "nobody" if one.transactional_id is None else printable(one.transactional_id)
+        name = one.transactional_id
+        owner = "unknown transactional id" if name is None else f"transactional id {printable(name)}"
         click.echo(
-            f"{one.partition} from offset {start}: producer {one.producer.producer_id}, known as {owner}, last write "
+            f"{one.partition} from offset {start}: producer {one.producer.producer_id} ({owner}), last write "
             f"{_moment(one.producer.last_timestamp_ms)}"
         )
         click.echo(f"  pyconsumer transactions abort {one.partition.topic} {one.partition.partition} {start}")
     if not found and not json_output:
-        click.echo(f"none in {len(partitions)} partitions")
+        click.echo(f"no hanging transactions in {len(partitions)} partitions")
 
 
 @command.command("abort")
@@ -189,7 +197,7 @@ def abort(
 ) -> None:
     """Abort the transaction that begins at START_OFFSET of a partition.
 
-    Only for one that find-hanging names: the records of a transaction that its producer still writes are lost.
+    Use it only for a transaction that find-hanging has named: if its producer is still writing, its records are lost.
     """
     tp = TopicPartition(topic, partition)
     with KafkaAdminClient(client_options(servers, settings)) as admin:
@@ -201,17 +209,17 @@ def abort(
 @click.argument("names", metavar="TRANSACTIONAL_ID...", nargs=-1, required=True)
 @connected
 def fence(names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int) -> None:
-    """Fence the producers that use these ids, and abort what they have open."""
+    """Fence the producers that use these ids, and abort their open transactions."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name, (producer_id, epoch) in admin.fence_producers(names, timeout_ms=timeout_ms).items():
-            click.echo(f"fenced {printable(name)}: producer {producer_id} has epoch {epoch} now")
+            click.echo(f"fenced {printable(name)}: producer {producer_id} now has epoch {epoch}")
 
 
 @command.command("dump")
 @connected
 @json_option
 @data_dir_option
-@click.option("--id", "wanted", metavar="TRANSACTIONAL_ID", help="Only this one.")
+@click.option("--id", "wanted", metavar="TRANSACTIONAL_ID", help="Only the records of this transactional id.")
 @click.pass_context
 def dump(
     ctx: click.Context,
@@ -222,10 +230,10 @@ def dump(
     data_dir: Path | None,
     wanted: str | None,
 ) -> None:
-    """Print the records of __transaction_state, one a line, by partition and offset.
+    """Print the records of __transaction_state, one per line, by partition and offset.
 
-    A damaged file is reported with the place of the damage; its good records before that and the other files are
-    still shown, and the exit status is 1.
+    A damaged file is reported with the place of the damage; the records before it and the other files are printed, and
+    the exit status is 1.
     """
     source = None
     if data_dir is not None:
@@ -237,7 +245,7 @@ def dump(
             _TOPIC,
             lambda numbers: numbers,
             timeout_ms,
-            absent=f"there is no topic {_TOPIC} yet: no producer has used transactions here",
+            absent=f"there is no topic {_TOPIC} yet: no producer has used transactions in this cluster",
         )
     for record in records:
         if not record.is_control:

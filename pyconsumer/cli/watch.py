@@ -1,6 +1,6 @@
-"""``pyconsumer groups watch``: the lag of groups, again and again.
+"""``pyconsumer groups watch``: the lag of groups at intervals.
 
-On a terminal the same table is drawn again; elsewhere each look adds plain lines, for a file or another program.
+On a terminal the table is redrawn each time; elsewhere lines are added, for a file or another program.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Look:
 
     Attributes:
         at_ms: milliseconds since 1970.
-        state: of the group, or what is wrong.
-        size: number of members, in words.
-        rates: records a second that were committed since the look before, by partition; None where that is not known.
+        state: the state of the group, or an error message.
+        size: the number of members, in words.
+        rates: offsets per second that were committed since the previous look, by partition; None if unknown.
     """
 
     group: str
@@ -50,19 +50,19 @@ class Look:
 
     @property
     def lag(self) -> int | None:
-        """Return the sum of what is known; None if nothing is."""
+        """The sum of all known lags; None if none is known."""
         known = [row.lag for row in self.rows if row.lag is not None]
         return sum(known) if known else None
 
 
 class Watch:
-    """Looks at groups and remembers the last look, for rates.
+    """Looks at groups, and remembers the last look to compute rates.
 
     Args:
-        admin: asks the cluster.
-        groups: their ids.
-        timeout_ms: of each call.
-        clock, now_ms: monotonic seconds, and milliseconds since 1970.
+        admin: the admin client to use.
+        groups: the group ids.
+        timeout_ms: longest time of each call.
+        clock, now_ms: return monotonic seconds, and milliseconds since 1970.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class Watch:
         self._seen = False
 
     def look(self) -> list[Look]:
-        """Look at each group.
+        """Look at each group. An error of a group is part of the result.
 
         Raises:
-            KafkaError: the first time, and none of the groups could be described. Later an error is part of the result.
+            KafkaError: none of the groups has been described so far.
         """
         found = []
         first: KafkaError | None = None
@@ -119,7 +119,7 @@ class Watch:
 
 
 def _picture(looks: Sequence[Look]) -> Group:
-    """Return the looks for people."""
+    """Return the looks as tables for a terminal."""
     parts: list[Any] = []
     for one in looks:
         members = f", {one.size}" if one.size else ""
@@ -143,7 +143,7 @@ def _picture(looks: Sequence[Look]) -> Group:
 
 
 def _lines(looks: Sequence[Look], *, headings: bool) -> str:
-    """Return the looks as lines of cells with tabs between them; a group without partitions has one with its state."""
+    """Return the looks as lines with tabs between the cells; a group without partitions has one, with its state."""
     listing = table(*_HEADINGS)
     for one in looks:
         moment = _moment(one.at_ms)
@@ -183,7 +183,7 @@ def _moment(milliseconds: int) -> str:
 
 
 def _interval_argument(_ctx: click.Context, _parameter: click.Parameter, seconds: float) -> float:
-    """Click callback: a range does not refuse ``nan``."""
+    """Click callback: refuse ``nan``, which click's range accepts."""
     if math.isnan(seconds):
         raise click.BadParameter("'nan' is not a number of seconds")
     return seconds
@@ -200,9 +200,9 @@ def _interval_argument(_ctx: click.Context, _parameter: click.Parameter, seconds
     default=2.0,
     show_default=True,
     callback=_interval_argument,
-    help="Seconds from one time to the next.",
+    help="Seconds between two looks.",
 )
-@click.option("-n", "--count", type=click.IntRange(1), help="End after this many times; by default on Ctrl-C.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after this many looks; by default on Ctrl-C.")
 def watch(
     names: tuple[str, ...],
     servers: str,
@@ -214,9 +214,9 @@ def watch(
 ) -> None:
     """Show the lag of groups at intervals.
 
-    On a terminal the table is redrawn each time, with the records per second that were committed since the last time.
-    In a pipe or a file, lines are added each time: time, group, topic, partition, committed, end, lag and client, with
-    tabs between them.
+    On a terminal the table is redrawn each time, with the offsets per second that were committed since the last time.
+    In a pipe or a file, lines are added each time: time, group, topic, partition, committed, end, lag and client,
+    separated by tabs.
     """
     out = console(markup=False)
     try:

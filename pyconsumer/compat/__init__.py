@@ -1,4 +1,4 @@
-"""Names and habits of other clients, thin layers over ours, so that a port of a program is one import.
+"""The APIs of other clients as thin layers over ours, so that porting a program takes only a change of its imports.
 
-:mod:`pyconsumer.compat.kafka` stands for kafka-python.
+:mod:`pyconsumer.compat.kafka` replaces kafka-python, and :mod:`pyconsumer.compat.aiokafka` aiokafka.
 """

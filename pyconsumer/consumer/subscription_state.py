@@ -350,12 +350,12 @@ class SubscriptionState:
         """
         if self._store_positions:
             raise IllegalStateError(
-                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are what is committed"
+                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are committed"
             )
         missing = [tp for tp in offsets if tp not in self._assignment]
         if missing:
             names = ", ".join(map(str, sorted(missing)))
-            raise IllegalStateError(f"{names} not assigned to this consumer: another member may commit by now")
+            raise IllegalStateError(f"not assigned to this consumer: {names}; another member may have committed")
         for tp, offset in offsets.items():
             self._assignment[tp].store(offset)
 

@@ -302,7 +302,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 at += 1
                 yield YIELD
         except Exception as error:
-            error.add_note(f"{at} of the {len(rows)} records of this call were handed over before, and are sent")
+            error.add_note(f"{at} of the {len(rows)} records of this call were accepted before the error, and are sent")
             raise
         return FutureRecords(runs)
 
@@ -356,7 +356,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                     runs.append((*future.place, 1))
                     sent += 1
         except Exception as error:
-            error.add_note(f"of the table {sent} rows were handed over before this batch of rows, and are sent")
+            error.add_note(f"{sent} rows of the table were accepted before this batch of rows, and are sent")
             raise
         return FutureRecords(runs)
 

@@ -238,12 +238,12 @@ class PartitionReader:
             self._config.read_committed,
             self._config.client_rack,
         )
-        asked = (topic_id, position, self._partition_bytes, leader.leader_epoch)
-        request = fetch_request(settings, [(self._tp, asked)])
+        fields = (topic_id, position, self._partition_bytes, leader.leader_epoch)
+        request = fetch_request(settings, [(self._tp, fields)])
         return self._client.send(node, FetchRequest, request, max_version=newest_version([topic_id]))
 
-    def _partition_of(self, answer: ClientResponse) -> PartitionData:
-        response = answer.message
+    def _partition_of(self, received: ClientResponse) -> PartitionData:
+        response = received.message
         assert isinstance(response, FetchResponse)
         if response.error_code:
             return PartitionData(partition_index=self._tp.partition, error_code=response.error_code)

@@ -1,14 +1,13 @@
-"""Tools for tests of programs that use Kafka: a pytest plugin with a real broker, clients without one, builders of
-records, and a clock that a test moves.
+"""Tools for testing programs that use Kafka: a pytest plugin with a real broker, mocks, builders of records, a clock.
 
-The plugin is active wherever pyconsumer is installed; a test only has to name one of its fixtures (see
+pytest loads the plugin where pyconsumer is installed; a test only has to name one of its fixtures (see
 :mod:`pyconsumer.testing.plugin`)::
 
     def test_orders_are_counted(kafka_topic, kafka_producer):
         kafka_producer().send(kafka_topic, b"an order").get(timeout=10)
         ...
 
-``docs/testing.md`` tests a program with all of it.
+``docs/testing.md`` shows the tests of a sample program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """``AsyncMockConsumer`` and ``AsyncMockProducer``: the mocks for programs on an event loop.
 
-Each is a face of the mock of the same name, which the attribute ``mock`` is: the test plays the cluster there, and the
-program awaits the calls here. Calls that may run callbacks of the program are coroutines of the test, too:
-``await consumer.rebalance([...])``. A call lets other tasks run once and never waits.
+Each wraps a blocking mock, its attribute ``mock``, which has all the state: there the test takes the part of the
+cluster, and the program awaits the calls here. The test awaits calls that may run callbacks of the program:
+``await consumer.rebalance([...])``. A call yields to the loop once, and never waits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 async def _run(steps: MockSteps[T]) -> T:
-    """Run a call of a mock and await what its callbacks return; others run first."""
+    """Yield to the loop once, run a call of a mock, and await the awaitables that its callbacks return."""
     try:
         await asyncio.sleep(0)
         awaitable = next(steps)
@@ -66,8 +66,8 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     """A :class:`MockConsumer` for programs that take a :class:`pyconsumer.aio.AsyncConsumer`.
 
     Args:
-        auto_offset_reset, options: as of :class:`MockConsumer`.
-        mock: the consumer behind it; by default one is made.
+        auto_offset_reset, options: as for :class:`MockConsumer`.
+        mock: the wrapped consumer; by default a new one.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     ) -> None:
         self.mock: MockConsumer[K, V] = MockConsumer(auto_offset_reset, **options) if mock is None else mock
 
-    # -- what the test plays -----------------------------------------------------------------------------------------
+    # -- called by the test ------------------------------------------------------------------------------------------
 
     async def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the group assign partitions, as :meth:`MockConsumer.rebalance`; the listener is awaited."""
@@ -90,10 +90,10 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         """Return whether it was closed."""
         return self.mock.closed
 
-    # -- what the program calls --------------------------------------------------------------------------------------
+    # -- called by the program ---------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return what the test added beyond the positions, which move past it."""
+        """Return records that the test has added, from the positions on, and move the positions past them."""
         return await _run(self.mock.poll_steps(timeout_ms, max_records))
 
     async def poll_arrow(
@@ -104,7 +104,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return the same as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`."""
+        """Return records as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`."""
         await asyncio.sleep(0)
         return self.mock.poll_arrow(timeout_ms, max_records, columns, dictionary_topic=dictionary_topic)
 
@@ -112,7 +112,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         return self
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
-        """Return the next record; the loop ends when the test has added no more."""
+        """Return the next record; the loop ends when no record is left."""
         for record in (await self.poll(max_records=1)).records():
             return record
         raise StopAsyncIteration
@@ -125,7 +125,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     ) -> None:
         """Subscribe to topics; the test assigns partitions."""
         if pattern is None and not isinstance(topics, str) and topics is not None and not list(topics):
-            raise ValueError("subscribe was given an empty list; to drop everything, await unsubscribe()")
+            raise ValueError("subscribe was called with an empty list; to drop the subscription, await unsubscribe()")
         self.mock.subscribe(topics, pattern, listener)
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
@@ -182,11 +182,11 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         return self.mock.paused()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records follow the position, None if unknown."""
+        """Return the number of offsets from the position to the end, None if unknown."""
         return self.mock.current_lag(partition)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the end of an assigned partition's log, None if the test has not said."""
+        """Return the end of an assigned partition's log, None if the test has not set it."""
         return self.mock.highwater(partition)
 
     async def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
@@ -195,7 +195,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         self.mock.commit(offsets)
 
     def commit_async(self, offsets: _Offsets | None = None, callback: CommitCallback | None = None) -> Awaitable[None]:
-        """Commit offsets; a coroutine of the callback is awaited by the next poll."""
+        """Commit offsets; if the callback is a coroutine function, the next poll awaits its coroutine."""
         done = self.mock.commit_async(offsets, callback)
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if done.exception is None:
@@ -293,8 +293,8 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
     """A :class:`MockProducer` for programs that take a :class:`pyconsumer.aio.AsyncProducer`.
 
     Args:
-        options: as of :class:`MockProducer`.
-        mock: the producer behind it; by default one is made.
+        options: as for :class:`MockProducer`.
+        mock: the wrapped producer; by default a new one.
     """
 
     def __init__(self, *, mock: MockProducer[SentK, SentV] | None = None, **options: Any) -> None:
@@ -351,7 +351,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
         return self.mock.send_arrow(topic, table, partition=partition)
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge everything that has no outcome yet."""
+        """Acknowledge all pending records."""
         await asyncio.sleep(0)
         self.mock.flush(*positional, timeout_ms=timeout_ms)
 
@@ -361,7 +361,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
         return self.mock.partitions_for(topic)
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get ready for transactions."""
+        """Prepare for transactions."""
         await asyncio.sleep(0)
         self.mock.init_transactions()
 
@@ -377,7 +377,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
         self.mock.send_offsets_to_transaction(offsets, group_metadata)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Acknowledge what has no outcome yet and commit."""
+        """Acknowledge all pending records and commit."""
         await asyncio.sleep(0)
         self.mock.commit_transaction()
 
@@ -409,7 +409,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
         return self.mock.metrics()
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge what is left; an open transaction is aborted."""
+        """Acknowledge all pending records; an open transaction is aborted."""
         await asyncio.sleep(0)
         self.mock.close(*positional, timeout_ms=timeout_ms)
 

@@ -1,6 +1,6 @@
 """The fixtures for programs on an event loop: clients that are closed on the loop of their test.
 
-The plugin registers this module where pytest-asyncio is active, in its mode ``strict`` as well as ``auto``.
+The plugin registers this module if pytest-asyncio is active, in its mode ``strict`` or ``auto``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ _CLOSE_MS = 10_000
 async def kafka_async_consumer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> AsyncIterator[Callable[..., AsyncKafkaConsumer[Any, Any]]]:
-    """Makes consumers: ``kafka_async_consumer("orders", group_id="g")``; without a policy they begin at the start."""
+    """A function that creates consumers: ``kafka_async_consumer("orders", group_id="g")``.
+
+    Their ``auto_offset_reset`` is ``earliest`` by default.
+    """
     from pyconsumer.aio import AsyncKafkaConsumer
 
     async with AsyncExitStack() as made:
@@ -46,7 +49,7 @@ async def kafka_async_consumer(
 async def kafka_async_producer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> AsyncIterator[Callable[..., AsyncKafkaProducer[Any, Any]]]:
-    """Makes producers: ``kafka_async_producer(linger_ms=0)``."""
+    """A function that creates producers: ``kafka_async_producer(linger_ms=0)``."""
     from pyconsumer.aio import AsyncKafkaProducer
 
     async with AsyncExitStack() as made:

@@ -1,4 +1,4 @@
-"""Builders of records for tests: one, many, what a poll returns, and the columns of ``poll_arrow``."""
+"""Builders for tests: one record, many, the result of ``poll``, and that of ``poll_arrow``. Functions without state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["make_arrow_batch", "make_record", "make_records", "poll_result"]
 
 
-#: Timestamp of a record that is given none: 2023-11-14 22:13:20 UTC, and one millisecond more for each offset.
+#: The default timestamp of offset 0, 2023-11-14 22:13:20 UTC; it is one millisecond later for each offset.
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
@@ -35,10 +35,10 @@ def make_record(
 
     Args:
         topic, value, key: as in ``producer.send``.
-        partition, offset: its place.
+        partition, offset: the place of the record.
         timestamp_ms: ms since the epoch; by default a fixed time, and one millisecond later for each offset.
-        headers: a mapping, or pairs of name and value where a name may come twice.
-        leader_epoch: of the leader that wrote it.
+        headers: a mapping, or pairs of name and value if a name occurs twice.
+        leader_epoch: of the leader that wrote the record.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     at = FIRST_TIMESTAMP_MS + offset if timestamp_ms is None else timestamp_ms
@@ -55,17 +55,17 @@ def make_records(
     timestamp_ms: int | None = None,
     headers: Mapping[str, bytes | None] | Iterable[Header] = (),
 ) -> list[ConsumerRecord[K, V]]:
-    """Return records of one partition whose offsets follow one another.
+    """Return records of one partition with consecutive offsets.
 
     Args:
         values: one for each record.
         keys: one for each value; None for records without keys.
-        first_offset: of the first.
-        timestamp_ms: of the first; each next one is a millisecond later. Default as in :func:`make_record`.
-        headers: of all of them.
+        first_offset: of the first record.
+        timestamp_ms: of the first record; each next one is a millisecond later. Default as in :func:`make_record`.
+        headers: of each record.
 
     Raises:
-        ValueError: there are more or fewer keys than values.
+        ValueError: the number of keys differs from that of values.
     """
     rows = list(values)
     row_keys: list[K | None] = [None] * len(rows) if keys is None else list(keys)
@@ -87,7 +87,7 @@ def make_records(
 
 
 def poll_result(records: Iterable[ConsumerRecord[K, V]]) -> ConsumerRecords[K, V]:
-    """Return records as ``poll`` returns them, by partition, for tests of functions that take such a batch."""
+    """Return records as ``poll`` returns them, for tests of a function that takes its result."""
     found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
     for record in records:
         found.setdefault(record.topic_partition, []).append(record)
@@ -102,7 +102,7 @@ def make_arrow_batch(
     *,
     dictionary_topic: bool = False,
 ) -> pyarrow.RecordBatch:
-    """Return records as ``poll_arrow`` returns them: the same schema, the columns that are asked for.
+    """Return records as ``poll_arrow`` returns them, with the same schema.
 
     Args:
         records: their keys and values are bytes or None.
@@ -120,7 +120,7 @@ def make_arrow_batch(
     for record in rows:
         for data in (record.key, record.value):
             if data is not None and not isinstance(data, bytes):
-                raise TypeError(f"columns hold bytes as they were sent, not {data!r}")
+                raise TypeError(f"keys and values must be bytes, as they were sent, not {data!r}")
     schema = arrow_columns(columns, dictionary_topic).schema
     arrays = []
     for field in schema:

@@ -1,7 +1,7 @@
 """``MockConsumer``: a consumer without a cluster, for tests of programs that take a :class:`pyconsumer.Consumer`.
 
-Java: ``org.apache.kafka.clients.consumer.MockConsumer``. The test plays the cluster: it decides which partitions are
-assigned, which records there are, where logs begin and end, and which calls fail::
+Java: ``org.apache.kafka.clients.consumer.MockConsumer``. The test takes the part of the cluster: it assigns partitions,
+adds records, sets the first and last offsets of logs, and lets calls fail::
 
     consumer = MockConsumer("earliest", group_id="g")
     consumer.subscribe(["orders"])
@@ -10,8 +10,8 @@ assigned, which records there are, where logs begin and end, and which calls fai
     consumer.add_record(make_record("orders", b"one"))
     assert program(consumer) == 1
 
-Calls that may run a callback of the application are generators that yield what the callback returned if that is
-awaitable: here it is refused, and :class:`pyconsumer.testing.AsyncMockConsumer` awaits it.
+Calls that may run a callback of the application are generators. They yield the result of the callback if it is
+awaitable: this class refuses that, and :class:`pyconsumer.testing.AsyncMockConsumer` awaits it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ __all__ = ["MockConsumer", "MockSteps"]
 T = TypeVar("T")
 
 MockSteps = Generator[Awaitable[object], None, T]
-"""A call that may run callbacks, as a generator of what is to be awaited."""
+"""A call that may run callbacks: a generator that yields awaitables."""
 
 _CALLS = (
     "poll",
@@ -91,21 +91,22 @@ _CALLS = (
 
 
 class MockConsumer(Consumer[K, V]):
-    """A consumer without a cluster; see the module. It never waits: a poll that finds nothing returns at once.
+    """A consumer without a cluster; see the module. It never waits: without records ``poll`` returns at once.
 
     Args:
-        auto_offset_reset: where a partition without position and commit begins: ``earliest`` and ``latest`` use the
-            offsets of :meth:`update_beginning_offsets` and :meth:`update_end_offsets`, ``none`` raises. Records
-            that are added later come after that end, so ``latest`` reads them. There is no ``by_duration``.
+        auto_offset_reset: where a partition without position and committed offset begins: ``earliest`` and ``latest``
+            use the offsets of :meth:`update_beginning_offsets` and :meth:`update_end_offsets`, ``none`` raises.
+            Records that are added later come after that end, so ``latest`` reads them. ``by_duration`` is not
+            supported.
         group_id: needed to commit, as in a consumer.
         max_poll_records: most records of one poll.
-        enable_auto_commit: commit positions automatically: here at each poll what the one before returned, and at the
-            end. Off by default.
-        enable_auto_offset_store: False commits what :meth:`store_offsets` was given instead of positions.
+        enable_auto_commit: whether to commit automatically: each poll commits the positions after the previous one, and
+            so does ``close``. Off by default.
+        enable_auto_offset_store: False commits the offsets of :meth:`store_offsets` instead of positions.
         max_poll_interval_ms: longest time between two polls, by ``clock``; after that the partitions are lost.
-        key_deserializer, value_deserializer, on_record_error: as in a consumer; they are applied to the keys and values
-            of records that are bytes. Without deserializers records are returned as they were added.
-        clock: the time, such as a :class:`pyconsumer.testing.ManualClock` that the test moves.
+        key_deserializer, value_deserializer, on_record_error: as in a consumer; they are applied to keys and values
+            that are bytes. Without deserializers records are returned as they were added.
+        clock: the clock, such as a :class:`pyconsumer.testing.ManualClock` that the test moves.
 
     Raises:
         ValueError: ``auto_offset_reset`` is none of these.
@@ -113,8 +114,8 @@ class MockConsumer(Consumer[K, V]):
 
     Attributes:
         closed: whether it was closed.
-        rebalances_asked: reasons given to :meth:`enforce_rebalance`.
-        last_poll_timeout_ms: the time given to the last :meth:`poll`.
+        rebalances_asked: the reasons of all calls of :meth:`enforce_rebalance`.
+        last_poll_timeout_ms: the timeout of the last :meth:`poll`.
     """
 
     def __init__(
@@ -139,8 +140,8 @@ class MockConsumer(Consumer[K, V]):
         self._policy = ResetPolicy.parse(auto_offset_reset)
         if self._policy.name == "by_duration":
             raise ValueError(
-                "a MockConsumer has no log to look up auto_offset_reset='by_duration:...' in: take earliest, latest or "
-                "none, and seek() to where the records of that time begin"
+                "a MockConsumer does not support auto_offset_reset='by_duration:...': use earliest, latest or none, "
+                "and seek() to the first record of that time"
             )
         if group_id is None and not enable_auto_offset_store:
             raise ConfigurationError("enable_auto_offset_store=False needs a group_id, whose offsets are committed")
@@ -157,12 +158,12 @@ class MockConsumer(Consumer[K, V]):
         self._listener: ConsumerRebalanceListener | None = None
         self._by_hand = False
         self._assigned: dict[TopicPartition, int | None] = {}  # positions
-        self._resets: dict[TopicPartition, ResetPolicy] = {}  # asked for by seek_to_beginning and seek_to_end
+        self._resets: dict[TopicPartition, ResetPolicy] = {}  # requested by seek_to_beginning and seek_to_end
         self._paused: set[TopicPartition] = set()
         self._records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
         self._beginnings: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._new_from: dict[TopicPartition, int] = {}  # the end when it counted last: records from there on are new
+        self._new_from: dict[TopicPartition, int] = {}  # the end that ``latest`` uses: later records are new
         self._partitions: dict[str, set[int]] = {}
         self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -170,25 +171,30 @@ class MockConsumer(Consumer[K, V]):
         self._callbacks: deque[Awaitable[object]] = deque()  # of commits, to be awaited
         self._woken = False
         self._generation = -1
-        self._expelled = False  # the group continues without it
+        self._expelled = False  # the group continues without this member
         self._polled_at: float | None = None
         self._in_callback = False
 
-    # -- what the test plays -----------------------------------------------------------------------------------------
+    # -- called by the test ------------------------------------------------------------------------------------------
 
     def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
         """Let the group assign partitions; the listener is notified of revoked and of new ones, as in ``poll``."""
-        self._at_once(self.rebalance_steps(partitions))
+        self._run_without_waiting(self.rebalance_steps(partitions))
 
     def lose(self) -> None:
         """Let the group continue without this member: the listener is notified that all its partitions are lost.
 
         Until the next :meth:`rebalance` commits fail with ``CommitFailedError``.
         """
-        self._at_once(self.lose_steps())
+        self._run_without_waiting(self.lose_steps())
 
     def add_record(self, record: ConsumerRecord[K, V] | ConsumerRecord[bytes, bytes]) -> None:
-        """Add a record to the log; its partition must be assigned. Offsets of a partition must grow."""
+        """Add a record to the log.
+
+        Raises:
+            IllegalStateError: its partition is not assigned.
+            ValueError: its offset is not greater than that of the last record of the partition.
+        """
         tp = TopicPartition(record.topic, record.partition)
         self._check_assigned(tp)
         records = self._records.setdefault(tp, [])
@@ -204,11 +210,11 @@ class MockConsumer(Consumer[K, V]):
             self.add_record(record)
 
     def update_beginning_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set where logs begin. A position before that is out of range."""
+        """Set the first offsets of logs. A position before that is out of range."""
         self._beginnings.update(offsets)
 
     def update_end_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set where logs end; what is added from now on is new, also for ``latest`` and :meth:`seek_to_end`."""
+        """Set the ends of logs; ``latest`` and :meth:`seek_to_end` read the records that are added after this."""
         self._ends.update(offsets)
         self._new_from.update(offsets)
 
@@ -217,11 +223,11 @@ class MockConsumer(Consumer[K, V]):
         self._partitions[topic] = set(range(count))
 
     def schedule_poll_task(self, task: Callable[[], object]) -> None:
-        """Run ``task`` at the beginning of a later poll; one task for each poll, in order."""
+        """Run ``task`` at the beginning of a later poll: each poll runs one task, in the order of the calls."""
         self._tasks.append(task)
 
     def set_poll_error(self, error: Exception) -> None:
-        """Let the next poll raise this, once; the same as ``fail_next("poll", error)``."""
+        """Let the next poll raise an error; the same as ``fail_next("poll", error)``."""
         self._planned.add("poll", error)
 
     def fail_next(self, call: str, error: Exception, *, times: int = 1) -> None:
@@ -230,9 +236,9 @@ class MockConsumer(Consumer[K, V]):
         Args:
             call: ``poll``, ``commit``, ``commit_async`` (whose callback and future get the error), ``committed``,
                 ``position``, ``offsets_for_times``, ``beginning_offsets``, ``end_offsets``, ``partitions_for_topic``,
-                ``topics`` or ``close`` (which closes all the same).
-            error: what they raise; for ``commit_async`` a ``KafkaError``.
-            times: how many calls.
+                ``topics`` or ``close`` (which closes nevertheless).
+            error: the error; for ``commit_async`` a ``KafkaError``.
+            times: the number of calls that fail.
 
         Raises:
             ValueError: there is no such call.
@@ -242,8 +248,8 @@ class MockConsumer(Consumer[K, V]):
     # -- records -----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return what the test added beyond the positions, which move past it."""
-        return self._at_once(self.poll_steps(timeout_ms, max_records))
+        """Return records that the test has added, from the positions on, and move the positions past them."""
+        return self._run_without_waiting(self.poll_steps(timeout_ms, max_records))
 
     def poll_arrow(
         self,
@@ -253,17 +259,17 @@ class MockConsumer(Consumer[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return the same as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`. Records must be bytes."""
+        """Return records as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`. They must be bytes."""
         from pyconsumer.testing.builders import make_arrow_batch
 
-        found: ConsumerRecords[Any, Any] = self._at_once(self.poll_steps(timeout_ms, max_records, raw=True))
+        found: ConsumerRecords[Any, Any] = self._run_without_waiting(self.poll_steps(timeout_ms, max_records, raw=True))
         return make_arrow_batch(found.records(), columns, dictionary_topic=dictionary_topic)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
     def __next__(self) -> ConsumerRecord[K, V]:
-        """Return the next record; ``StopIteration`` when the test has added no more."""
+        """Return the next record; the loop ends when no record is left."""
         for record in self.poll(max_records=1).records():
             return record
         raise StopIteration
@@ -271,7 +277,7 @@ class MockConsumer(Consumer[K, V]):
     def poll_steps(
         self, timeout_ms: float = 0, max_records: int | None = None, *, raw: bool = False
     ) -> MockSteps[ConsumerRecords[K, V]]:
-        """Poll, as a generator of what is to be awaited."""
+        """Poll, as a generator; see :data:`MockSteps`."""
         self._check_open()
         self._refuse_in_callback("poll")
         if timeout_ms < 0:
@@ -288,7 +294,7 @@ class MockConsumer(Consumer[K, V]):
         if self._auto_commit:
             self._committed.update(self._to_commit(None))
         found: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
-        positions = {tp: self._find(tp) for tp in self._assigned}  # all of them before any moves
+        positions = {tp: self._find(tp) for tp in self._assigned}  # an error must not move any of them
         for tp, position in positions.items():
             if tp in self._paused or not room:
                 continue
@@ -300,7 +306,7 @@ class MockConsumer(Consumer[K, V]):
         return ConsumerRecords(found)
 
     def _note_poll(self) -> MockSteps[None]:
-        """Run the callbacks that wait, and find out whether this poll comes too late."""
+        """Run pending callbacks, and lose the partitions if this poll is too late."""
         while self._callbacks:
             yield self._callbacks.popleft()
         now, before = self._clock.now(), self._polled_at
@@ -359,10 +365,10 @@ class MockConsumer(Consumer[K, V]):
         self._listener = listener
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        self._at_once(self.unsubscribe_steps())
+        self._run_without_waiting(self.unsubscribe_steps())
 
     def unsubscribe_steps(self) -> MockSteps[None]:
-        """Unsubscribe, as a generator of what is to be awaited."""
+        """Unsubscribe, as a generator; see :data:`MockSteps`."""
         self._check_open()
         self._refuse_in_callback("unsubscribe")
         if self._auto_commit:
@@ -404,7 +410,7 @@ class MockConsumer(Consumer[K, V]):
         return ConsumerGroupMetadata(self._need_group(), self._generation if joined else -1, "mock" if joined else "")
 
     def rebalance_steps(self, partitions: Iterable[TopicPartition]) -> MockSteps[None]:
-        """Rebalance, as a generator of what is to be awaited."""
+        """Rebalance, as a generator; see :data:`MockSteps`."""
         self._check_open()
         if self._by_hand or not (self._topics or self._pattern):
             raise IllegalStateError("nothing is subscribed")
@@ -425,7 +431,7 @@ class MockConsumer(Consumer[K, V]):
             yield from self._call(self._listener.on_partitions_assigned, added)
 
     def lose_steps(self) -> MockSteps[None]:
-        """Lose all partitions, as a generator of what is to be awaited."""
+        """Lose all partitions, as a generator; see :data:`MockSteps`."""
         self._check_open()
         if self._by_hand or not (self._topics or self._pattern):
             raise IllegalStateError("nothing is subscribed")
@@ -488,7 +494,7 @@ class MockConsumer(Consumer[K, V]):
         return None if position is None or end is None else max(0, end - position)
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the end of an assigned partition's log, None if the test has not said."""
+        """Return the end of an assigned partition's log, None if the test has not set it."""
         return self._ends.get(self._check_assigned(partition))
 
     # -- commits -----------------------------------------------------------------------------------------------------
@@ -508,7 +514,7 @@ class MockConsumer(Consumer[K, V]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> RequestFuture[None]:
-        """Commit, and run the callback at once; a coroutine function's coroutine is awaited by the next poll."""
+        """Commit and run the callback at once; if it is a coroutine function, the next poll awaits its coroutine."""
         self._check_open()
         wanted = self._to_commit(offsets)
         error = self._planned.pop("commit_async")
@@ -531,12 +537,12 @@ class MockConsumer(Consumer[K, V]):
         wanted = self._to_commit(offsets_after(offsets))
         if self._store_positions:
             raise IllegalStateError(
-                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are what is committed"
+                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are committed"
             )
         missing = sorted(tp for tp in wanted if tp not in self._assigned)
         if missing:
             names = ", ".join(map(str, missing))
-            raise IllegalStateError(f"{names} not assigned to this consumer: another member may commit by now")
+            raise IllegalStateError(f"not assigned to this consumer: {names}; another member may have committed")
         self._stored |= wanted
 
     @overload
@@ -565,7 +571,7 @@ class MockConsumer(Consumer[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Any:
-        """Return the committed offsets; the test may read them also after the program has closed the consumer."""
+        """Return the committed offsets; the test may call this also after the program has closed the consumer."""
         self._need_group()
         single = is_partition(partition)
         wanted = as_partitions([partition] if single else partition)
@@ -626,10 +632,10 @@ class MockConsumer(Consumer[K, V]):
         self._woken = True
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        self._at_once(self.close_steps())
+        self._run_without_waiting(self.close_steps())
 
     def close_steps(self) -> MockSteps[None]:
-        """Close, as a generator of what is to be awaited."""
+        """Close, as a generator; see :data:`MockSteps`."""
         if self.closed:
             return
         self._refuse_in_callback("close")
@@ -657,7 +663,7 @@ class MockConsumer(Consumer[K, V]):
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _at_once(self, steps: MockSteps[T]) -> T:
+    def _run_without_waiting(self, steps: MockSteps[T]) -> T:
         """Run a call whose callbacks must be plain functions."""
         try:
             awaitable = next(steps)
@@ -678,12 +684,12 @@ class MockConsumer(Consumer[K, V]):
             self._note_end(tp)
 
     def _note_end(self, tp: TopicPartition) -> None:
-        """Remember the end: what is there now is not new."""
+        """Remember the end, after which records are new."""
         if tp in self._ends:
             self._new_from[tp] = self._ends[tp]
 
     def _find(self, tp: TopicPartition) -> int:
-        """Return the position, found as a consumer finds it if there is none yet, or it is not in the log."""
+        """Return the position; if there is none, or it is out of range, find one as a consumer does."""
         position = self._assigned[tp]
         if position is None and tp not in self._resets and tp in self._committed:
             position = self._committed[tp].offset
@@ -766,6 +772,6 @@ class MockConsumer(Consumer[K, V]):
 
 
 def _awaited(outcome: object) -> Iterator[Awaitable[object]]:
-    """Yield what a callback returned, if it is to be awaited."""
+    """Yield the result of a callback, if it is awaitable."""
     if isinstance(outcome, Awaitable):
         yield outcome

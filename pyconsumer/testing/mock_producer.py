@@ -1,6 +1,6 @@
 """``MockProducer``: a producer without a cluster, for tests of programs that take a :class:`pyconsumer.Producer`.
 
-Java: ``org.apache.kafka.clients.producer.MockProducer``. It keeps what is sent, and the test decides its outcome::
+Java: ``org.apache.kafka.clients.producer.MockProducer``. It keeps the records, and the test decides their outcome::
 
     producer = MockProducer(auto_complete=False)
     future = producer.send("orders", b"one")
@@ -9,7 +9,7 @@ Java: ``org.apache.kafka.clients.producer.MockProducer``. It keeps what is sent,
     assert [record.value for record in producer.history] == [b"one"]
 
 Serializers, partitions by key, futures, errors and the rules of transactions are those of
-:class:`pyconsumer.KafkaProducer`: the state of transactions is kept by the same core.
+:class:`pyconsumer.KafkaProducer`: both use the same :class:`.TransactionManager`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _COORDINATOR = BrokerMetadata(0, "mock", 9092, None)
 
 
 class _Pending:
-    """A record that was sent and has no outcome yet."""
+    """A record that has neither been acknowledged nor failed."""
 
     __slots__ = ("record", "result")
 
@@ -87,14 +87,14 @@ class _Pending:
 
 
 class MockProducer(Producer[SentK, SentV]):
-    """A producer without a cluster; see the module. It never waits; callbacks run in the calling thread, too.
+    """A producer without a cluster; see the module. It never waits, and runs callbacks in the calling thread.
 
     Args:
-        auto_complete: True acknowledges each record at once; with False the test does, by :meth:`complete_next` and
+        auto_complete: True acknowledges each record at once; with False the test decides, by :meth:`complete_next` and
             :meth:`error_next`.
-        partitions: number of partitions by topic; other topics have ``default_partitions``.
+        partitions: the number of partitions by topic; other topics have ``default_partitions``.
         default_partitions: see ``partitions``.
-        transactional_id: makes transactions possible, as in a producer.
+        transactional_id: enables transactions, as in a producer.
         key_serializer, value_serializer: as in a producer.
         partitioner: a function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: by the
             hash of the key as in a producer; without a key partition 0.
@@ -102,8 +102,8 @@ class MockProducer(Producer[SentK, SentV]):
 
     Attributes:
         closed: whether it was closed.
-        flushes: how often :meth:`flush` was called.
-        commits, aborts: how many transactions were committed and aborted.
+        flushes: number of calls of :meth:`flush`.
+        commits, aborts: number of transactions that were committed and aborted.
     """
 
     def __init__(
@@ -140,47 +140,47 @@ class MockProducer(Producer[SentK, SentV]):
         self._offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self._offsets_history: list[dict[str, dict[TopicPartition, OffsetAndMetadata]]] = []
 
-    # -- what the test plays and reads -------------------------------------------------------------------------------
+    # -- called by the test ------------------------------------------------------------------------------------------
 
     @property
     def history(self) -> list[SentRecord[SentK, SentV]]:
-        """Return what was sent, in order; of transactions, only what was committed (as a ``read_committed`` reader)."""
+        """The records that were sent, in order; those of transactions only after the commit (``read_committed``)."""
         return list(self._history)
 
     @property
     def uncommitted(self) -> list[SentRecord[SentK, SentV]]:
-        """Return what was sent in the open transaction."""
+        """The records that were sent in the open transaction."""
         return list(self._uncommitted)
 
     @property
     def offsets_history(self) -> list[dict[str, dict[TopicPartition, OffsetAndMetadata]]]:
-        """Return the offsets that each committed transaction took along: by group and partition."""
+        """The offsets that were committed with each committed transaction that had any, by group and partition."""
         return [dict(found) for found in self._offsets_history]
 
     @property
     def sent_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Return the offsets that were sent to the open transaction, by group and partition."""
+        """The offsets that were sent to the open transaction, by group and partition."""
         return {group: dict(offsets) for group, offsets in self._offsets.items()}
 
     @property
     def pending(self) -> int:
-        """Return how many records have no outcome yet."""
+        """The number of records that have neither been acknowledged nor failed."""
         return len(self._pending)
 
     @property
     def in_transaction(self) -> bool:
-        """Return whether a transaction is open."""
+        """True if a transaction is open."""
         return self._transactions is not None and self._transactions.may_abort
 
     def clear(self) -> None:
-        """Forget what was sent; records without an outcome are acknowledged."""
+        """Acknowledge all pending records and clear the histories."""
         self._complete_all()
         self._history.clear()
         self._uncommitted.clear()
         self._offsets_history.clear()
 
     def complete_next(self) -> bool:
-        """Acknowledge the record that waits longest; return whether there was one."""
+        """Acknowledge the oldest pending record; return whether there was one."""
         if not self._pending:
             return False
         pending = self._pending.popleft()
@@ -192,9 +192,9 @@ class MockProducer(Producer[SentK, SentV]):
         return True
 
     def error_next(self, error: KafkaError) -> bool:
-        """Let the record that waits longest fail; return whether there was one. It leaves :attr:`history`.
+        """Let the oldest pending record fail, and remove it from :attr:`history`; return whether there was one.
 
-        In a transaction the commit fails, too, as a producer's: abort it and repeat it.
+        In a transaction the commit fails, too, as with a real producer: abort it and repeat it.
         """
         if not self._pending:
             return False
@@ -213,8 +213,8 @@ class MockProducer(Producer[SentK, SentV]):
         Args:
             call: ``send``, ``flush``, ``partitions_for``, ``close``, ``init_transactions``, ``begin_transaction``,
                 ``send_offsets_to_transaction``, ``commit_transaction`` or ``abort_transaction``.
-            error: what they raise.
-            times: how many calls.
+            error: the error.
+            times: the number of calls that fail.
 
         Raises:
             ValueError: there is no such call.
@@ -222,13 +222,13 @@ class MockProducer(Producer[SentK, SentV]):
         self._planned.add(call, error, times)
 
     def fence(self) -> None:
-        """Let another producer with this ``transactional_id`` take over, as if it had called ``init_transactions``.
+        """Fence this producer, as if another one with its ``transactional_id`` had called ``init_transactions``.
 
-        Its requests to the coordinator from now on fail with ``ProducerFencedError``, and then everything
-        is; its open transaction is aborted. As with a real one, ``send`` notices only what an earlier answer said.
+        The open transaction is aborted. The next request to the coordinator fails with ``ProducerFencedError``, and
+        after that all calls do. As with a real producer, ``send`` alone makes no such request.
 
         Raises:
-            IllegalStateError: it has no transactions.
+            IllegalStateError: the producer has no ``transactional_id``.
         """
         self._require_transactions()
         self._fenced = True
@@ -292,7 +292,9 @@ class MockProducer(Producer[SentK, SentV]):
             for value, key in zip(rows, row_keys, strict=True):
                 runs.append((*self.send(topic, value, key, None, partition, timestamp_ms).place, 1))
         except Exception as error:
-            error.add_note(f"{len(runs)} of the {len(rows)} records of this call were handed over before, and are sent")
+            error.add_note(
+                f"{len(runs)} of the {len(rows)} records of this call were accepted before the error, and are sent"
+            )
             raise
         return FutureRecords(runs)
 
@@ -313,7 +315,7 @@ class MockProducer(Producer[SentK, SentV]):
         return FutureRecords(runs)
 
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge everything that has no outcome yet; see :meth:`pyconsumer.KafkaProducer.flush`."""
+        """Acknowledge all pending records; see :meth:`pyconsumer.KafkaProducer.flush`."""
         self._check_open()
         check_time("flush", positional, timeout_ms)
         self._planned.take("flush")
@@ -336,7 +338,7 @@ class MockProducer(Producer[SentK, SentV]):
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get ready for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        """Prepare for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
         self._run("init_transactions", lambda transactions: transactions.initialize())
 
     def begin_transaction(self) -> None:
@@ -365,7 +367,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._offsets.setdefault(group.group_id, {}).update(checked)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Acknowledge what has no outcome yet and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
+        """Acknowledge all pending records and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
         self._check_open()
         self._require_transactions()
         self._planned.take("commit_transaction")
@@ -410,7 +412,7 @@ class MockProducer(Producer[SentK, SentV]):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge what is left; an open transaction is aborted. With ``timeout_ms=0`` what is left fails."""
+        """Acknowledge all pending records, or with ``timeout_ms=0`` let them fail; abort an open transaction."""
         check_time("close", positional, timeout_ms)
         if self.closed:
             return
@@ -482,7 +484,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._offsets = {}
 
     def _run(self, call: str, begin: Callable[[TransactionManager], TransactionResult]) -> None:
-        """Begin something and play the coordinator until its outcome is there."""
+        """Begin a call, and respond to its requests as the coordinator does, until it is done."""
         self._check_open()
         transactions = self._require_transactions()
         if call:
@@ -491,12 +493,12 @@ class MockProducer(Producer[SentK, SentV]):
         while not result.done:
             request = transactions.next_request(0.0, has_incomplete=False)
             if request is not None:
-                self._answer(transactions, request)
+                self._respond(transactions, request)
         result.wait(0)
         if result.error is not None:
             raise result.error
 
-    def _answer(self, transactions: TransactionManager, request: PendingRequest) -> None:
+    def _respond(self, transactions: TransactionManager, request: PendingRequest) -> None:
         kind = request.kind
         if kind is RequestKind.FIND_COORDINATOR:
             transactions.on_coordinator(request, _COORDINATOR)

@@ -1,4 +1,4 @@
-"""Errors that a test plans for the next calls of a mock."""
+"""Errors that a test plans for the next calls of a mock. Each call takes its error away, in the order of planning."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class PlannedErrors:
     """The errors that the next calls of an object raise.
 
     Args:
-        owner: the object; named in messages.
-        calls: names of its calls that can fail.
+        owner: the object, for messages.
+        calls: the names of its calls that can fail.
     """
 
     def __init__(self, owner: object, calls: Iterable[str]) -> None:
@@ -30,18 +30,18 @@ class PlannedErrors:
         if call not in self._errors:
             raise ValueError(f"a {self._name} can fail in {', '.join(self._errors)}, not in {call!r}")
         if not isinstance(error, Exception):
-            raise TypeError(f"an error is needed, such as KafkaError('...'), not {error!r}")
+            raise TypeError(f"the error must be an exception, such as KafkaError('...'), not {error!r}")
         if times < 1:
             raise ValueError(f"times must be at least 1, not {times}")
         self._errors[call].extend([error] * times)
 
     def pop(self, call: str) -> Exception | None:
-        """Return the error of this call, which it then has had; None if none is planned."""
+        """Return and remove the next error of this call; None if none is planned."""
         errors = self._errors[call]
         return errors.popleft() if errors else None
 
     def take(self, call: str) -> None:
-        """Raise the error of this call, if one is planned."""
+        """Raise and remove the next error of this call, if one is planned."""
         error = self.pop(call)
         if error is not None:
             raise error

@@ -1,29 +1,30 @@
-"""The pytest plugin: fixtures that return an embedded cluster, fresh topics, clients and a clock.
+"""The pytest plugin: fixtures for an embedded cluster, new topics, clients and a clock.
 
 =========================  ========  ==================================================================================
-fixture                    scope     what it is
+fixture                    scope     value
 =========================  ========  ==================================================================================
 ``kafka_cluster``          session   a running :class:`pyconsumer.broker.EmbeddedCluster` of one broker on disk
-``kafka_topic``            function  the name of a topic that was just created in it, with one partition
-``kafka_group``            function  the name of a consumer group that nobody else uses
+``kafka_topic``            function  the name of a new topic in it, with one partition
+``kafka_group``            function  the name of a consumer group that no other test uses
 ``kafka_faults``           function  ``kafka_cluster.faults``: errors, delays and lost connections that a test plans
-``kafka_clock``            function  a :class:`pyconsumer.testing.RunningClock`, which the clients below take
-``kafka_consumer``         function  makes consumers of ``kafka_cluster``: settings as of ``KafkaConsumer``
-``kafka_producer``         function  makes producers of it: settings as of ``KafkaProducer``
-``kafka_admin``            function  an admin client of it
+``kafka_clock``            function  a :class:`pyconsumer.testing.RunningClock`, which the clients below use
+``kafka_consumer``         function  a function that creates consumers, with settings as for ``KafkaConsumer``
+``kafka_producer``         function  a function that creates producers, with settings as for ``KafkaProducer``
+``kafka_admin``            function  an admin client
 ``kafka_async_consumer``   function  as ``kafka_consumer``, for ``pyconsumer.aio``; needs pytest-asyncio
 ``kafka_async_producer``   function  as ``kafka_producer``, for ``pyconsumer.aio``; needs pytest-asyncio
-``kafka_cluster_config``   session   Kafka's broker settings for it; define it in ``conftest.py`` to change them
-``kafka_cluster_brokers``  session   how many brokers it has (1); define it to change that
+``kafka_cluster_config``   session   the cluster's broker settings; define it in ``conftest.py`` to change them
+``kafka_cluster_brokers``  session   the number of brokers (1); define it in ``conftest.py`` to change it
 =========================  ========  ==================================================================================
 
-``@pytest.mark.kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`` shapes the topic of one test.
+``@pytest.mark.kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`` sets the partitions and settings of a
+test's topic.
 
-After each test that uses the cluster its faults are removed, and brokers that it killed are started again. Clients made
-by these fixtures are closed at the end of the test, consumers in the order opposite to that in which they were made.
+After each test that uses the cluster its faults are removed, and brokers that it has killed are started again. Clients
+that these fixtures have created are closed at the end of the test, the last one first.
 
-Nothing starts, and nothing of the broker is imported, before a test uses a fixture. The cluster is a child process
-that ends with the test run, also when that is killed.
+Nothing starts, and nothing of the broker is imported, before a test uses a fixture. The cluster is a child process,
+which ends with the test run, also if that is killed.
 """
 
 from __future__ import annotations
@@ -62,14 +63,16 @@ __all__ = [
 
 _RUN = uuid.uuid4().hex[:8]
 _NUMBERS = itertools.count(1)
-#: Longest time that a consumer or producer of a fixture may take to close after its test, in ms.
+#: Longest time in ms for closing a consumer of a fixture after its test.
 _CLOSE_MS = 10_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known, and add the fixtures for asyncio where pytest-asyncio is active."""
+    """Register the mark, and the fixtures for asyncio if pytest-asyncio is active."""
     config.addinivalue_line(
-        "markers", "kafka_topic(partitions=1, config=None): shape of the topic that the fixture kafka_topic creates"
+        "markers",
+        "kafka_topic(partitions=1, config=None): partitions and settings of the topic that the fixture kafka_topic"
+        " creates",
     )
     if any(map(config.pluginmanager.hasplugin, ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin"))):
         module = importlib.import_module("pyconsumer.testing.asyncio_plugin")
@@ -78,23 +81,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_config() -> Mapping[str, object]:
-    """Kafka's broker settings for :func:`kafka_cluster`, such as ``{"auto.create.topics.enable": "false"}``.
+    """The broker settings of :func:`kafka_cluster`, such as ``{"auto.create.topics.enable": "false"}``.
 
-    By default groups form at once, and records with old timestamps are kept: ``group.initial.rebalance.delay.ms`` is 0,
-    ``log.retention.ms`` -1.
+    By default ``group.initial.rebalance.delay.ms`` is 0, so that groups form at once, and ``log.retention.ms`` is -1,
+    so that records with old timestamps are kept.
     """
     return {"group.initial.rebalance.delay.ms": 0, "log.retention.ms": -1}
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster_brokers() -> int:
-    """Return how many brokers :func:`kafka_cluster` has."""
+    """The number of brokers of :func:`kafka_cluster`."""
     return 1
 
 
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brokers: int) -> Iterator[EmbeddedCluster]:
-    """A running embedded cluster for the whole test run; its ``bootstrap_servers`` is what clients need."""
+    """A running embedded cluster for the whole test run; clients need its ``bootstrap_servers``."""
     from pyconsumer.broker import EmbeddedCluster
 
     with EmbeddedCluster(brokers=kafka_cluster_brokers, config=dict(kafka_cluster_config)) as cluster:
@@ -103,7 +106,7 @@ def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brok
 
 @pytest.fixture(autouse=True)
 def _kafka_cluster_is_whole(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Undo what a test did to the cluster: it comes first, so it ends after the clients of the test."""
+    """Repair the cluster after a test. This fixture is set up first, so it ends after the clients of the test."""
     if "kafka_cluster" not in request.fixturenames:
         yield
         return
@@ -114,9 +117,9 @@ def _kafka_cluster_is_whole(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) -> str:
-    """The name of a topic that nobody else uses, created in :func:`kafka_cluster`.
+    """The name of a new topic in :func:`kafka_cluster`, which begins with the name of the test.
 
-    Its name begins with the test's. Shape it with ``@pytest.mark.kafka_topic(partitions=..., config={...})``.
+    ``@pytest.mark.kafka_topic(partitions=..., config={...})`` sets its partitions and settings.
     """
     shape: dict[str, object] = {}
     for mark in request.node.iter_markers("kafka_topic"):
@@ -124,7 +127,7 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) 
             raise pytest.UsageError(
                 f"kafka_topic takes partitions and config by name, such as kafka_topic(partitions=3), not {mark.args!r}"
             )
-        shape = {**mark.kwargs, **shape}  # the mark nearest to the test comes first and wins
+        shape = {**mark.kwargs, **shape}  # the mark nearest to the test comes first, and takes precedence
     unknown = shape.keys() - {"partitions", "config"}
     if unknown:
         raise pytest.UsageError(f"kafka_topic takes partitions and config, not {', '.join(sorted(unknown))}")
@@ -138,7 +141,7 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) 
 
 @pytest.fixture
 def kafka_group(request: pytest.FixtureRequest) -> str:
-    """The name of a consumer group that nobody else uses."""
+    """The name of a consumer group that no other test uses."""
     return _fresh(request)
 
 
@@ -150,7 +153,7 @@ def kafka_faults(kafka_cluster: EmbeddedCluster) -> ClusterFaults:
 
 @pytest.fixture
 def kafka_clock() -> RunningClock:
-    """A clock that runs, and that the test moves ahead; the clients of the fixtures take it."""
+    """A running clock that the test can move ahead; the clients of the fixtures use it."""
     return RunningClock()
 
 
@@ -158,7 +161,10 @@ def kafka_clock() -> RunningClock:
 def kafka_consumer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> Iterator[Callable[..., KafkaConsumer[Any, Any]]]:
-    """Makes consumers: ``kafka_consumer("orders", group_id="g")``; without a policy they begin at the start."""
+    """A function that creates consumers: ``kafka_consumer("orders", group_id="g")``.
+
+    Their ``auto_offset_reset`` is ``earliest`` by default.
+    """
     from pyconsumer import KafkaConsumer
 
     with ExitStack() as made:
@@ -177,7 +183,7 @@ def kafka_consumer(
 def kafka_producer(
     kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
 ) -> Iterator[Callable[..., KafkaProducer[Any, Any]]]:
-    """Makes producers: ``kafka_producer(linger_ms=0)``."""
+    """A function that creates producers: ``kafka_producer(linger_ms=0)``."""
     from pyconsumer import KafkaProducer
 
     with ExitStack() as made:
@@ -207,13 +213,13 @@ def _needs_pytest_asyncio() -> None:
 
 @pytest.fixture
 def kafka_async_consumer() -> None:
-    """Needs pytest-asyncio; :mod:`pyconsumer.testing.asyncio_plugin` has the real one."""
+    """An error without pytest-asyncio; with it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
     _needs_pytest_asyncio()
 
 
 @pytest.fixture
 def kafka_async_producer() -> None:
-    """Needs pytest-asyncio; :mod:`pyconsumer.testing.asyncio_plugin` has the real one."""
+    """An error without pytest-asyncio; with it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
     _needs_pytest_asyncio()
 
 

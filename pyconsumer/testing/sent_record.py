@@ -1,4 +1,4 @@
-"""A record that a mock producer was given."""
+"""A record that a program has sent with a mock producer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["SentRecord"]
 
 
 class SentRecord(NamedTuple, Generic[K, V]):
-    """A record as a program sent it, with what the serializers made of it.
+    """A record as a program has sent it, with its serialized key and value.
 
     Attributes:
-        topic: its topic.
-        value, key: as they were given to ``send``.
+        topic: the topic.
+        value, key: the arguments of ``send``.
         headers: pairs of name and value.
-        partition: the partition that was chosen.
+        partition: the chosen partition.
         timestamp_ms: ms since the epoch.
-        value_bytes, key_bytes: as the broker would store them.
+        value_bytes, key_bytes: value and key after serialization.
     """
 
     topic: str

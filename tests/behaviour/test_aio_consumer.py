@@ -19,8 +19,10 @@ import pytest
 from pyconsumer import ConsumerRebalanceListener, ConsumerRecord, ConsumerRecords, KafkaConsumer, TopicPartition
 from pyconsumer.aio import AsyncConsumerRebalanceListener, AsyncKafkaConsumer
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, KafkaTimeoutError, WakeupError
+from pyconsumer.protocol.api import ApiKey
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
+from tests.support.proxy import KafkaProxy
 from tests.support.steps import steps_of
 
 WITHIN_S = 60
@@ -77,8 +79,10 @@ async def test_a_listener_awaits_its_commit_before_the_partition_is_given_up(
                 with pytest.raises(IllegalStateError, match="must not be called from a callback"):
                     call()
             await asyncio.sleep(0.05)
-            consumer.seek(next(iter(assigned)), 4)
-            seen.append("assigned")
+            (tp,) = assigned
+            await consumer.commit({tp: 3})
+            seen.append(f"assigned, committed {await consumer.committed(tp)}")
+            consumer.seek(tp, 4)
 
         async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
             await asyncio.sleep(0.05)
@@ -89,8 +93,8 @@ async def test_a_listener_awaits_its_commit_before_the_partition_is_given_up(
     async with AsyncKafkaConsumer(settings, enable_auto_commit=False) as consumer:
         consumer.subscribe([topic], listener=Listener())
         assert await read(consumer, 6) == [4, 5, 6, 7, 8, 9]
-        assert seen == ["assigned"]
-    assert seen == ["assigned", "revoked at 10"]
+        assert seen == ["assigned, committed 3"]
+    assert seen == ["assigned, committed 3", "revoked at 10"]
 
 
 @pytest.mark.asyncio
@@ -119,8 +123,7 @@ async def test_one_task_polls_and_others_do_the_rest(cluster: Cluster, topic: st
             consumer.subscribe(["another"])
         await asyncio.gather(consumer.commit({tp: 1}), consumer.commit({tp: 2}), consumer.commit({tp: 3}))
         assert await consumer.committed(tp) == 3, "commits are sent in the order of the calls"
-        outcome = consumer.commit_async({tp: 4})
-        await outcome  # the loop alone brings it about
+        await consumer.commit_async({tp: 4})
         assert await consumer.committed(tp) == 4
         assert await consumer.position(tp) == 5
         assert consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"] == 5
@@ -129,6 +132,15 @@ async def test_one_task_polls_and_others_do_the_rest(cluster: Cluster, topic: st
         consumer.seek(tp, 3)
         records = await polling
         assert [int(record.value) for record in records.records()] == [3, 4]
+
+
+@pytest.mark.asyncio
+async def test_the_loop_alone_brings_a_commit_about(cluster: Cluster, topic: str, group_id: str) -> None:
+    tp = TopicPartition(topic, 0)
+    async with assigned(cluster, tp, group_id=group_id, enable_auto_commit=False) as consumer:
+        async with asyncio.timeout(WITHIN_S):
+            await consumer.commit_async({tp: 2})  # which first has to find the coordinator
+        assert await consumer.committed(tp) == 2
 
 
 @pytest.mark.asyncio
@@ -161,7 +173,8 @@ async def test_closing_ends_what_another_task_waits_for(cluster: Cluster, topic:
     closings = [asyncio.create_task(consumer.close()) for _ in range(2)]
     await asyncio.sleep(0)
     closings[0].cancel()
-    await closings[1]
+    async with asyncio.timeout(20):  # less than the 30 s that it would wait for the poll
+        await closings[1]
     if way == "poll":
         with pytest.raises(IllegalStateError, match="was closed"):
             await waiting
@@ -172,6 +185,39 @@ async def test_closing_ends_what_another_task_waits_for(cluster: Cluster, topic:
         await consumer.poll()
     with pytest.raises(IllegalStateError, match="is closed"):
         consumer.assignment()
+
+
+@pytest.mark.asyncio
+async def test_no_poll_begins_while_the_consumer_is_closed(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 3)
+    consumer = AsyncKafkaConsumer(
+        topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, auto_offset_reset="earliest"
+    )
+    await read(consumer, 3)
+    closing = asyncio.create_task(consumer.close())
+    await asyncio.sleep(0)
+    with pytest.raises(IllegalStateError, match="is closed"):
+        await consumer.poll(1000)
+    assert [record async for record in consumer] == []
+    assert not closing.done(), "it still leaves the group"
+    await closing
+
+
+@pytest.mark.asyncio
+async def test_closing_takes_no_longer_than_it_may(
+    cluster: Cluster, topic: str, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(cluster, topic, 3)
+    with KafkaProxy(cluster.bootstrap_servers) as proxy:
+        consumer = AsyncKafkaConsumer(
+            bootstrap_servers=proxy.bootstrap_servers, group_id=group_id, auto_offset_reset="earliest"
+        )
+        consumer.assign([TopicPartition(topic, 0)])
+        await read(consumer, 3)
+        proxy.hold(ApiKey.OFFSET_COMMIT)
+        async with asyncio.timeout(20):  # less than the 30 s of a request, and of close by default
+            await consumer.close(500)
+    assert "were not committed in time" in caplog.text
 
 
 @pytest.mark.asyncio
@@ -280,6 +326,7 @@ async def test_reading_what_is_buffered_leaves_time_for_others(cluster: Cluster,
                     if count == count_of_all:
                         break
         others.cancel()
+    turns.append(work.done_ms)  # others that starve take no further turn
     assert work.done_ms == count_of_all
     longest_ms = max(after - before for before, after in itertools.pairwise(turns))
     assert longest_ms <= 10

@@ -77,7 +77,7 @@ def test_mistakes_with_topics(cluster: Cluster, topic: str, here: Here) -> None:
     status, out, err = here("topics", "create", topic, *servers)
     assert (status, out) == (1, "")
     assert err.startswith(f"Error: {topic}: TOPIC_ALREADY_EXISTS")
-    assert here("topics", "create", topic, "--if-not-exists", *servers) == (0, f"{topic} exists already\n", "")
+    assert here("topics", "create", topic, "--if-not-exists", *servers) == (0, f"{topic} already exists\n", "")
     for arguments in (("describe", "no-such-topic"), ("delete", "no-such-topic")):
         status, out, err = here("topics", *arguments, *servers)
         assert (status, out, err.count("\n")) == (1, "", 1)
@@ -226,12 +226,12 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
     assert here(*read, "-p", "0", "-o", "11") == (
         1,
         "",
-        f"Error: offset 11 is beyond the end of {topic}-0, which is 10\n",
+        f"Error: offset 11 is beyond the end of {topic}-0, offset 10\n",
     )
     assert here(*read, "--from-timestamp", "1700000000007", "-n", "3")[1] == "7 8 9 "
     assert here(*read, "--from-timestamp", "2023-11-14T22:13:20.005+00:00", "-n", "5")[1] == "5 6 7 8 9 "
     late = here(*read, "--from-timestamp", "2100-01-01", "--idle-ms", "300")
-    assert late == (0, "", "no record is that recent: waiting for new ones\n")
+    assert late == (0, "", "no record is that recent; waiting for new ones\n")
     assert here(*read, "--from-beginning", "--key", "k1", "-n", "5")[1] == "1 3 5 7 9 "
     shown = here("consume", topic, *servers, "--from-beginning", "--headers", "--keys", "-n", "2")
     assert shown == (0, "n=0\tk0\tv0\nn=1\tk1\tv1\n", "")
@@ -239,7 +239,7 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
         admin.delete_records({TopicPartition(topic, 0): 4})
     status, out, err = here(*read, "-p", "0", "-o", "2", "-n", "1")
     assert (status, out) == (0, "4 ")
-    assert err == f"offset 2 of {topic}-0 has been deleted: starting at 4, the oldest\n"
+    assert err == f"offset 2 of {topic}-0 has been deleted; starting at the oldest, 4\n"
 
 
 @pytest.mark.embedded_only("the terminal is the command's own affair")
@@ -381,18 +381,18 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
         (["topics", "list", "--config", "request.timeout.ms=soon"], "whole number"),
         (["topics", "list", "-b", "host:port"], "'host:port'"),
         (["consume", "t", "-o", "5"], "--partition"),
-        (["consume", "t", "-o", "-5", "--from-timestamp", "5"], "exclude each other"),
+        (["consume", "t", "-o", "-5", "--from-timestamp", "5"], "cannot be combined"),
         (["consume", "t", "-g", "g", "--from-timestamp", "5"], "reset-offsets"),
         (["consume", "t", "--from-timestamp", "yesterday"], "'yesterday'"),
         (["consume", "t", "--from-timestamp", "9" * 30], "too large for a time"),
-        (["consume", "t", "-f", "%q"], "no token %q"),
-        (["consume", "t", "-f", "\\q"], "no escape"),
-        (["consume", "t", "-f", "%v", "--json"], "exclude each other"),
+        (["consume", "t", "-f", "%q"], "%q is not a token"),
+        (["consume", "t", "-f", "\\q"], "is not an escape"),
+        (["consume", "t", "-f", "%v", "--json"], "cannot be combined"),
         (["consume", "t", "--binary", "octal"], "'octal'"),
-        (["produce", "t", "--json", "-k", ":"], "exclude each other"),
+        (["produce", "t", "--json", "-k", ":"], "cannot be combined"),
         (["produce", "t", "--keep-partitions"], "--json"),
         (["topics", "alter", "t"], "nothing to change"),
-        (["topics", "alter", "t", "-t", "a=1", "--unset", "a"], "both set and unset"),
+        (["topics", "alter", "t", "-t", "a=1", "--unset", "a"], "is given by --topic-config and by --unset"),
         (["groups", "watch"], "Missing argument"),
         (["groups", "watch", "g", "-i", "0"], "--interval"),
         (["groups", "watch", "g", "-i", "nan"], "--interval"),
@@ -402,7 +402,7 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
         (["completion", "csh"], "'csh'"),
         (["topics", "list", "--config", "/no/such/file"], "cannot be read"),
         (["topics", "list", "--config", "/"], "cannot be read"),
-        (["topics", "list", "--config", "no-such-file"], "there is no file"),
+        (["topics", "list", "--config", "no-such-file"], "neither an existing file nor"),
         (["consume", "t", "u", "-p", "5"], "exactly one topic"),
         (["produce", "t", "-H", "x"], "NAME=VALUE"),
         (["produce", "t", "-f", "/no/such/file"], "/no/such/file"),

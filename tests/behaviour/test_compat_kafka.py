@@ -6,7 +6,9 @@ import importlib
 import inspect
 import json
 import re
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +20,7 @@ from pyconsumer.errors import ConfigurationError, UnsupportedVersionError
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.kafka_python_names import NAMES
+from tests.support.proxy import KafkaProxy
 
 WITHIN_MS = 20_000
 PAGE = Path(__file__).parents[2] / "docs" / "porting.md"
@@ -60,6 +63,48 @@ def test_the_first_program_of_every_user(package: ModuleType, cluster: Cluster, 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_times_of_flush_and_close_are_seconds(
+    package: ModuleType, new_proxy: Callable[..., KafkaProxy], topic: str
+) -> None:
+    """In as many milliseconds no record arrives here."""
+    proxy = new_proxy(round_trip_ms=100)
+    producer = package.KafkaProducer(bootstrap_servers=proxy.bootstrap_servers)
+    producer.partitions_for(topic)
+    flushed = producer.send(topic, b"flushed")
+    producer.flush(20)
+    assert flushed.succeeded()
+    closed = producer.send(topic, b"closed")
+    producer.close(20)
+    assert closed.succeeded()
+
+
+@pytest.mark.concurrent
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_another_thread_may_look_at_the_group_while_one_polls(
+    package: ModuleType, cluster: Cluster, topic: str, group_id: str
+) -> None:
+    with package.KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
+        polling = threading.Thread(target=consumer.poll, args=(1000,))
+        polling.start()
+        time.sleep(0.2)
+        try:
+            assert consumer.group_metadata().group_id == group_id
+            assert consumer.assignment() <= {package.TopicPartition(topic, 0)}
+            assert polling.is_alive()
+        finally:
+            polling.join()
+
+
+@pytest.mark.parametrize("name", ["KafkaConsumer", "KafkaProducer", "KafkaAdminClient"])
+def test_with_a_version_nothing_connects_before_the_first_call(name: str, dead_address: str) -> None:
+    ours = importlib.import_module("pyconsumer.compat.kafka")
+    getattr(ours, name)(bootstrap_servers=dead_address, api_version=(2, 6), bootstrap_timeout_ms=1).close()
+    plain = getattr(ours, name)(api_version=(2, 6))
+    assert list(map(str, plain.config.bootstrap_servers)) == ["localhost:9092"]
+    plain.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_assigning_and_seeking(package: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     tp = package.TopicPartition(topic, 0)
@@ -67,6 +112,8 @@ def test_assigning_and_seeking(package: ModuleType, cluster: Cluster, topic: str
         bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, enable_auto_commit=False
     )
     assert topic in consumer.topics()
+    if "pyconsumer" in package.__name__:  # kafka-python closes its first connection
+        assert consumer.bootstrap_connected()
     assert consumer.partitions_for_topic(topic) == {0}
     consumer.assign([tp])
     assert consumer.assignment() == {tp}
@@ -137,7 +184,9 @@ def test_no_broker(name: str) -> None:
     """As kafka-python, whose constructor leaves sockets open then; so only ours is tried."""
     ours = importlib.import_module("pyconsumer.compat.kafka")
     begin = time.monotonic()
-    with pytest.raises(ours.errors.NoBrokersAvailable, match=r"no broker answered within 300 ms: .*127\.0\.0\.1:1"):
+    with pytest.raises(
+        ours.errors.NoBrokersAvailable, match=r"no broker could be reached within 300 ms: .*127\.0\.0\.1:1"
+    ):
         getattr(ours, name)(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=300)
     assert time.monotonic() - begin < 20
 
@@ -160,12 +209,12 @@ def test_settings_that_have_no_effect_or_no_counterpart(cluster: Cluster, caplog
         assert not consumer.bootstrap_connected()
         assert consumer.config.partition_assignment_strategy == ("range", "roundrobin")
         assert consumer.config.default_api_timeout_ms == consumer.config.request_timeout_ms
-    assert "the setting selector has no effect: the system's best one is used" in caplog.text
+    assert "the setting selector has no effect: the best selector of the system is used" in caplog.text
     with KafkaProducer(bootstrap_servers=servers, api_version=(2, 6)) as producer:
         assert producer.config.linger_ms == 0
         assert producer.max_usable_produce_magic((2, 6)) == 2
     for client in (KafkaConsumer, KafkaProducer):
-        with pytest.raises(ConfigurationError, match="socks5_proxy cannot be used"):
+        with pytest.raises(ConfigurationError, match="socks5_proxy is not supported"):
             client(bootstrap_servers=servers, socks5_proxy="socks5://proxy:1")
         with pytest.raises(ConfigurationError, match="bootstrap_server"):
             client(bootstrap_server=servers)
@@ -308,11 +357,11 @@ def test_results_have_the_same_shapes(package: ModuleType, cluster: Cluster, top
 
 def test_calls_that_are_not_there_say_what_to_use(cluster: Cluster) -> None:
     from pyconsumer.compat.kafka import KafkaAdminClient as Theirs
-    from pyconsumer.compat.kafka.admin.client import NOT_THERE
+    from pyconsumer.compat.kafka.admin.client import UNSUPPORTED
 
     page = PAGE.read_text(encoding="utf-8")
     with Theirs(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        for name, instead in NOT_THERE.items():
+        for name, instead in UNSUPPORTED.items():
             assert f"`{name}`" in page
             with pytest.raises(UnsupportedVersionError, match=re.escape(instead)):
                 getattr(admin, name)(None)

@@ -259,7 +259,7 @@ def test_offsets_are_reset_after_a_dry_run(
     )
     status, out, err = command("groups", "reset-offsets", group_id, "--topic", topic10, *option)
     assert (status, err) == (0, "")
-    assert "a dry run: nothing was changed; add --execute to do it\n" in out
+    assert "dry run: nothing was changed; add --execute to reset the offsets\n" in out
     for note in noted:
         assert note in out
     assert committed(admin, group_id) == old
@@ -292,7 +292,7 @@ def test_a_reset_of_a_group_at_work_is_refused(
         for arguments in (reset, reset[:-1]):
             told = command.refused(*arguments)
             assert f"group '{group_id}' is Stable with 1 member: the-member (" in told
-            assert "stop its members" in told
+            assert "has no members: stop them" in told
         assert committed(admin, group_id) == {0: 4}
     assert command(*reset)[0] == 0
     assert committed(admin, group_id) == {0: 10, 1: 5}
@@ -306,17 +306,17 @@ def test_a_reset_of_a_group_of_the_new_protocol_at_work_is_refused(
     with newer_members(apache, group_id, topic_name):
         told = Command(apache, capfd).refused("groups", "reset-offsets", group_id, "--topic", topic_name, "--to-latest")
         assert f"group '{group_id}' is Stable with 1 member: m0 (" in told
-        assert "offsets can be reset when it is empty" in told
+        assert "offsets can be reset only if it has no members" in told
 
 
 def test_resets_that_cannot_be_made_change_nothing(
     admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
 ) -> None:
     reset = ("groups", "reset-offsets", group_id, "--execute")
-    assert "has committed nothing; name topics" in command.refused(*reset, "--all-topics", "--to-latest")
+    assert "has no committed offsets; name topics" in command.refused(*reset, "--all-topics", "--to-latest")
     admin.alter_group_offsets(group_id, {TopicPartition(topic10, 0): OffsetAndMetadata(4)})
     told = command.refused(*reset, "--topic", topic10, "--shift-by", "1")
-    assert f"has committed nothing for {topic10}-1, so there is nothing to shift" in told
+    assert f"has no committed offset to shift for {topic10}-1" in told
     assert f"topic '{topic10}' has no partition 7, only 0 to 1" in command.refused(
         *reset, "--topic", f"{topic10}:0,7", "--to-latest"
     )

@@ -123,7 +123,7 @@ def test_the_records_of_a_group_are_shown(
     assert places == sorted(places)
     assert {(number, one["offset"]) for one in documents} <= set(places)
     status, out, err = dump("-p", "99", *servers)
-    assert (status, out, err) == (1, "", "Error: there is no partition 99 of __consumer_offsets, only 0 to 4\n")
+    assert (status, out, err) == (1, "", "Error: __consumer_offsets has no partition 99, only 0 to 4\n")
 
 
 def test_a_cluster_without_groups(new_cluster: Callable[..., Cluster], dump: Dump) -> None:
@@ -392,7 +392,7 @@ def flip(data: bytes, position: int) -> bytes:
         (lambda one: flip(one, 70), "byte {at}: the record batch of offsets 1 to 1 is damaged: its checksum is wrong"),
         (lambda one: flip(one, 16), "the header of the batch at byte {at} is damaged: magic"),
         (lambda one: one[:8] + b"\0\0\0\1" + one[12:], "the header of the batch at byte {at} is damaged: length 1 is"),
-        (lambda one: one[:-1], "byte {at}: the last {size} bytes are not a whole batch"),
+        (lambda one: one[:-1], "byte {at}: the last {size} bytes are not a complete batch"),
     ],
     ids=["bytes", "magic", "length", "cut off"],
 )
@@ -419,7 +419,7 @@ def test_the_end_of_the_newest_file_may_be_incomplete(tmp_path: Path, dump: Dump
     status, out, err = dump("--data-dir", str(tmp_path))
     assert (status, out.count("\n")) == (0, 1)
     assert err.startswith(f"{path}: the last ")
-    assert f"from byte {len(first)} on, are not a whole batch" in err
+    assert f"from byte {len(first)} on, are not a complete batch" in err
     segment(tmp_path, 0, first, bytes(4096))
     segment(tmp_path, 0, partition=4)
     assert dump("--data-dir", str(tmp_path))[::2] == (0, "")
@@ -428,22 +428,22 @@ def test_the_end_of_the_newest_file_may_be_incomplete(tmp_path: Path, dump: Dump
 def test_folders_that_are_no_data_of_one_broker(tmp_path: Path, dump: Dump) -> None:
     status, out, err = dump("--data-dir", str(tmp_path))
     assert (status, out) == (1, "")
-    assert f"{tmp_path} holds no folder named __consumer_offsets-NUMBER" in err
+    assert f"{tmp_path} contains no folder named __consumer_offsets-NUMBER" in err
     for broker in ("broker-0", "broker-1"):
         segment(tmp_path / broker, 0, batch(0, offset(10)))
     status, out, err = dump("--data-dir", str(tmp_path))
     assert (status, out) == (1, "")
     assert "name the folder of one broker" in err
     assert dump("--data-dir", str(tmp_path / "broker-1"))[1].startswith("3@0 g t-0 -> 10,")
-    assert "no partition 1 of" in dump("--data-dir", str(tmp_path / "broker-1"), "-p", "1")[2]
+    assert "__consumer_offsets has no partition 1, only" in dump("--data-dir", str(tmp_path / "broker-1"), "-p", "1")[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (["--data-dir", "/no/such/folder"], "/no/such/folder"),
-        (["--data-dir", ".", "-b", "localhost:1"], "not both"),
-        (["--json", "--format", "2.0"], "--format exclude"),
+        (["--data-dir", ".", "-b", "localhost:1"], "cannot be combined"),
+        (["--json", "--format", "2.0"], "--format cannot be combined"),
         (["--format", "1.0"], "'1.0'"),
         (["--only", "topics"], "'topics'"),
         (["-p", "-1"], "--partition"),

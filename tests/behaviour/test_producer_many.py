@@ -125,7 +125,9 @@ def test_a_record_that_cannot_be_handed_over_ends_the_call_and_those_before_are_
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_request_size=1000) as producer:
         with pytest.raises(RecordTooLargeError) as caught:
             producer.send_many(topic, [b"a", b"b", bytes(2000), b"c"])
-        assert caught.value.__notes__ == ["2 of the 4 records of this call were handed over before, and are sent"]
+        assert caught.value.__notes__ == [
+            "2 of the 4 records of this call were accepted before the error, and are sent"
+        ]
     assert read_to_end(cluster.bootstrap_servers, topic, 1, "read_uncommitted") == [b"a", b"b"]
 
 

@@ -26,6 +26,21 @@ with (
         print(record.offset, flush=True)
 print("ended in good order", stopped.signal.name, flush=True)
 """
+_ON_A_LOOP = """
+import asyncio, importlib, sys
+from pyconsumer import stop_on_signals
+from pyconsumer.aio import AsyncKafkaConsumer
+servers, group, topic, loops = sys.argv[1:]
+async def main():
+    consumer = AsyncKafkaConsumer(topic, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest")
+    async with consumer:
+        with stop_on_signals(consumer) as stopped:
+            async for record in consumer:
+                print(record.offset, flush=True)
+    print("ended in good order", stopped.signal.name, flush=True)
+with asyncio.Runner(loop_factory=importlib.import_module(loops).new_event_loop) as runner:
+    runner.run(main())
+"""
 
 
 def fill(cluster: Cluster, topic: str) -> None:
@@ -40,9 +55,15 @@ def members_of(cluster: Cluster, group_id: str) -> int:
 
 @pytest.mark.concurrent
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_program_ends_in_good_order(number: signal.Signals, cluster: Cluster, topic: str, group_id: str) -> None:
+@pytest.mark.parametrize("loop", ["", "asyncio", "uvloop"])
+def test_a_program_ends_in_good_order(
+    loop: str, number: signal.Signals, cluster: Cluster, topic: str, group_id: str
+) -> None:
+    if loop:
+        pytest.importorskip(loop)
     fill(cluster, topic)
-    program = GuardedProcess([sys.executable, "-c", _PROGRAM, cluster.bootstrap_servers, group_id, topic])
+    code = [_ON_A_LOOP if loop else _PROGRAM, cluster.bootstrap_servers, group_id, topic, *([loop] if loop else [])]
+    program = GuardedProcess([sys.executable, "-c", *code])
     try:
         wait_until(lambda: "9\n" in program.stdout, 60, "ten records")
         program.signal(number)

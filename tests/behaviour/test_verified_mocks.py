@@ -39,6 +39,7 @@ from pyconsumer.testing import (
     make_records,
 )
 from tests.support.cluster import Cluster
+from tests.support.event_loops import new_event_loop
 from tests.support.process import wait_until
 
 _FACES = ["client", "mock", "async client", "async mock"]
@@ -76,7 +77,7 @@ class World:
         self.partitions = [TopicPartition(topic, number) for number in range(partitions)]
         self.clock = RunningClock()
         self._servers = cluster.bootstrap_servers
-        self._loop = asyncio.new_event_loop() if "async" in face else None
+        self._loop = new_event_loop() if "async" in face else None
         self._values: list[bytes] = []
         self._opened = opened
         if self._loop is not None:

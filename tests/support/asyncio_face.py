@@ -18,6 +18,7 @@ from typing import Any, Self
 import greenlet
 
 from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
+from tests.support.event_loops import new_event_loop
 
 __all__ = ["AsyncioAdmin", "AsyncioConsumer", "AsyncioProducer"]
 
@@ -69,13 +70,15 @@ def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> as
 
 
 class _Face:
-    """Runs each call of a client on an event loop of its own, until it has ended."""
+    """Runs each call of a client on an event loop of its own, until it has ended: asyncio's, or uvloop's, see
+    :mod:`tests.support.event_loops`.
+    """
 
     _make: Any
     _inner = ""  # attribute of the client with what only the blocking one has, for tests that look inside
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._loop.set_task_factory(_task)
         try:
             self._client = self._make(*arguments, **settings)

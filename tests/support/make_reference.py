@@ -72,7 +72,7 @@ def _values(setting: Setting) -> str:
 
 
 def _client_table(settings: Iterable[Setting]) -> str:
-    lines = ["| setting | default | values | |", "|---|---|---|---|"]
+    lines = ["| setting | default | values | meaning |", "|---|---|---|---|"]
     for setting in settings:
         also = f" Also: {', '.join(f'`{name}`' for name in setting.aliases)}." if setting.aliases else ""
         cells = (f"`{setting.name}`", _default(setting), _values(setting), _cell(setting.doc) + also)
@@ -87,7 +87,7 @@ def _own(settings: Mapping[str, Setting]) -> list[Setting]:
 
 
 def _broker_table(settings: Iterable[BrokerSetting]) -> str:
-    lines = ["| setting | type | default | |", "|---|---|---|---|"]
+    lines = ["| setting | type | default | meaning |", "|---|---|---|---|"]
     for setting in settings:
         text = format_value(setting.default)
         default = "not set" if text is None else f"`{text}`" if text else "empty"

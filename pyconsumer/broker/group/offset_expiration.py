@@ -69,20 +69,16 @@ class OffsetExpiration:
         Returns:
             The number of expired offsets, also of those whose tombstones could not be written.
         """
-        started = self._clock.now()
         count = 0
         for group in self._manager.groups:
             if self._manager.is_local(group.group_id):
                 try:
                     expired = self.expired(group)
-                    self._remove(group, expired, "expired").on_done(self._log_failure)
+                    self._remove(group, expired, "expired").on_done(partial(self._on_expired, group, len(expired)))
                 except Exception:
                     _log.exception("The search for expired offsets failed in group %s", group.group_id)
                 else:
                     count += len(expired)
-        if count:
-            self._manager.metrics.expired(count)
-            _log.info("Removed %d expired offsets in %d ms", count, round((self._clock.now() - started) * 1000))
         return count
 
     def expired(self, group: Group) -> list[TopicPartition]:
@@ -118,12 +114,16 @@ class OffsetExpiration:
             return find(commit_time, group.subscribed_topics)
         return []
 
-    def _log_failure(self, error_code: int) -> None:
+    def _on_expired(self, group: Group, count: int, error_code: int) -> None:
         if error_code != Errors.NONE:
             _log.warning(
-                "The tombstones of expired offsets could not be written (%s); the next search tries again",
+                "Group %s: tombstones could not be written (%s); the next search tries again",
+                group.group_id,
                 error_name(error_code),
             )
+        elif count:
+            self._manager.metrics.expired(count)
+            _log.info("Removed %d expired offsets of group %s", count, group.group_id)
 
     # Removal
 
@@ -266,9 +266,11 @@ class OffsetExpiration:
                 deletable.append(group)
         unfinished = len(deletable)
 
-        def finish_one(group_id: str) -> Callable[[int], None]:
+        def finish_one(group_id: str, offset_count: int) -> Callable[[int], None]:
             def finish(error_code: int) -> None:
                 nonlocal unfinished
+                if error_code == Errors.NONE:
+                    self._manager.metrics.deleted(offset_count)
                 results[group_id] = error_code
                 unfinished -= 1
                 if unfinished == 0:
@@ -280,6 +282,6 @@ class OffsetExpiration:
             reply.set(results)
         for group in deletable:
             everything = group.offsets.partitions
-            self._manager.metrics.deleted(len(everything))
-            self._remove(group, everything, "deleted", whole_group=True).on_done(finish_one(group.group_id))
+            removed = self._remove(group, everything, "deleted", whole_group=True)
+            removed.on_done(finish_one(group.group_id, len(everything)))
         return reply

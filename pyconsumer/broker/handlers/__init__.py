@@ -1,9 +1,9 @@
-"""One module for each API, named as its message module. Each has one coroutine::
+"""The handlers of requests: one module for each API, named as its message module, with one coroutine function::
 
     async def handle(broker: Broker, request: SomeRequest, context: RequestContext) -> Message
 
-Handlers are thin: they check, call the log, the controller or a coordinator, and build the answer. What they wait for,
-they wait for by :func:`pyconsumer.broker.deferred.wait_for`.
+Handlers have no state. They check the request, call the log, the controller or a coordinator, and build the response.
+They wait for results with :func:`pyconsumer.broker.deferred.wait_for`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyconsumer.protocol.schema import Message
 
 __all__ = ["SERVED", "Handler", "handler_of"]
 
-#: The APIs that work; only these are advertised.
+#: The APIs that are served; ApiVersions lists only these.
 SERVED: tuple[ApiKey, ...] = (
     ApiKey.PRODUCE,
     ApiKey.FETCH,
@@ -66,7 +66,7 @@ HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
 
 
 class Handler(NamedTuple):
-    """The handler of an API: the class of its requests, the versions, the coroutine function."""
+    """The handler of an API: the class of its requests, the versions that are served, the coroutine function."""
 
     request: type[Message]
     min_version: int
@@ -78,7 +78,7 @@ _handlers: dict[int, Handler] = {}
 
 
 def handler_of(api_key: int) -> Handler | None:
-    """The handler of an API, None if it is not served."""
+    """Return the handler of an API, None if it is not served."""
     found = _handlers.get(api_key)
     if found is None and api_key in SERVED:
         info = API[ApiKey(api_key)]

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: bring the partition of a group's offsets into a transaction (KIP-98)."""
+"""AddOffsetsToTxn: add the partition of a group's offsets to a transaction (KIP-98)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
-_KNOWS_FENCED = 2
+_KNOWS_FENCED = 2  # the version from which clients know PRODUCER_FENCED
 
 
 async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
-    """Add the partition of ``__consumer_offsets`` that holds the group."""
+    """Add the group's partition of ``__consumer_offsets``."""
     try:
         number = broker.group_coordinator.partition_for(request.group_id)
     except CoordinatorNotAvailableError as error:

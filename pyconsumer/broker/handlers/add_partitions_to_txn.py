@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: bring partitions into transactions, or check that they are in them (KIP-98, KIP-890)."""
+"""AddPartitionsToTxn: add partitions to transactions, or verify that they belong to them (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.transaction.metadata import TV_2
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -23,8 +24,8 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["handle"]
 
 _MANY = 4  # the version from which one request has many transactions; only brokers send it
-_IMPLICIT = 5  # the version of brokers that know transaction version 2
-_KNOWS_FENCED = 2
+_TV_2 = 5  # the version of brokers that know transaction version 2
+_KNOWS_FENCED = 2  # the version from which clients know PRODUCER_FENCED
 
 
 async def handle(
@@ -65,7 +66,7 @@ async def _handle(
     elif transaction.verify_only:
         errors = coordinator.verify_partitions(*producer, wanted)
     else:
-        client_version = 2 if version >= _IMPLICIT else 0
+        client_version = TV_2 if version >= _TV_2 else 0
         code = await wait_for(coordinator.add_partitions(*producer, wanted, client_version=client_version))
         if code == Errors.PRODUCER_FENCED and version < _KNOWS_FENCED:
             code = Errors.INVALID_PRODUCER_EPOCH

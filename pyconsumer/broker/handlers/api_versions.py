@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker serves, also sent to clients that ask in a version from the future (KIP-511)."""
+"""ApiVersions: the APIs, versions and features that this broker serves (KIP-35, KIP-511, KIP-584)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from pyconsumer.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-__all__ = ["handle", "unsupported_version_answer"]
+__all__ = ["handle", "unsupported_version_response"]
 
-_READS_ZERO = 4
+_READS_ZERO = 4  # the version from which clients can read a feature whose lowest version is 0
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-#: Kafka 4 says that Produce begins with version 0, which it does not serve, because librdkafka takes a greater number
-#: for a broker that cannot compress (KAFKA-18659). So do we.
-_LEAST = {ApiKey.PRODUCE: 0}
-_ALL = [ApiVersion(int(key), _LEAST.get(key, API[key].min_version), API[key].max_version) for key in sorted(SERVED)]
+#: As in Kafka 4, the listed versions of Produce begin with 0, which is not served: with a greater number, librdkafka
+#: takes the broker for one that does not support compression (KAFKA-18659).
+_LISTED_MIN = {ApiKey.PRODUCE: 0}
+_ALL = [
+    ApiVersion(int(key), _LISTED_MIN.get(key, API[key].min_version), API[key].max_version) for key in sorted(SERVED)
+]
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Answer with the APIs that are served and the features; INVALID_REQUEST for a client with a wrong name."""
+    """Return the APIs that are served, and the features; INVALID_REQUEST if the client software's name is invalid."""
     if context.api_version >= 3:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
@@ -52,7 +54,7 @@ async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestCo
     )
 
 
-def unsupported_version_answer() -> ApiVersionsResponse:
-    """The answer, in version 0, to a version that is not known: which ones of ApiVersions are."""
+def unsupported_version_response() -> ApiVersionsResponse:
+    """Return the response, in version 0, to a newer version of ApiVersions: the versions that are served (KIP-511)."""
     only = [entry for entry in _ALL if entry.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=UnsupportedVersionError.errno, api_keys=only)

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: epochs, members and assignments of groups of the consumer protocol (KIP-848)."""
+"""ConsumerGroupDescribe: the epochs, members and assignments of groups of the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import NO_TARGET, ConsumerGroupMember
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.handlers.describe_groups import ALL_OPERATIONS, NOT_ASKED
+from pyconsumer.broker.handlers.describe_groups import GROUP_OPERATIONS
+from pyconsumer.broker.handlers.metadata import AUTHORIZED_OPERATIONS_OMITTED
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -27,8 +28,8 @@ _CLASSIC, _CONSUMER = 0, 1  # member types
 async def handle(
     broker: GroupBroker, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
-    """Answer at once."""
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    """Return each group, or an error code for one that this broker does not have."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
     groups = [_describe(broker, group_id, operations) for group_id in request.group_ids]
     return ConsumerGroupDescribeResponse(groups=groups)
 

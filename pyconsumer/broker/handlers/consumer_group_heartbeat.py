@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: a member of the consumer protocol joins, stays, or leaves (KIP-848)."""
+"""ConsumerGroupHeartbeat: a member of the consumer protocol joins, stays or leaves (KIP-848)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse:
-    """Answer when what the heartbeat changes is in the log; not while ``group.version`` is 0."""
+    """Return the member's epoch and assignment when the changes are in the log.
+
+    UNSUPPORTED_VERSION while the feature ``group.version`` is 0.
+    """
     if broker.controller.features.get("group.version", 0) < 1:
         return ConsumerGroupHeartbeatResponse(error_code=Errors.UNSUPPORTED_VERSION)
     result = await wait_for(

@@ -1,4 +1,4 @@
-"""CreatePartitions: a topic gets more partitions (KIP-195)."""
+"""CreatePartitions: add partitions to topics (KIP-195)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
-    """Add partitions where that can be; the other topics are answered with the controller's errors."""
+    """Add partitions to the topics where that is possible; the others get the controller's errors."""
     counts = Counter(topic.name for topic in request.topics)
     failed: dict[str, BaseException] = {}
     planned: dict[str, list[PartitionState]] = {}

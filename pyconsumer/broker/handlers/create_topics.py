@@ -1,4 +1,4 @@
-"""CreateTopics, also only on trial (``validate_only``)."""
+"""CreateTopics: create topics, or only check whether they could be created (``validate_only``)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
-    """Create the topics that can be; the others are answered with the controller's errors."""
+    """Create the topics that can be created; the others get the controller's errors."""
     counts = Counter(topic.name for topic in request.topics)
     planned: list[TopicState] = []
     results = []
@@ -34,7 +34,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
                 raise InvalidRequestError("Duplicate topic name.")
             plan = _plan(broker, topic)
         except BrokerResponseError as error:
-            results.append(_refused(topic.name, error))
+            results.append(_failed(topic.name, error))
             continue
         planned.append(plan)
         results.append(_created(broker, plan))
@@ -42,7 +42,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         try:
             await wait_for(broker.controller.create_topics_in_steps(planned, broker.call_soon))
         except OSError as error:  # none of them was created
-            results = [result if result.error_code else _refused(result.name, error) for result in results]
+            results = [result if result.error_code else _failed(result.name, error) for result in results]
     return CreateTopicsResponse(topics=results)
 
 
@@ -52,7 +52,7 @@ def _plan(broker: Broker, topic: CreatableTopic) -> TopicState:
     return broker.controller.plan_topic(topic.name, topic.num_partitions, topic.replication_factor, config, assignments)
 
 
-def _refused(name: str, error: Exception) -> CreatableTopicResult:
+def _failed(name: str, error: Exception) -> CreatableTopicResult:
     code, text = code_and_text(error)
     return CreatableTopicResult(name, error_code=code, error_message=text, configs=None)
 

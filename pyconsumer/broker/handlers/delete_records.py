@@ -1,4 +1,4 @@
-"""DeleteRecords: a log begins later (KIP-107)."""
+"""DeleteRecords: raise the log start offsets of partitions (KIP-107)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HIGH_WATERMARK = -1
 
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    """Raise each log start offset; the answer holds what it is now."""
+    """Raise each log start offset; return the new ones when all replicas in sync have them."""
     starts: list[tuple[Partition, int]] = []
     topics = [
         DeleteRecordsTopicResult(
@@ -43,30 +43,31 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
     broker.logs.write_log_starts()
     waiting = [start for start in starts if not start[0].starts_everywhere_at(start[1])]
     if waiting:
-        # Or the records would be back if another replica led before it knew.
+        # Otherwise the records would be readable again if a replica became the leader before it knew.
         wait = DelayedStart(broker.timer, broker.call_soon, context.now + request.timeout_ms / 1000, waiting)
         try:
             await wait_for(wait.deferred)
         finally:
             wait.cancel()
-        late = {start[0].tp: _outcome(*start) for start in waiting}
+        codes = {start[0].tp: _replicated(*start) for start in waiting}
         topics = [
-            DeleteRecordsTopicResult(topic.name, [_late(topic.name, result, late) for result in topic.partitions])
+            DeleteRecordsTopicResult(topic.name, [_after_wait(topic.name, one, codes) for one in topic.partitions])
             for topic in topics
         ]
     return DeleteRecordsResponse(topics=topics)
 
 
-def _late(
-    topic: str, result: DeleteRecordsPartitionResult, late: dict[TopicPartition, int]
+def _after_wait(
+    topic: str, result: DeleteRecordsPartitionResult, codes: dict[TopicPartition, int]
 ) -> DeleteRecordsPartitionResult:
-    """Return the result of a partition after the wait for its replicas: an error where they did not follow."""
+    """Return the result of a partition after the wait for its replicas: an error if they do not have its start."""
     index = result.partition_index
-    code = late.get(TopicPartition(topic, index), 0)
+    code = codes.get(TopicPartition(topic, index), 0)
     return DeleteRecordsPartitionResult(index, -1, code) if code and not result.error_code else result
 
 
-def _outcome(partition: Partition, offset: int) -> int:
+def _replicated(partition: Partition, offset: int) -> int:
+    """Return an error code unless all replicas in sync have the log start offset."""
     if not partition.is_leader:
         return NotLeaderOrFollowerError.errno
     return 0 if partition.starts_everywhere_at(offset) else RequestTimedOutError.errno
@@ -80,15 +81,18 @@ def _delete(
             raise InvalidTopicError(f"records of the internal topic {topic} cannot be deleted")
         partition = broker.partition(topic, wanted.partition_index)
         if not partition.log.config.delete:
-            raise PolicyViolationError(f"{topic} is compacted, and cleanup.policy has no delete")
+            raise PolicyViolationError(f"records of {topic} cannot be deleted: its cleanup.policy has no delete")
         offset = partition.high_watermark if wanted.offset == _HIGH_WATERMARK else wanted.offset
         if not 0 <= offset <= partition.high_watermark:
-            raise OffsetOutOfRangeError(f"offset {offset} is not in {topic}-{wanted.partition_index}")
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {topic}-{wanted.partition_index} is after the high watermark "
+                f"{partition.high_watermark}, or negative"
+            )
         partition.start_at(offset)
         starts.append((partition, offset))
     except BrokerResponseError as error:
         return DeleteRecordsPartitionResult(wanted.partition_index, -1, error.errno)
     except OSError as error:
-        refused = storage_error("delete records of", topic, wanted.partition_index, broker.logs.folder, error)
-        return DeleteRecordsPartitionResult(wanted.partition_index, -1, refused.errno)
+        failure = storage_error("delete records of", topic, wanted.partition_index, broker.logs.folder, error)
+        return DeleteRecordsPartitionResult(wanted.partition_index, -1, failure.errno)
     return DeleteRecordsPartitionResult(wanted.partition_index, partition.log.log_start_offset, 0)

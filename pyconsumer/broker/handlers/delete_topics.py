@@ -1,4 +1,4 @@
-"""DeleteTopics, by name or (from version 6 on) by id."""
+"""DeleteTopics: delete topics by name or, from version 6 on, by id (KIP-516)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
-    """Delete the topics that are there; the others are answered with the controller's errors."""
+    """Delete the topics that exist; the others get the controller's errors."""
     wanted = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in wanted)
     results = []
@@ -38,7 +38,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
             name, topic_id = _resolve(broker, topic)
             if not broker.config.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabledError("Topic deletion is disabled.")
-            if name in deleted:  # named once by its name and once by its id
+            if name in deleted:  # the request has the topic's name and its id
                 if topic.name is None:
                     raise UnknownTopicIdError("there is no topic with this id")
                 raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
@@ -50,9 +50,9 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     try:
         broker.controller.delete_topics(list(deleted))
     except OSError as error:
-        refused = code_and_text(error)
+        failure = code_and_text(error)
         results = [
-            result if result.error_code else DeletableTopicResult(result.name, result.topic_id, *refused)
+            result if result.error_code else DeletableTopicResult(result.name, result.topic_id, *failure)
             for result in results
         ]
     return DeleteTopicsResponse(responses=results)

@@ -1,10 +1,10 @@
-"""DescribeCluster: brokers, controller and cluster id (KIP-700)."""
+"""DescribeCluster: the brokers, the controller and the cluster id (KIP-700)."""
 
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.handlers.metadata import CLUSTER_OPERATIONS, NOT_ASKED_FOR
+from pyconsumer.broker.handlers.metadata import AUTHORIZED_OPERATIONS_OMITTED, CLUSTER_OPERATIONS
 from pyconsumer.errors import MismatchedEndpointTypeError
 from pyconsumer.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -18,14 +18,14 @@ _BROKERS = 1
 
 
 async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Answer with the brokers that are alive, and the others if asked for (KIP-1073).
+    """Return the brokers that are alive, and if the request asks for them, the fenced ones (KIP-1073).
 
-    MISMATCHED_ENDPOINT_TYPE if controllers are asked for (KIP-919).
+    MISMATCHED_ENDPOINT_TYPE if the request is for controllers (KIP-919).
     """
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
             error_code=MismatchedEndpointTypeError.errno,
-            error_message="this endpoint is of type BROKER, and one of another type was wanted",
+            error_message="the request is for another endpoint type, but this endpoint is of type BROKER",
             endpoint_type=_BROKERS,
         )
     response = DescribeClusterResponse(
@@ -33,7 +33,7 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
         controller_id=broker.controller.controller_id,
         brokers=[DescribeClusterBroker(*node) for node in broker.endpoints(context.listener)],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
         ),
     )
     if request.include_fenced_brokers:

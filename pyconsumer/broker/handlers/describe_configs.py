@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics, brokers and groups, and their sources (KIP-133, KIP-226, KIP-569)."""
+"""DescribeConfigs: the settings of topics, brokers and groups, with their sources (KIP-133, KIP-226, KIP-569)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from pyconsumer.protocol.messages.describe_configs import (
 
 __all__ = ["BROKER", "GROUP", "TOPIC", "handle"]
 
-#: Kinds of resources, with Kafka's numbers.
+#: Resource types, with Kafka's numbers.
 TOPIC = 2
 BROKER = 4
 GROUP = 32
 
 
 async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    """Answer for each resource; the keys asked for, or all."""
+    """Return the settings of each resource: those of the request's keys, or all."""
     results = []
     for resource in request.resources:
         name = resource.resource_type, resource.resource_name
@@ -54,7 +54,7 @@ def _describe(
         get: Callable[[str], Resolved | None] = lambda key: resolve_topic(key, own, broker.config)  # noqa: E731
     elif resource.resource_type == BROKER:
         known, read_only = BROKER_SETTINGS, _not_dynamic(broker)
-        if not name:  # what was set for all brokers
+        if not name:  # the settings of all brokers
             get = lambda key: _cluster_default(broker, key)  # noqa: E731
         elif name == str(broker.node_id):
             get = broker.config.resolve
@@ -83,9 +83,9 @@ def _describe(
 
 
 def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:
-    """Return what is given to a broker at its start: its id, listeners and folder, each with its read-only flag.
+    """Return the settings that a broker gets at its start: its id, listeners and folder, each with its read-only flag.
 
-    Types, flags and synonyms are those of Apache Kafka 4.3.1, which calls two of the listener settings changeable.
+    Types, flags and synonyms are those of Apache Kafka 4.3.1, in which two of the listener settings are not read-only.
     A broker that keeps its data in memory has no folder.
     """
     addresses = [
@@ -115,11 +115,11 @@ def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:
         ("node.id", ConfigType.INT, broker.node_id, None, True, "The broker's id."),
     )
     found = []
-    for name, kind, value, default, read_only, doc in shown:
+    for name, config_type, value, default, read_only, doc in shown:
         layers = [(name, value, ConfigSource.STATIC_BROKER), (name, default, ConfigSource.DEFAULT)]
         layers = [layer for layer in layers if layer[1] is not None]
         _, first, source = layers[0] if layers else (name, None, ConfigSource.DEFAULT)
-        found.append((BrokerSetting(name, kind, None, doc), Resolved(first, source, layers), read_only))
+        found.append((BrokerSetting(name, config_type, None, doc), Resolved(first, source, layers), read_only))
     return found
 
 
@@ -145,7 +145,7 @@ def _entry(
         synonyms = [
             DescribeConfigsSynonym(name, format_value(value), int(source))
             for name, value, source in resolved.synonyms
-            if value is not None  # as Kafka: a default that is not set is no synonym
+            if value is not None  # as in Kafka, a default without a value is no synonym
         ]
     return DescribeConfigsResourceResult(
         setting.name,

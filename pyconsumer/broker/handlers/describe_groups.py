@@ -1,9 +1,10 @@
-"""DescribeGroups: state, strategy and members of groups."""
+"""DescribeGroups: the state, protocol and members of classic groups."""
 
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.broker.handlers.metadata import AUTHORIZED_OPERATIONS_OMITTED
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -12,20 +13,19 @@ from pyconsumer.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-__all__ = ["ALL_OPERATIONS", "NOT_ASKED", "handle"]
+__all__ = ["GROUP_OPERATIONS", "handle"]
 
-_TELLS_MISSING = 6  # first version that has an error for a group that does not exist (KIP-1043)
+_NOT_FOUND_ERROR = 6  # the version from which a group that does not exist is an error (KIP-1043)
 
 #: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11: without access control all are allowed.
-ALL_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
-NOT_ASKED = -(2**31)
+GROUP_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
 
 
 async def handle(
     broker: GroupBroker, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
-    """Answer at once. A group that does not exist is Dead; only from version 6 on that is an error as well."""
-    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
+    """Return each group. One that does not exist is Dead, and from version 6 on GROUP_ID_NOT_FOUND as well."""
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
     return DescribeGroupsResponse(
         groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]
     )
@@ -35,7 +35,7 @@ def _describe(broker: GroupBroker, group_id: str, operations: int, version: int)
     error_code, summary = broker.group_coordinator.describe_group(group_id)
     message = None
     if error_code == Errors.GROUP_ID_NOT_FOUND:
-        if version < _TELLS_MISSING:
+        if version < _NOT_FOUND_ERROR:
             error_code = Errors.NONE
         else:
             exists = broker.group_coordinator.manager.get_group(group_id) is not None
@@ -58,5 +58,5 @@ def _describe(broker: GroupBroker, group_id: str, operations: int, version: int)
             )
             for member in summary.members
         ],
-        authorized_operations=operations if error_code == Errors.NONE else NOT_ASKED,
+        authorized_operations=operations if error_code == Errors.NONE else AUTHORIZED_OPERATIONS_OMITTED,
     )

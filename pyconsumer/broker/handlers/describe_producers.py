@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that a partition's leader knows (KIP-664)."""
+"""DescribeProducers: the producers whose state a partition's leader has (KIP-664)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: DescribeProducersRequest, context: RequestContext
 ) -> DescribeProducersResponse:
-    """Answer for each partition that this broker leads."""
+    """Return the producers of each partition, or an error code where this broker is not the leader."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(topic.name, [_partition(broker, topic.name, index) for index in topic.partition_indexes])

@@ -1,4 +1,4 @@
-"""DescribeTransactions: state, producer and partitions of transactional ids (KIP-664)."""
+"""DescribeTransactions: the state, producer and partitions of transactional ids (KIP-664)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    """Answer for each id, with an error code where this broker does not coordinate it or it is not known."""
+    """Return each id, or an error code for one that is unknown or that this broker does not coordinate."""
     return DescribeTransactionsResponse(transaction_states=[_state(broker, name) for name in request.transactional_ids])
 
 

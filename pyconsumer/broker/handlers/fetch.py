@@ -1,4 +1,4 @@
-"""Fetch: batches as they lie in the log, from many partitions at once, at once or when there is enough (KIP-74)."""
+"""Fetch: record batches from many partitions, at once or when there are enough bytes (KIP-74)."""
 
 from __future__ import annotations
 
@@ -27,39 +27,44 @@ __all__ = ["handle"]
 
 _READ_COMMITTED = 1
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
-_NAMES_LEADERS = 12  # in each partition's answer (KIP-951)
-_BY_ID = 13
+_HAS_LEADERS = 12  # the version from which a partition's error comes with its leader (KIP-951)
+_BY_TOPIC_ID = 13
 _LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
 
 
 class _Read:
-    """One look at the partitions of a request."""
+    """One read of all partitions of a request.
 
-    __slots__ = ("answers", "complete", "partitions", "size_bytes", "stable_offsets")
+    Attributes:
+        results: of all partitions.
+        partitions: those whose data may become more; ``stable_offsets`` has the last stable offset of each.
+        size_bytes: of all records.
+        complete: the response is sent at once, because there is an error, or more data than the limits allow.
+    """
+
+    __slots__ = ("complete", "partitions", "results", "size_bytes", "stable_offsets")
 
     def __init__(self) -> None:
-        self.answers: list[tuple[PartitionKey, PartitionData]] = []
+        self.results: list[tuple[PartitionKey, PartitionData]] = []
         self.partitions: list[Partition] = []
-        #: The last stable offset of each of them, when it was read.
         self.stable_offsets: list[int] = []
         self.size_bytes = 0
-        #: Something in it should not wait: an error, or data beyond what was read.
         self.complete = False
 
     def end(self) -> None:
-        """Have the answer sent at once."""
+        """Have the response sent at once."""
         self.complete = True
 
-    def add(self, key: PartitionKey, answer: PartitionData) -> int:
-        """Add the answer for a partition; return the size of its records."""
-        size = len(answer.records or b"")
+    def add(self, key: PartitionKey, result: PartitionData) -> int:
+        """Add the result of a partition; return the size of its records."""
+        size = len(result.records or b"")
         self.size_bytes += size
-        self.answers.append((key, answer))
+        self.results.append((key, result))
         return size
 
 
 async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
-    """Read; if there are fewer than ``min_bytes``, wait for more, up to ``max_wait_ms``, and read again."""
+    """Read the partitions; if there are fewer than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
     try:
         fetch = broker.fetch_sessions.context(request, context.api_version, context.now)
     except BrokerResponseError as error:
@@ -83,14 +88,14 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             wait.cancel()
         read = _read(broker, request, fetch, context)
         if request.isolation_level != _READ_COMMITTED:
-            break  # the bytes were counted, so that it is only short if its time is up or leadership has changed
+            break  # the wait has counted the bytes; there are fewer only if the time is up or the leader has changed
         now = broker.clock.now()
-    answers = fetch.select(read.answers)
+    results = fetch.select(read.results)
     leaders = []
     if read.complete and context.api_version >= 16:
-        named = {answer.current_leader.leader_id for _, answer in answers}
-        leaders = [NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in named]
-    return FetchResponse(session_id=fetch.session_id, responses=_by_topic(answers), node_endpoints=leaders)
+        leader_ids = {result.current_leader.leader_id for _, result in results}
+        leaders = [NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in leader_ids]
+    return FetchResponse(session_id=fetch.session_id, responses=_by_topic(results), node_endpoints=leaders)
 
 
 def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: RequestContext) -> _Read:
@@ -98,8 +103,8 @@ def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: R
     room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
     committed_only = request.isolation_level == _READ_COMMITTED
     for key, cached in fetch.partitions:
-        answer = _read_partition(broker, key, cached, context.api_version, room, committed_only, read)
-        room = max(0, room - read.add(key, answer))
+        result = _read_partition(broker, key, cached, context.api_version, room, committed_only, read)
+        room = max(0, room - read.add(key, result))
     return read
 
 
@@ -115,7 +120,7 @@ def _read_partition(
     wanted = cached.wanted
     name: str | None = key[0]
     try:
-        if version >= _BY_ID:
+        if version >= _BY_TOPIC_ID:
             name = broker.topic_name(key[1])
             if name is None:
                 raise UnknownTopicIdError("there is no topic with this id")
@@ -126,7 +131,7 @@ def _read_partition(
             diverging = partition.diverging(wanted.last_fetched_epoch, wanted.fetch_offset)
             if diverging is not None:
                 read.end()
-                return _answer(partition, wanted, b"", committed_only, EpochEndOffset(*diverging))
+                return _result(partition, wanted, b"", committed_only, EpochEndOffset(*diverging))
         end = partition.last_stable_offset if committed_only else partition.high_watermark
         records = partition.log.read(
             wanted.fetch_offset, min(wanted.partition_max_bytes, room), end, at_least_one=not read.size_bytes
@@ -136,20 +141,20 @@ def _read_partition(
         return _failed(broker, name, wanted, error, version)
     except OSError as error:
         read.end()
-        refused = storage_error("read", name or "", wanted.partition, broker.logs.folder, error)
-        return _failed(broker, name, wanted, refused, version)
+        failure = storage_error("read", name or "", wanted.partition, broker.logs.folder, error)
+        return _failed(broker, name, wanted, failure, version)
     if not records and wanted.fetch_offset < end:
         if not read.complete and not partition.log.is_readable(wanted.fetch_offset, end):
-            # A damaged file: as in Java the fetch is held, or the client would ask again at once, without end. What is
-            # appended does not help it.
-            return _answer(partition, wanted, records, committed_only)
-        read.end()  # there is more than the limits let through
+            # The file is damaged. As in Java the fetch is held: otherwise the client would fetch again at once, without
+            # end. New records do not end the wait, because they cannot be read either.
+            return _result(partition, wanted, records, committed_only)
+        read.end()  # there are more records than the limits allow
     read.partitions.append(partition)
     read.stable_offsets.append(partition.last_stable_offset)
-    return _answer(partition, wanted, records, committed_only)
+    return _result(partition, wanted, records, committed_only)
 
 
-def _answer(
+def _result(
     partition: Partition,
     wanted: FetchPartition,
     records: bytes,
@@ -169,7 +174,7 @@ def _answer(
 
 
 def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedTransaction]:
-    """The aborted transactions that overlap with what was read."""
+    """Return the aborted transactions that overlap with the records."""
     if not records:
         return []
     found = partition.log.aborted_transactions(offset, partition.last_stable_offset)
@@ -185,8 +190,8 @@ def _failed(
 ) -> PartitionData:
     leader = LeaderIdAndEpoch()
     topics = broker.controller.topics
-    named = error.errno in _LEADERSHIP_ERRORS and version >= _NAMES_LEADERS
-    if named and topic in topics and 0 <= wanted.partition < len(topics[topic].partitions):
+    has_leader = error.errno in _LEADERSHIP_ERRORS and version >= _HAS_LEADERS
+    if has_leader and topic in topics and 0 <= wanted.partition < len(topics[topic].partitions):
         state = topics[topic].partitions[wanted.partition]
         leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
     return PartitionData(
@@ -194,13 +199,13 @@ def _failed(
     )
 
 
-def _by_topic(answers: list[tuple[PartitionKey, PartitionData]]) -> list[FetchableTopicResponse]:
-    """Neighbours of one topic share an entry; the order is kept."""
+def _by_topic(results: list[tuple[PartitionKey, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Group adjacent partitions of one topic, in the same order."""
     topics: list[FetchableTopicResponse] = []
     last: tuple[str, bytes] | None = None
-    for (name, topic_id, _), answer in answers:
+    for (name, topic_id, _), result in results:
         if (name, topic_id) != last:
             last = (name, topic_id)
             topics.append(FetchableTopicResponse(name, topic_id))
-        topics[-1].partitions.append(answer)
+        topics[-1].partitions.append(result)
     return topics

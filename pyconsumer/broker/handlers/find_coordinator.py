@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group or a transactional id. Any broker can answer."""
+"""FindCoordinator: the broker that coordinates a group or a transactional id. Any broker serves it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TRANSACTION = 1
 
 
 class CoordinatingBroker(GroupBroker, Protocol):
-    """One broker, as this handler sees it."""
+    """The part of a broker that this handler needs."""
 
     @property
     def transaction_coordinator(self) -> TransactionCoordinator: ...
@@ -28,7 +28,10 @@ class CoordinatingBroker(GroupBroker, Protocol):
 async def handle(
     broker: CoordinatingBroker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
-    """Answer for one key, or from version 4 for many (KIP-699). The internal topic is created at the first look-up."""
+    """Return the coordinator of one key, from version 4 on of many (KIP-699).
+
+    The internal topic is created by the first request.
+    """
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
     found = [_find(broker, key, request.key_type, context) for key in keys]
     if context.api_version >= 4:
@@ -45,7 +48,7 @@ async def handle(
 
 def _find(broker: CoordinatingBroker, key: str, key_type: int, context: RequestContext) -> Coordinator:
     if key_type not in (_GROUP, _TRANSACTION):
-        return _error(key, InvalidRequestError.errno, f"there are no coordinators of type {key_type}")
+        return _error(key, InvalidRequestError.errno, f"there are no coordinators for key type {key_type}")
     try:
         if key_type == _TRANSACTION:
             number = broker.transaction_coordinator.partition_for(key)
@@ -57,7 +60,7 @@ def _find(broker: CoordinatingBroker, key: str, key_type: int, context: RequestC
     except (BrokerResponseError, OSError) as error:  # the internal topic could not be created
         return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
     if node is None:
-        return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, "its internal partition has no leader at the moment")
+        return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, f"{topic}-{number} has no leader at the moment")
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 
 

@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs: single settings of topics, brokers and groups are set or removed (KIP-339)."""
+"""IncrementalAlterConfigs: set, remove, append to and subtract from settings of topics, brokers, groups (KIP-339).
+
+The functions that replace the settings of a resource are also those of AlterConfigs.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,13 @@ _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 class _Change(Protocol):
-    """One setting of a resource that is to be changed."""
+    """The change of one setting of a resource."""
 
     name: str
 
 
 class _Resource(Protocol):
-    """A resource to be changed, in AlterConfigs and in IncrementalAlterConfigs."""
+    """A resource of AlterConfigs or IncrementalAlterConfigs, with the changes of its settings."""
 
     resource_type: int
     resource_name: str
@@ -55,7 +58,7 @@ _R = TypeVar("_R", bound=_Resource)
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    """Change each resource as a whole or not at all; only check with ``validate_only``."""
+    """Apply all changes of each resource, or none if one is invalid; with ``validate_only``, only check them."""
     results = alter_each(
         request.resources, lambda resource: _alter(broker, resource, validate_only=request.validate_only)
     )
@@ -63,7 +66,7 @@ async def handle(
 
 
 def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tuple[int, str | None, int, str]]:
-    """Let ``alter`` change one resource after another, except those whose names or settings occur twice.
+    """Call ``alter`` for each resource, except those that occur twice or have a setting twice.
 
     Returns:
         For each resource, in order: error code, error message, resource type and name.
@@ -71,10 +74,10 @@ def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tup
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     results: list[tuple[int, str | None, int, str]] = []
     for resource in resources:
-        kind, name = resource.resource_type, resource.resource_name
+        resource_type, name = resource.resource_type, resource.resource_name
         code, text = 0, None
         try:
-            if counts[kind, name] > 1:
+            if counts[resource_type, name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             repeated = [key for key, count in Counter(change.name for change in resource.configs).items() if count > 1]
             if repeated:
@@ -84,21 +87,21 @@ def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tup
             code, text = code_and_text(error)
         except ConfigurationError as error:
             code, text = InvalidConfigError.errno, str(error)
-        results.append((code, text, kind, name))
+        results.append((code, text, resource_type, name))
     return results
 
 
 def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
-    """Check a topic's new settings, and put them in the place of those that it has; errors as of the controller."""
+    """Check a topic's new settings, and replace its present ones with them; raises the controller's errors."""
     check_topic_name(name)
-    broker.controller.topic(name)  # raises if there is none
+    broker.controller.topic(name)  # raises if the topic does not exist
     parse_topic_config(own)
     if not validate_only:
         broker.controller.set_topic_config(name, own)
 
 
 def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
-    """Check the new dynamic settings of a broker, or ("") of all, and put them in the place of those that it has."""
+    """Check the new dynamic settings of a broker, or ("") of all brokers, and replace the present ones with them."""
     _check_broker_name(broker, name)
     for key in own:
         _dynamic_setting(key)
@@ -108,7 +111,7 @@ def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, 
 
 
 def replace_group_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
-    """Check the new dynamic settings of a group, and put them in the place of those that it has."""
+    """Check the new dynamic settings of a group, and replace its present ones with them."""
     check_group_config(name, own, broker.config)
     if not validate_only:
         broker.controller.set_group_config(name, own)
@@ -120,7 +123,7 @@ def _check_broker_name(broker: Broker, name: str) -> None:
 
 
 def _dynamic_setting(name: str) -> BrokerSetting:
-    """Return a broker setting that may be changed while the broker runs; raise for any other name."""
+    """Return a broker setting that can be changed while the broker runs; raise for any other name."""
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
         raise InvalidConfigError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
@@ -136,12 +139,12 @@ def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: boo
         own = dict(broker.controller.topic(name).config)
         for change in resource.configs:
             if change.name not in TOPIC_SETTINGS and change.name not in own:
-                parse_topic_config({change.name: change.value or ""})  # raises for a name that is not known
+                parse_topic_config({change.name: change.value or ""})  # raises for an unknown name
             before = own.get(change.name)
             if before is None and change.name in TOPIC_SETTINGS:
                 before = ",".join(_as_list(resolve_topic(change.name, own, broker.config).value))
-            kind = TOPIC_SETTINGS[change.name].type if change.name in TOPIC_SETTINGS else ConfigType.INT
-            _apply(own, change, kind, before)
+            config_type = TOPIC_SETTINGS[change.name].type if change.name in TOPIC_SETTINGS else ConfigType.INT
+            _apply(own, change, config_type, before)
         replace_topic_config(broker, name, own, validate_only=validate_only)
     elif resource.resource_type == BROKER:
         _check_broker_name(broker, name)
@@ -154,8 +157,8 @@ def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: boo
     elif resource.resource_type == GROUP:
         own = dict(broker.controller.group_configs.get(name, {}))
         for change in resource.configs:
-            kind = GROUP_SETTINGS[change.name].type if change.name in GROUP_SETTINGS else ConfigType.INT
-            _apply(own, change, kind, own.get(change.name))
+            config_type = GROUP_SETTINGS[change.name].type if change.name in GROUP_SETTINGS else ConfigType.INT
+            _apply(own, change, config_type, own.get(change.name))
         replace_group_config(broker, name, own, validate_only=validate_only)
     else:
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
@@ -165,7 +168,8 @@ def _as_list(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
 
 
-def _apply(own: dict[str, str], change: AlterableConfig, kind: ConfigType, before: str | None) -> None:
+def _apply(own: dict[str, str], change: AlterableConfig, config_type: ConfigType, before: str | None) -> None:
+    """Apply one change to a resource's own settings; ``before`` is the present value of a list."""
     operation, value = change.config_operation, change.value
     if operation == _DELETE:
         own.pop(change.name, None)
@@ -177,10 +181,8 @@ def _apply(own: dict[str, str], change: AlterableConfig, kind: ConfigType, befor
     if operation == _SET:
         own[change.name] = value
         return
-    if kind is not ConfigType.LIST:
-        raise InvalidConfigError(
-            f"{change.name} is not a list, so that nothing can be appended to it or subtracted from it"
-        )
+    if config_type is not ConfigType.LIST:
+        raise InvalidConfigError(f"{change.name} is not a list, so nothing can be appended to it or subtracted from it")
     items = [item for item in (before or "").split(",") if item]
     given = [item.strip() for item in value.split(",") if item.strip()]
     if operation == _APPEND:

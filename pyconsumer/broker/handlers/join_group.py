@@ -1,4 +1,4 @@
-"""JoinGroup: become a member of a group, or take part in its next generation."""
+"""JoinGroup: a member joins a group, or its next generation."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    """Wait until the join phase is over, unless the answer is clear at once."""
+    """Return the new generation when the join phase ends; at once after an error, or if nothing changes."""
     version = context.api_version
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:
-        protocols.setdefault(protocol.name, protocol.metadata)  # twice the same name would vote twice
-    # Version 0 has no rebalance timeout; less than none at all is none.
+        protocols.setdefault(protocol.name, protocol.metadata)  # otherwise a member could vote twice
+    # Version 0 has no rebalance timeout. A negative one counts as 0.
     rebalance_timeout_ms = request.session_timeout_ms if version == 0 else max(request.rebalance_timeout_ms, 0)
     result = await wait_for(
         broker.group_coordinator.join_group(

@@ -1,4 +1,4 @@
-"""ListConfigResources: what has settings, by kind (KIP-1142)."""
+"""ListConfigResources: the names of the resources that have settings, by type (KIP-1142)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ALL = (TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, GROUP)
 async def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    """Answer with the names of all resources of the kinds asked for; without any, of all kinds.
+    """Return the resources of the requested types; without any, of all types.
 
-    Version 0 asks for client metrics, which this broker does not have.
+    Version 0 is for client metrics alone, of which this broker has none.
     """
     wanted = set(request.resource_types) or set(_ALL)
     if context.api_version == 0:
@@ -40,5 +40,10 @@ async def handle(
         GROUP: list(controller.group_configs),
     }
     return ListConfigResourcesResponse(
-        config_resources=[ConfigResource(name, kind) for kind in _ALL if kind in wanted for name in names.get(kind, [])]
+        config_resources=[
+            ConfigResource(name, resource_type)
+            for resource_type in _ALL
+            if resource_type in wanted
+            for name in names.get(resource_type, [])
+        ]
     )

@@ -10,7 +10,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
-    """Filtered by states (from version 4, KIP-518) and types (from version 5, KIP-848)."""
+    """Return the groups, filtered by states (from version 4 on, KIP-518) and types (from version 5 on, KIP-848)."""
     error_code, groups = broker.group_coordinator.list_groups(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         error_code=error_code,

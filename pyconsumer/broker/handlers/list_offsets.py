@@ -1,4 +1,4 @@
-"""ListOffsets: where a log begins and ends, and the first record at or after a time (KIP-79, KIP-207, KIP-734)."""
+"""ListOffsets: the first and last offset of a log, and offsets by timestamp (KIP-79, KIP-207, KIP-734)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
-#: The version from which a special timestamp is known.
+#: The version of the request from which a special timestamp is allowed.
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    """Answer for each partition."""
+    """Return an offset for each partition, or an error code."""
     seen: set[tuple[str, int]] = set()
-    twice = {
+    duplicates = {
         key
         for topic in request.topics
         for part in topic.partitions
@@ -45,39 +45,39 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
     }
     topics = []
     for topic in request.topics:
-        answers = []
+        results = []
         for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
             try:
-                if (topic.name, wanted.partition_index) in twice:
-                    raise InvalidRequestError("the partition is asked for twice")
+                if (topic.name, wanted.partition_index) in duplicates:
+                    raise InvalidRequestError("the partition is in the request twice")
                 if wanted.timestamp < 0 and context.api_version < _SINCE.get(wanted.timestamp, 0):
-                    raise UnsupportedVersionError(f"timestamp {wanted.timestamp} needs a newer version")
+                    raise UnsupportedVersionError(f"timestamp {wanted.timestamp} needs a newer version of ListOffsets")
                 partition = broker.partition(topic.name, wanted.partition_index, wanted.current_leader_epoch)
                 found = _find(partition, wanted, committed_only=request.isolation_level == 1)
                 if context.api_version < 4:  # which has no leader epoch
                     found = ListOffsetsPartitionResponse(found.partition_index, 0, found.timestamp, found.offset)
-                answers.append(found)
+                results.append(found)
             except OffsetNotAvailableError:
                 code = OffsetNotAvailableError.errno if context.api_version >= 5 else LeaderNotAvailableError.errno
-                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
+                results.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
             except BrokerResponseError as error:
-                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
+                results.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
             except OSError as error:
-                refused = storage_error("read", topic.name, wanted.partition_index, broker.logs.folder, error)
-                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, refused.errno))
-        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+                failure = storage_error("read", topic.name, wanted.partition_index, broker.logs.folder, error)
+                results.append(ListOffsetsPartitionResponse(wanted.partition_index, failure.errno))
+        topics.append(ListOffsetsTopicResponse(topic.name, results))
     return ListOffsetsResponse(topics=topics)
 
 
 def _find(partition: Partition, wanted: ListOffsetsPartition, *, committed_only: bool) -> ListOffsetsPartitionResponse:
     log, index = partition.log, wanted.partition_index
     end = partition.last_stable_offset if committed_only else partition.high_watermark
-    # A leader that was just elected may not know yet how much its followers have. Until it does, the end would seem to
+    # A leader that was just elected may not know the high watermark yet. Until it does, the end offset would seem to
     # have moved back (KIP-207).
-    unsure = end < partition.epoch_start
+    is_unknown = end < partition.epoch_start
     if wanted.timestamp == LATEST:
-        if unsure:
-            raise OffsetNotAvailableError(f"{partition.tp} was just given a new leader")
+        if is_unknown:
+            raise OffsetNotAvailableError(f"the new leader of {partition.tp} does not know the high watermark yet")
         return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.epochs.epoch_of(log.log_start_offset)
@@ -87,11 +87,11 @@ def _find(partition: Partition, wanted: ListOffsetsPartition, *, committed_only:
     if wanted.timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp()
     elif wanted.timestamp < 0:
-        raise InvalidRequestError(f"timestamp {wanted.timestamp} has no meaning")
+        raise InvalidRequestError(f"timestamp {wanted.timestamp} is invalid")
     else:
         found = log.offset_for_timestamp(wanted.timestamp)
     if found is None or found.offset >= end:
-        if unsure and found is not None:
-            raise OffsetNotAvailableError(f"{partition.tp} was just given a new leader")
+        if is_unknown and found is not None:
+            raise OffsetNotAvailableError(f"the new leader of {partition.tp} does not know the high watermark yet")
         return ListOffsetsPartitionResponse(index)
     return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)

@@ -14,7 +14,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: ListTransactionsRequest, context: RequestContext) -> ListTransactionsResponse:
-    """Answer with those that pass all filters."""
+    """Return the ids that match all filters."""
     code, unknown, found = broker.transaction_coordinator.list_transactions(
         request.state_filters,
         request.producer_id_filters,

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and who leads their partitions; topics that are asked for may be created."""
+"""Metadata: the brokers, the topics and the leaders of their partitions. Missing topics may be created."""
 
 from __future__ import annotations
 
@@ -27,48 +27,49 @@ from pyconsumer.protocol.messages.metadata import (
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
 
-__all__ = ["CLUSTER_OPERATIONS", "NOT_ASKED_FOR", "TOPIC_OPERATIONS", "handle"]
+__all__ = ["AUTHORIZED_OPERATIONS_OMITTED", "CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "handle"]
 
 
 def _bits(*operations: int) -> int:
     return sum(1 << operation for operation in operations)
 
 
-#: What anybody may do, as there are no access rules: bits of Kafka's ``AclOperation``.
+#: The allowed operations, which are all, because there is no access control: bits of Kafka's ``AclOperation``.
 TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
-NOT_ASKED_FOR = -(1 << 31)
+#: Kafka's value in a response to a request that does not ask for them.
+AUTHORIZED_OPERATIONS_OMITTED = -(1 << 31)
 
 
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    """Answer for the topics asked for: all of them if the list is null (version 0: empty)."""
+    """Return the requested topics; all of them if the list is null (in version 0, empty)."""
     controller = broker.controller
     wanted = request.topics
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
     if wanted is None or (context.api_version == 0 and not wanted):
         topics = [_topic(broker, topic, operations) for topic in list(controller.topics.values())]
     else:
-        refused = await _create_missing(broker, wanted, request.allow_auto_topic_creation)
-        topics = [_asked(broker, topic, refused, context.api_version, operations) for topic in wanted]
+        failed = await _create_missing(broker, wanted, request.allow_auto_topic_creation)
+        topics = [_requested(broker, topic, failed, context.api_version, operations) for topic in wanted]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(*node) for node in broker.endpoints(context.listener)],
         cluster_id=controller.cluster_id,
         controller_id=controller.controller_id,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
         ),
     )
 
 
 async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool) -> dict[str, int]:
-    """Create the topics that are not there, all with one write; return error codes of those that cannot be."""
+    """Create the topics that do not exist, all in one change; return the error codes of those that cannot be."""
     controller = broker.controller
-    refused: dict[str, int] = {}
-    planned: dict[str, TopicState] = {}  # by what must not collide
+    failed: dict[str, int] = {}
+    planned: dict[str, TopicState] = {}  # by plain names, of which two topics must not have the same
     for topic in wanted:
         name = topic.name
-        if name is None or topic.topic_id != ZERO_UUID or name in controller.topics or name in refused:
+        if name is None or topic.topic_id != ZERO_UUID or name in controller.topics or name in failed:
             continue
         same = planned.get(plain_name(name))
         try:
@@ -79,17 +80,17 @@ async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], ma
             elif same.name != name:
                 raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {same.name}")
         except (BrokerResponseError, OSError) as error:
-            refused[name] = code_and_text(error)[0]
+            failed[name] = code_and_text(error)[0]
     if planned:
         try:
             await wait_for(controller.create_topics_in_steps(list(planned.values()), broker.call_soon))
         except OSError as error:
-            refused |= {topic.name: code_and_text(error)[0] for topic in planned.values()}
-    return refused
+            failed |= {topic.name: code_and_text(error)[0] for topic in planned.values()}
+    return failed
 
 
 def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
-    """Return the topic that is to be created; None for an internal one, which was created."""
+    """Return the topic that is to be created; None for an internal topic, which is created here."""
     check_topic_name(name)
     if not may_create or not broker.config.boolean("auto.create.topics.enable"):
         raise UnknownTopicOrPartitionError(name)
@@ -104,8 +105,8 @@ def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
         raise UnknownTopicOrPartitionError(str(error)) from None
 
 
-def _asked(
-    broker: Broker, wanted: MetadataRequestTopic, refused: dict[str, int], version: int, operations: int
+def _requested(
+    broker: Broker, wanted: MetadataRequestTopic, failed: dict[str, int], version: int, operations: int
 ) -> MetadataResponseTopic:
     controller = broker.controller
     name = wanted.name
@@ -118,7 +119,7 @@ def _asked(
         return MetadataResponseTopic(InvalidRequestError.errno, "" if version < 12 else None)
     topic = controller.topics.get(name)
     if topic is None:
-        code = refused.get(name, UnknownTopicOrPartitionError.errno)
+        code = failed.get(name, UnknownTopicOrPartitionError.errno)
         return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
     return _topic(broker, topic, operations)
 

@@ -1,4 +1,4 @@
-"""OffsetCommit: store how far a group has read."""
+"""OffsetCommit: commit the offsets of a group."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
-_BY_TOPIC_ID = 10  # first version that names topics by their ids
+_BY_TOPIC_ID = 10  # the version from which topics are given by their ids
 
 
 async def handle(broker: GroupBroker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    """Refuse partitions that do not exist, commit the others, and answer when they are in the log."""
+    """Commit the offsets of partitions that exist; return an error code for each when they are in the log."""
     by_id = context.api_version >= _BY_TOPIC_ID
     names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
     offsets: dict[TopicPartition, CommittedOffset] = {}

@@ -1,4 +1,4 @@
-"""OffsetDelete: remove committed offsets of topics that a group does not read (KIP-496)."""
+"""OffsetDelete: remove committed offsets of topics that a group does not subscribe to (KIP-496)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
-    """Answer when the tombstones are in the log. An error of the group comes without partitions."""
+    """Return an error code for each partition when the tombstones are in the log, or one for the group."""
     known = [
         TopicPartition(topic.name, one.partition_index)
         for topic in request.topics

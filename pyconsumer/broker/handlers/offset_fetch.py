@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read."""
+"""OffsetFetch: the committed offsets of groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ _UNKNOWN_TOPIC_ID = FetchedOffset(error_code=UnknownTopicIdError.errno)
 
 
 async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
-    """One group up to version 7, many from version 8 on (KIP-709). No topics at all (null) means every topic."""
+    """Return the offsets of one group up to version 7, of many from version 8 on (KIP-709).
+
+    If the list of topics is null, those of all partitions that have one.
+    """
     if context.api_version < _MANY_GROUPS:
         return await _one_group(broker, request, context)
     response = OffsetFetchResponse()
@@ -48,7 +51,7 @@ async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: 
         broker.group_coordinator.fetch_offsets(request.group_id, partitions, require_stable=request.require_stable)
     )
     if error_code != Errors.NONE and context.api_version < 2:
-        # There is no place for an error of the group as a whole.
+        # The response has no error code of the group.
         found = dict.fromkeys(partitions or (), FetchedOffset(error_code=error_code))
     topics: dict[str, OffsetFetchResponseTopic] = {}
     for (name, index), one in found.items():
@@ -100,7 +103,7 @@ async def _group(
         if name not in topics:
             topic_id = topic_ids.get(name) or broker.topic_id(name) if by_id else ZERO_UUID
             if topic_id is None:
-                continue  # The topic is gone, and without an id it cannot be named.
+                continue  # the topic was deleted, and this version of the response needs its id
             topics[name] = OffsetFetchResponseTopics(name="" if by_id else name, topic_id=topic_id)
         topics[name].partitions.append(_partition(index, one))
     return OffsetFetchResponseGroup(group_id=group_id, topics=[*topics.values(), *unknown])

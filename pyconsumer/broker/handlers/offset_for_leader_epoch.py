@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, so that a reader notices that its log was cut (KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which a reader detects a truncation (KIP-320)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
-    """Answer with the greatest epoch not above the one asked for, and its end; -1 and -1 if that is not known."""
+    """Return the greatest known epoch up to the requested one, and its end offset; -1 and -1 if there is none."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(topic.topic, [_end(broker, topic.topic, wanted) for wanted in topic.partitions])

@@ -1,4 +1,4 @@
-"""Produce: record batches are appended as they were sent, and acknowledged as the producer asks."""
+"""Produce: append record batches, and acknowledge them as ``acks`` demands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from pyconsumer.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from pyconsumer.protocol.records import Codec
-from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, CODEC_MASK
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
@@ -45,21 +45,22 @@ __all__ = ["handle"]
 _log = logging.getLogger(__name__)
 
 _LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
-_STAMPED_TRANSACTIONAL = 0x10
+_TRANSACTIONAL_FLAG = 0x10  # in the low byte of a batch's attributes
+_ATTRIBUTES_AT = 22
 _ADDS_PARTITIONS = 12  # the version from which producing adds a partition to the transaction (KIP-890)
-_KNOWS_ABORTABLE = 11
-_PRODUCER = Struct(">qqhii")  # of a batch's header: greatest timestamp, producer id, epoch, first sequence, records
+_KNOWS_ABORTABLE = 11  # the version from which clients know TRANSACTION_ABORTABLE
+_PRODUCER = Struct(">qqhii")  # of a batch's header: max timestamp, producer id, epoch, first sequence, record count
 _PRODUCER_AT = 35
 _ALL = -1
-_NAMES_LEADERS = 10
+_HAS_LEADERS = 10  # the version from which a partition's error comes with its leader (KIP-951)
 
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    """Append to each partition. With acks=0 there is no answer; an error then closes the connection, as Kafka does."""
+    """Append to each partition. With ``acks=0`` there is no response; as in Kafka, an error closes the connection."""
     responses = []
     failed = False
     verified = {} if request.transactional_id is None else await _verify(broker, request, context.api_version)
-    waiting: list[_Waiting] = []
+    unreplicated: list[_Unreplicated] = []
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, context.api_version)
         partitions: list[PartitionProduceResponse] = []
@@ -68,37 +69,37 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
                 partitions.append(_failed(data.index, problem, None, broker, context.api_version))
                 failed = True
                 continue
-            outcome = verified.get(TopicPartition(name, data.index))
-            answer, appended = _append(broker, name, data, request, context, outcome)
+            verification = verified.get(TopicPartition(name, data.index))
+            response, appended = _append(broker, name, data, request, context, verification)
             if appended is not None and appended.outcome != 0:
-                waiting.append(_Waiting(partitions, len(partitions), appended))
-            failed = failed or answer.error_code != 0
-            partitions.append(answer)
+                unreplicated.append(_Unreplicated(partitions, len(partitions), appended))
+            failed = failed or response.error_code != 0
+            partitions.append(response)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
-    if waiting:
+    if unreplicated:
         until = context.now + request.timeout_ms / 1000
-        failed |= await _replicate(broker, waiting, until, context.api_version)
+        failed |= await _replicate(broker, unreplicated, until, context.api_version)
     if request.acks == 0:
         if failed:
             _log.info("closing the connection of %s: a produce request with acks=0 failed", context.client_id)
             context.session.end()
         return None
-    names_leaders = failed and context.api_version >= _NAMES_LEADERS
-    return ProduceResponse(responses, node_endpoints=_leaders(broker, responses, context) if names_leaders else [])
+    has_leaders = failed and context.api_version >= _HAS_LEADERS
+    return ProduceResponse(responses, node_endpoints=_leaders(broker, responses, context) if has_leaders else [])
 
 
-class _Waiting(NamedTuple):
-    """An answer, by its place in a list, that waits until what was appended is replicated."""
+class _Unreplicated(NamedTuple):
+    """An append that is not replicated yet, and its response: the one at ``position`` of ``responses``."""
 
-    answers: list[PartitionProduceResponse]
-    place: int
+    responses: list[PartitionProduceResponse]
+    position: int
     appended: AppendProgress
 
     def fail(self, code: int, leader: LeaderIdAndEpoch) -> None:
-        """Put an error in the place of the answer, which keeps the offset."""
-        was = self.answers[self.place]
-        self.answers[self.place] = PartitionProduceResponse(
-            was.index, code, was.base_offset, was.log_append_time_ms, was.log_start_offset, current_leader=leader
+        """Replace the response with one that has an error code and the same offset."""
+        old = self.responses[self.position]
+        self.responses[self.position] = PartitionProduceResponse(
+            old.index, code, old.base_offset, old.log_append_time_ms, old.log_start_offset, current_leader=leader
         )
 
 
@@ -109,14 +110,14 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
     return (name, None) if name is not None else ("", UnknownTopicIdError("there is no topic with this id"))
 
 
-async def _replicate(broker: Broker, waiting: list[_Waiting], until: float, version: int) -> bool:
-    """Wait until the replicas in sync have what was appended; return whether some of it failed, and answers say so."""
-    wait = DelayedProduce(broker.timer, broker.call_soon, until, [one.appended for one in waiting])
+async def _replicate(broker: Broker, unreplicated: list[_Unreplicated], until: float, version: int) -> bool:
+    """Wait until the replicas in sync have the appends; fail the responses of the others, return whether any failed."""
+    wait = DelayedProduce(broker.timer, broker.call_soon, until, [one.appended for one in unreplicated])
     try:
         outcomes = await wait_for(wait.deferred)
     finally:
         wait.cancel()
-    for one, code in zip(waiting, outcomes, strict=True):
+    for one, code in zip(unreplicated, outcomes, strict=True):
         if code:
             tp = one.appended.partition.tp
             one.fail(code, _leader(broker, tp.topic, tp.partition, code, version))
@@ -124,18 +125,18 @@ async def _replicate(broker: Broker, waiting: list[_Waiting], until: float, vers
 
 
 async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict[TopicPartition, Verified]:
-    """Ask the transaction coordinator for the partitions in which this request would open a transaction."""
+    """Verify the partitions in which this request would open a transaction (KIP-890)."""
     producers: dict[tuple[int, int], dict[TopicPartition, int]] = {}
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, version)
         for data in topic.partition_data if problem is None else ():
             batch = data.records
-            if batch and len(batch) >= BATCH_OVERHEAD and batch[22] & _STAMPED_TRANSACTIONAL:
+            if batch and len(batch) >= BATCH_OVERHEAD and batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_FLAG:
                 _, producer_id, epoch, sequence, _ = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
                 producers.setdefault((producer_id, epoch), {})[TopicPartition(name, data.index)] = sequence
     if len(producers) > 1:
-        refused = Verified(Errors.INVALID_PRODUCER_ID_MAPPING)
-        return {tp: refused for sequences in producers.values() for tp in sequences}
+        invalid = Verified(Errors.INVALID_PRODUCER_ID_MAPPING)
+        return {tp: invalid for sequences in producers.values() for tp in sequences}
     found: dict[TopicPartition, Verified] = {}
     for (producer_id, epoch), sequences in producers.items():
         producer = RequestingProducer(
@@ -163,31 +164,31 @@ def _append(
             raise InvalidRequiredAcksError(f"acks must be -1, 0 or 1, not {request.acks}")
         if topic in INTERNAL_TOPICS and context.client_id != "__admin_client":
             raise InvalidTopicError(f"the topic {topic} is internal: clients cannot write to it")
-        if not records or len(records) < 61:
-            raise InvalidRecordError("a produce request must hold exactly one record batch for each partition")
+        if not records or len(records) < BATCH_OVERHEAD:
+            raise InvalidRecordError("a produce request must have exactly one record batch for each partition")
         guard, verifies = None, False
-        if records[22] & _STAMPED_TRANSACTIONAL:
+        if records[_ATTRIBUTES_AT] & _TRANSACTIONAL_FLAG:
             if request.transactional_id is None:
-                raise TransactionalIdAuthorizationFailedError("a transactional batch came without a transactional id")
+                raise TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
             if verified is not None and verified.error_code:
-                text = "the coordinator of the transactional id does not let this partition into a transaction"
+                text = "the transaction coordinator did not accept this partition as part of the transaction"
                 raise for_code(verified.error_code, text)
             guard, verifies = None if verified is None else verified.guard, is_enabled(broker)
-        if context.api_version < 7 and records[22] & 7 == Codec.ZSTD:
+        if context.api_version < 7 and records[_ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
             raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
         partition = broker.partition(topic, data.index)
         result = partition.append(records, acks=request.acks, guard=guard, verify=verifies)
     except BrokerResponseError as error:
         return _failed(data.index, error, topic, broker, context.api_version), None
     except OSError as error:
-        refused = storage_error("append to", topic, data.index, broker.logs.folder, error)
-        return _failed(data.index, refused, topic, broker, context.api_version), None
-    answer = PartitionProduceResponse(
+        failure = storage_error("append to", topic, data.index, broker.logs.folder, error)
+        return _failed(data.index, failure, topic, broker, context.api_version), None
+    response = PartitionProduceResponse(
         data.index, 0, result.first_offset, result.log_append_time_ms, partition.log.log_start_offset
     )
     if request.acks != _ALL or len(partition.replicas) == 1:
-        return answer, None
-    return answer, AppendProgress(partition, result.last_offset + 1, partition.leader_epoch)
+        return response, None
+    return response, AppendProgress(partition, result.last_offset + 1, partition.leader_epoch)
 
 
 def _failed(
@@ -206,8 +207,8 @@ def _failed(
 
 
 def _leader(broker: Broker, topic: str | None, index: int, code: int, version: int) -> LeaderIdAndEpoch:
-    """Return the leader for a producer whose request failed for want of leadership (KIP-951); none otherwise."""
-    if topic is not None and version >= _NAMES_LEADERS and code in _LEADERSHIP_ERRORS:
+    """Return the partition's leader if this broker is not (KIP-951); otherwise an empty value."""
+    if topic is not None and version >= _HAS_LEADERS and code in _LEADERSHIP_ERRORS:
         known = broker.controller.topics.get(topic)
         if known is not None and 0 <= index < len(known.partitions):
             state = known.partitions[index]
@@ -216,6 +217,6 @@ def _leader(broker: Broker, topic: str | None, index: int, code: int, version: i
 
 
 def _leaders(broker: Broker, responses: list[TopicProduceResponse], context: RequestContext) -> list[NodeEndpoint]:
-    """Return the addresses of the leaders that the answer names (KIP-951)."""
-    named = {part.current_leader.leader_id for topic in responses for part in topic.partition_responses}
-    return [NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in named]
+    """Return the addresses of the leaders in the response (KIP-951)."""
+    leader_ids = {part.current_leader.leader_id for topic in responses for part in topic.partition_responses}
+    return [NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in leader_ids]

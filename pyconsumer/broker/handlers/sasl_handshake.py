@@ -1,4 +1,4 @@
-"""SaslHandshake: the client names its mechanism. Version 0 is followed by tokens without a header."""
+"""SaslHandshake: the client chooses a SASL mechanism. After version 0 it sends its tokens without request headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
-    """ILLEGAL_SASL_STATE on a listener without SASL; UNSUPPORTED_SASL_MECHANISM ends the connection."""
+    """Return the mechanisms that are enabled.
+
+    ILLEGAL_SASL_STATE on a listener without SASL; UNSUPPORTED_SASL_MECHANISM closes the connection.
+    """
     session = context.session
     mechanisms = broker.config.strings("sasl.enabled.mechanisms")
     if session.users is None or session.mechanism is not None or (session.logged_in and session.expires_at is None):

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, and every member fetches its own."""
+"""SyncGroup: the leader sends the assignment, and every member gets its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
-    """Wait for the leader's assignment. From version 5 on a client has to name protocol type and strategy (KIP-559)."""
+    """Return the member's assignment when the leader has sent it.
+
+    From version 5 on a client has to send the protocol type and name (KIP-559).
+    """
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL)
     result = await wait_for(

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: store how far a group has read, as part of a transaction (KIP-98, KIP-447, KIP-890)."""
+"""TxnOffsetCommit: commit the offsets of a group as part of a transaction (KIP-98, KIP-447, KIP-890)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
-_ADDS = 5
-_KNOWS_ABORTABLE = 4
-#: Up to this version clients don't know these codes, and ask for the coordinator again after the one beside it.
-_OLD_CODES = 2
-_OLD = {Errors.COORDINATOR_LOAD_IN_PROGRESS: Errors.NOT_COORDINATOR}
+_ADDS_PARTITIONS = 5  # the version from which this request adds the group's partition to the transaction (KIP-890)
+_KNOWS_ABORTABLE = 4  # the version from which clients know TRANSACTION_ABORTABLE
+_KNOWS_LOADING = 2  # the version from which clients handle COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)
 
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    """Refuse partitions that do not exist, store the others; nobody sees them before the transaction is committed."""
+    """Store the offsets of partitions that exist; they count once the transaction is committed."""
     offsets: dict[TopicPartition, CommittedOffset] = {}
     for topic in request.topics:
         count = broker.partition_count(topic.name) or 0
@@ -41,8 +39,9 @@ async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: Reque
                     topic_id=broker.topic_id(topic.name) or bytes(16),
                 )
     results = await _commit(broker, request, offsets, context.api_version) if offsets else {}
-    if context.api_version < _OLD_CODES:
-        results = {tp: _OLD.get(Errors(code), code) for tp, code in results.items()}
+    if context.api_version < _KNOWS_LOADING:
+        loading, unavailable = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE
+        results = {tp: unavailable if code == loading else code for tp, code in results.items()}
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -67,18 +66,18 @@ async def _commit(
 ) -> dict[TopicPartition, int]:
     coordinator = broker.group_coordinator
     try:
-        place = TopicPartition(OFFSETS_TOPIC, coordinator.partition_for(request.group_id))
+        tp = TopicPartition(OFFSETS_TOPIC, coordinator.partition_for(request.group_id))
     except CoordinatorNotAvailableError as error:
         return dict.fromkeys(offsets, error.errno)
     producer = RequestingProducer(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        adds=version >= _ADDS,
+        adds=version >= _ADDS_PARTITIONS,
         knows_abortable=version >= _KNOWS_ABORTABLE,
     )
-    verified = (await verify(broker, producer, {place: 0})).get(place, Verified(Errors.NOT_COORDINATOR))
-    code = verified.error_code or _check_guard(broker, place, producer, verified)
+    verified = (await verify(broker, producer, {tp: 0})).get(tp, Verified(Errors.NOT_COORDINATOR))
+    code = verified.error_code or _check_guard(broker, tp, producer, verified)
     if code != Errors.NONE:
         return dict.fromkeys(offsets, from_append(code))
     return await wait_for(
@@ -94,10 +93,10 @@ async def _commit(
     )
 
 
-def _check_guard(broker: Broker, place: TopicPartition, producer: RequestingProducer, verified: Verified) -> int:
-    """Return an error code if the transaction has ended while its coordinator was asked."""
+def _check_guard(broker: Broker, tp: TopicPartition, producer: RequestingProducer, verified: Verified) -> int:
+    """Return an error code if the transaction has ended during the verification."""
     try:
-        producers = broker.partition(place.topic, place.partition).log.producers
+        producers = broker.partition(tp.topic, tp.partition).log.producers
     except BrokerResponseError:
         return Errors.NOT_COORDINATOR
     if not is_enabled(broker) or producers.is_open(producer.producer_id, producer.producer_epoch):

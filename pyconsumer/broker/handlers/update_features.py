@@ -1,4 +1,4 @@
-"""UpdateFeatures: finalized versions of features, here of ``transaction.version`` (KIP-584, KIP-778)."""
+"""UpdateFeatures: change the finalized versions of features, such as ``transaction.version`` (KIP-584, KIP-778)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pyconsumer.protocol.messages.update_features import (
 
 __all__ = ["handle"]
 
-_ONE_ERROR = 2  # the version from which there are no results by feature
+_ONE_ERROR = 2  # the version from which there is one error code instead of one for each feature
 _UPGRADE = 1
 
 
 async def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
-    """Change all of them, or none."""
+    """Change all features of the request, or none."""
     names = [update.feature for update in request.feature_updates]
     try:
         if len(set(names)) != len(names):
-            raise InvalidRequestError("a feature is named twice")
+            raise InvalidRequestError("a feature is in the request twice")
         for update in request.feature_updates:
             _check_direction(broker, update, context.api_version)
         levels = {update.feature: update.max_version_level for update in request.feature_updates}
@@ -41,8 +41,8 @@ async def handle(broker: Broker, request: UpdateFeaturesRequest, context: Reques
 
 def _check_direction(broker: Broker, update: FeatureUpdateKey, version: int) -> None:
     present = broker.controller.features.get(update.feature, 0)
-    may_fall = update.allow_downgrade if version == 0 else update.upgrade_type != _UPGRADE
-    if update.max_version_level < present and not may_fall:
+    is_downgrade_allowed = update.allow_downgrade if version == 0 else update.upgrade_type != _UPGRADE
+    if update.max_version_level < present and not is_downgrade_allowed:
         raise InvalidUpdateVersionError(
-            f"{update.feature} would fall from {present} to {update.max_version_level}: ask for a downgrade"
+            f"{update.feature} is at {present}: to set it to {update.max_version_level}, request a downgrade"
         )

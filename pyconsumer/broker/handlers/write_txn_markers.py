@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: end markers of transactions, sent by a coordinator or a tool to leaders (KIP-98, KIP-1228)."""
+"""WriteTxnMarkers: write end markers of transactions, for a coordinator or a tool (KIP-98, KIP-1228)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
-    """Answer when the replicas in sync have every marker."""
+    """Return an error code for each partition when the replicas in sync have the markers."""
     results = []
     for marker, written in [(marker, write_marker(broker, marker)) for marker in request.markers]:
         errors = await wait_for(written)

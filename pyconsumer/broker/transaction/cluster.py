@@ -1,7 +1,7 @@
-"""The cluster as transactions see it: markers and checks go to the broker that leads or coordinates, in this process.
+"""The cluster as transactions see it: markers go to partition leaders, and verification to coordinators.
 
-As in replication, brokers of a cluster call each other directly: there is no socket between them, and so nothing that
-could be lost on the way. A broker that is not alive is not among the peers.
+As in replication, the brokers of a cluster call each other directly, in one process: no request between them can be
+lost. A broker that is not alive is not among the peers. Nothing here has state.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.internal_topic import LocalBroker
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
 from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
+from pyconsumer.broker.transaction.metadata import TV_2
 from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.write_txn_markers import WritableTxnMarker
 from pyconsumer.structs import TopicPartition
@@ -25,15 +26,12 @@ __all__ = ["TRANSACTION_VERSION", "BrokerCluster", "TransactionBroker", "write_m
 
 _log = logging.getLogger(__name__)
 
-#: The feature that decides how transactions go (KIP-890).
+#: The feature that decides the version of the transaction protocol (KIP-890).
 TRANSACTION_VERSION = "transaction.version"
-
-#: Transaction version of those who add partitions by producing to them.
-_IMPLICIT = 2
 
 
 class TransactionBroker(LocalBroker, Protocol):
-    """A broker, as far as transactions need it."""
+    """The part of a broker that transactions need."""
 
     @property
     def group_coordinator(self) -> GroupCoordinator: ...
@@ -45,11 +43,11 @@ class TransactionBroker(LocalBroker, Protocol):
 def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
     """Write the end marker of a transaction into partitions that a broker leads.
 
-    Where a partition is one of ``__consumer_offsets``, its group coordinator makes the offsets of the transaction
-    visible, or drops them, as soon as the marker is in the log of all replicas in sync.
+    For a partition of ``__consumer_offsets``, the group coordinator applies or drops the transaction's offsets when the
+    marker is in the log of all replicas in sync.
 
     Returns:
-        an error code for each partition; the wait for replicas is limited by ``request.timeout.ms``.
+        An error code for each partition; REQUEST_TIMED_OUT if replicas took longer than ``request.timeout.ms``.
     """
     errors: dict[TopicPartition, int] = {}
     waiting: list[tuple[TopicPartition, AppendProgress]] = []
@@ -72,7 +70,7 @@ def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferr
                 errors[tp] = Errors.KAFKA_STORAGE_ERROR
             else:
                 waiting.append((tp, AppendProgress(partition, result.last_offset + 1, partition.leader_epoch)))
-    answer: Deferred[Mapping[TopicPartition, int]] = Deferred()
+    written: Deferred[Mapping[TopicPartition, int]] = Deferred()
 
     def on_replicated(outcomes: Iterable[int]) -> None:
         errors.update(zip((tp for tp, _ in waiting), outcomes, strict=True))
@@ -81,7 +79,7 @@ def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferr
             broker.group_coordinator.on_transaction_completed(
                 marker.producer_id, offsets, commit=marker.transaction_result
             )
-        answer.set(errors)
+        written.set(errors)
 
     outcomes = [append.outcome for _, append in waiting]
     if None not in outcomes:
@@ -90,14 +88,14 @@ def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferr
         until = broker.clock.now() + broker.config.integer("request.timeout.ms") / 1000
         appends = [append for _, append in waiting]
         DelayedProduce(broker.timer, broker.call_soon, until, appends).deferred.on_done(on_replicated)
-    return answer
+    return written
 
 
 class BrokerCluster:
-    """The cluster from one of its brokers.
+    """The cluster as one of its brokers sees it.
 
     Args:
-        peers: all brokers that are alive, by node id, this one too.
+        peers: all brokers that are alive, this one too, by node id.
     """
 
     def __init__(self, broker: TransactionBroker, peers: Mapping[int, TransactionBroker]) -> None:
@@ -110,18 +108,18 @@ class BrokerCluster:
         return self._broker.controller.features.get(TRANSACTION_VERSION, 0)
 
     def next_producer_id(self) -> int:
-        """A producer id that no producer has had."""
+        """Return a producer id that no producer of this cluster has had."""
         return self._broker.next_producer_id()
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """The node that leads a partition, -1 if nobody does; None if there is no such partition."""
+        """Return the node that leads a partition, -1 if it has no leader; None if there is no such partition."""
         topic = self._broker.controller.topics.get(tp.topic)
         if topic is None or not 0 <= tp.partition < len(topic.partitions):
             return None
         return topic.partitions[tp.partition].leader
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Let a node write a marker, see :func:`write_marker`."""
+        """Have a node write a marker, see :func:`write_marker`."""
         peer = self._peers.get(node)
         if peer is None:
             partitions = (TopicPartition(topic.name, one) for topic in marker.topics for one in topic.partition_indexes)
@@ -140,10 +138,10 @@ class BrokerCluster:
         """Ask the coordinator of a transactional id whether partitions belong to its open transaction (KIP-890).
 
         Args:
-            add: they are brought into the transaction, as producers of version 2 want it.
+            add: add them to the transaction, for a producer of transaction version 2.
 
         Returns:
-            an error code for each.
+            An error code for each partition.
         """
         wanted = list(partitions)
         try:
@@ -152,16 +150,16 @@ class BrokerCluster:
             return Deferred.of(dict.fromkeys(wanted, error.errno))
         if not add:
             return Deferred.of(coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, wanted))
-        answer: Deferred[Mapping[TopicPartition, int]] = Deferred()
-        coordinator.add_partitions(
-            transactional_id, producer_id, producer_epoch, wanted, client_version=_IMPLICIT
-        ).on_done(lambda code: answer.set(dict.fromkeys(wanted, code)))
-        return answer
+        added: Deferred[Mapping[TopicPartition, int]] = Deferred()
+        coordinator.add_partitions(transactional_id, producer_id, producer_epoch, wanted, client_version=TV_2).on_done(
+            lambda code: added.set(dict.fromkeys(wanted, code))
+        )
+        return added
 
     def _coordinator(self, transactional_id: str) -> TransactionCoordinator:
         number = self._broker.transaction_coordinator.partition_for(transactional_id)
         leader = self.leader_of(TopicPartition(TRANSACTION_TOPIC, number))
         peer = None if leader in (None, NO_LEADER) else self._peers.get(leader)
         if peer is None:
-            raise CoordinatorNotAvailableError(f"the transactional id {transactional_id!r} has no coordinator now")
+            raise CoordinatorNotAvailableError(f"transactional id {transactional_id!r} has no coordinator now")
         return peer.transaction_coordinator

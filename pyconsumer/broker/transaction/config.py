@@ -11,15 +11,15 @@ __all__ = ["TransactionConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig(CoordinatorConfig):
-    """Settings of one coordinator. Each field is Kafka's setting with dots for underscores; the defaults are Kafka's.
+    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots; the defaults are Kafka's.
 
     Args:
-        transaction_max_timeout_ms: longest timeout that a producer may ask for.
-        transactional_id_expiration_ms: idle time after which a transactional id is forgotten.
+        transaction_max_timeout_ms: the longest transaction timeout that a producer may ask for.
+        transactional_id_expiration_ms: the time without use after which a transactional id is removed.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that have timed out are
-            looked for.
-        transaction_remove_expired_transaction_cleanup_interval_ms: how often idle ids are looked for.
-        transaction_state_log_load_buffer_size: bytes that are read in one step while a partition is loaded.
+            aborted.
+        transaction_remove_expired_transaction_cleanup_interval_ms: how often expired transactional ids are removed.
+        transaction_state_log_load_buffer_size: bytes read in one step while a partition is loaded.
     """
 
     transaction_max_timeout_ms: int = 900_000

@@ -1,18 +1,19 @@
-"""The transaction coordinator: what a broker does when a client asks something about a transactional id.
+"""The transaction coordinator of a broker: one method for each kind of request about transactional ids.
 
-Each method is one request. It checks whether this broker is to answer, and in which state the id is, prepares a move
-(:mod:`.metadata`), writes it (:mod:`.state_manager`) and, at the end of a transaction, lets the markers be written
-(:mod:`.markers`). No method waits: what takes time is a :class:`Deferred`, which is set exactly once.
+A method checks that this broker coordinates the id and that the id's state allows the request, prepares a transition
+(:mod:`.metadata`), has it written (:mod:`.state_manager`, which owns the ids) and, at the end of a transaction, has the
+markers sent (:mod:`.markers`). The coordinator itself has no state but that it is started. No method waits: a result
+that takes time is a :class:`Deferred`, which is set exactly once.
 
-Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, KIP-890), in whose tables they stand:
+Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, KIP-890):
 
-1. A move that is being written, or markers that are, make everything else wait: CONCURRENT_TRANSACTIONS.
-2. InitProducerId ends what an earlier producer has left open: that one is fenced by a raised epoch, its transaction is
-   aborted, and the new one has to ask again.
-3. EndTxn is answered as soon as its decision is in the log. The markers come later.
-4. Under version 2 an EndTxn with the epoch before the present one repeats one that was carried out: it succeeds, if the
+1. While a transition or the markers of a transaction are being written, other requests get CONCURRENT_TRANSACTIONS.
+2. If an earlier producer has left a transaction open, InitProducerId fences it by a raised epoch and aborts the
+   transaction; the new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
+3. The response to EndTxn is sent when the decision is in the log. The markers are written afterwards.
+4. Under version 2, an EndTxn with the epoch before the present one repeats one that was carried out: it succeeds if the
    outcome is the same. An abort without an open transaction raises the epoch.
-5. A transaction that has outlived its timeout is aborted, and its producer fenced.
+5. A transaction that is open for longer than its timeout is aborted, and its producer is fenced.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import GroupStorage
@@ -28,8 +29,11 @@ from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.broker.transaction.markers import MarkerChannel, MarkerSender
 from pyconsumer.broker.transaction.metadata import (
+    MAX_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
+    PREPARED_STATES,
+    TV_2,
     TransactionMetadata,
     TransactionRecord,
     TransactionState,
@@ -44,14 +48,9 @@ __all__ = ["EndResult", "InitResult", "TransactionCluster", "TransactionCoordina
 
 _log = logging.getLogger(__name__)
 
-_EPOCH_BUMP: Final = 2
-_MAX_EPOCH: Final = 2**15 - 1
-_PREPARED: Final = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
-_IDLE: Final = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-
 
 class InitResult(NamedTuple):
-    """The answer to InitProducerId."""
+    """Response to InitProducerId."""
 
     error_code: int
     producer_id: int = NO_PRODUCER_ID
@@ -59,7 +58,7 @@ class InitResult(NamedTuple):
 
 
 class EndResult(NamedTuple):
-    """The answer to EndTxn. Under version 2 the client continues with this id and epoch."""
+    """Response to EndTxn. Under version 2 the client continues with this producer id and epoch."""
 
     error_code: int
     producer_id: int = NO_PRODUCER_ID
@@ -67,14 +66,14 @@ class EndResult(NamedTuple):
 
 
 class TransactionCluster(MarkerChannel, Protocol):
-    """The cluster, as far as a coordinator needs it."""
+    """The part of a cluster that a coordinator needs."""
 
     @property
     def transaction_version(self) -> int:
         """The finalized feature ``transaction.version``: 0, 1 or 2."""
 
     def next_producer_id(self) -> int:
-        """A producer id that no producer has had. ``OSError`` if the cluster's file cannot be written."""
+        """Return a producer id that no producer has had; ``OSError`` if the cluster's file cannot be written."""
 
 
 class TransactionCoordinator:
@@ -82,7 +81,7 @@ class TransactionCoordinator:
 
     Args:
         storage: the internal topic ``__transaction_state``.
-        timer: runs all deadlines; whoever owns it decides when time passes.
+        timer: runs all deadlines; its owner decides when time passes.
         clock: its monotonic time is the timer's, its wall time goes into records.
     """
 
@@ -97,16 +96,16 @@ class TransactionCoordinator:
         self._markers = MarkerSender(self._manager, cluster, timer, clock)
         self._active = False
 
-    # --- life
+    # --- lifecycle
 
     def start(self) -> None:
-        """Begin to answer, and to look for transactions that have timed out."""
+        """Begin to serve requests, to abort transactions that time out, and to remove expired ids."""
         self._active = True
         self._every(self.config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.abort_timed_out)
         self._every(self.config.transaction_remove_expired_transaction_cleanup_interval_ms, self._manager.expire)
 
     def shutdown(self) -> None:
-        """Answer no request any more, and send no markers."""
+        """Stop serving requests and sending markers."""
         self._active = False
         self._markers.stop()
         self._manager.shutdown()
@@ -123,20 +122,20 @@ class TransactionCoordinator:
         self._timer.schedule(self._clock.now() + interval_ms / 1000, run)
 
     def on_become_leader(self, partition: int, epoch: int) -> None:
-        """This broker leads a partition of ``__transaction_state`` from now on: load its ids."""
+        """Load the ids of a partition of ``__transaction_state`` that this broker leads from now on."""
         self._manager.load(partition, epoch, self._on_loaded)
 
     def on_resign(self, partition: int, epoch: int | None) -> None:
-        """It does not lead the partition any more: forget its ids."""
+        """Forget the ids of a partition that this broker no longer leads."""
         self._manager.unload(partition, epoch)
 
     def _on_loaded(self, epoch: int, loaded: list[TransactionMetadata]) -> None:
         for metadata in loaded:
-            if metadata.state in _PREPARED:
+            if metadata.state in PREPARED_STATES:
                 self._markers.send(metadata, epoch)
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` whose leader coordinates the id."""
+        """Return the partition of ``__transaction_state`` whose leader coordinates the id."""
         return self._manager.partition_for(transactional_id)
 
     def _find(self, transactional_id: str) -> tuple[int, int, TransactionMetadata | None]:
@@ -152,11 +151,11 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, producer_id: int = NO_PRODUCER_ID, producer_epoch: int = NO_EPOCH
     ) -> Deferred[InitResult]:
-        """InitProducerId with a transactional id: its producer id, under an epoch that fences all earlier producers.
+        """Serve InitProducerId with a transactional id: its producer id, with an epoch that fences earlier producers.
 
         Args:
-            timeout_ms: longest life of its transactions.
-            producer_id, producer_epoch: what a client has that recovers from an error; -1 from one that begins.
+            timeout_ms: the timeout of its transactions.
+            producer_id, producer_epoch: those of a client that recovers from an error; -1 from one that starts.
         """
         if not transactional_id:
             return Deferred.of(InitResult(Errors.INVALID_REQUEST))
@@ -192,17 +191,17 @@ class TransactionCoordinator:
         is_new = known.producer_epoch == NO_EPOCH
         if expected is not None and not (is_new or producer_id == known.producer_id or is_repeated):
             return Deferred.of(InitResult(Errors.PRODUCER_FENCED))
-        if metadata.state in _PREPARED:
+        if metadata.state in PREPARED_STATES:
             return Deferred.of(InitResult(Errors.CONCURRENT_TRANSACTIONS))
-        answer: Deferred[InitResult] = Deferred()
+        reply: Deferred[InitResult] = Deferred()
         if metadata.state is TransactionState.ONGOING:
 
             def on_fenced(result: EndResult) -> None:
                 error_code = result.error_code
-                answer.set(InitResult(Errors.CONCURRENT_TRANSACTIONS if error_code == Errors.NONE else error_code))
+                reply.set(InitResult(Errors.CONCURRENT_TRANSACTIONS if error_code == Errors.NONE else error_code))
 
             self._fence(metadata, epoch).on_done(on_fenced)
-            return answer
+            return reply
         now_ms = self._clock.wall_ms()
         if is_exhausted(known.producer_epoch) and expected in (None, known.producer_epoch):
             fresh = self._cluster.next_producer_id()
@@ -212,12 +211,12 @@ class TransactionCoordinator:
 
         def on_written(error_code: int) -> None:
             if error_code == Errors.NONE:
-                answer.set(InitResult(Errors.NONE, record.producer_id, record.producer_epoch))
+                reply.set(InitResult(Errors.NONE, record.producer_id, record.producer_epoch))
             else:
-                answer.set(InitResult(error_code))
+                reply.set(InitResult(error_code))
 
         self._manager.write(metadata, epoch, record).on_done(on_written)
-        return answer
+        return reply
 
     # --- partitions
 
@@ -230,16 +229,16 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> Deferred[int]:
-        """AddPartitionsToTxn and AddOffsetsToTxn: an error code, once the partitions are in the log.
+        """Serve AddPartitionsToTxn and AddOffsetsToTxn: an error code, once the partitions are in the log.
 
         Args:
-            client_version: transaction version of the client; 2 where a broker adds what was produced to.
+            client_version: the transaction version of the client; 2 if a broker adds the partitions for it.
         """
         error_code, epoch, metadata = self._check_producer(transactional_id, producer_id, producer_epoch)
         if error_code != Errors.NONE or metadata is None:
             return Deferred.of(error_code)
         added = frozenset(partitions)
-        if metadata.pending_state is not None or metadata.state in _PREPARED:
+        if metadata.pending_state is not None or metadata.state in PREPARED_STATES:
             return Deferred.of(Errors.CONCURRENT_TRANSACTIONS)
         if metadata.state is TransactionState.ONGOING and added <= metadata.record.partitions:
             return Deferred.of(Errors.NONE)
@@ -249,10 +248,13 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """AddPartitionsToTxn with VerifyOnly: whether partitions belong to the open transaction (KIP-890)."""
+        """Serve AddPartitionsToTxn with VerifyOnly: an error code for each partition (KIP-890).
+
+        TRANSACTION_ABORTABLE if a partition does not belong to the open transaction.
+        """
         wanted = list(partitions)
         error_code, _, metadata = self._check_producer(transactional_id, producer_id, producer_epoch)
-        if error_code == Errors.NONE and metadata is not None and metadata.state in _PREPARED:
+        if error_code == Errors.NONE and metadata is not None and metadata.state in PREPARED_STATES:
             error_code = Errors.CONCURRENT_TRANSACTIONS
         if error_code != Errors.NONE or metadata is None:
             return dict.fromkeys(wanted, error_code)
@@ -277,10 +279,10 @@ class TransactionCoordinator:
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, *, commit: bool, client_version: int = 0
     ) -> Deferred[EndResult]:
-        """EndTxn: commit or abort (rules 3 and 4).
+        """Serve EndTxn: commit or abort (rules 3 and 4).
 
         Args:
-            client_version: transaction version of the client: 2 from version 5 of the request on.
+            client_version: the transaction version of the client, 2 from version 5 of the request on.
         """
         if not transactional_id:
             return Deferred.of(EndResult(Errors.INVALID_REQUEST))
@@ -289,14 +291,14 @@ class TransactionCoordinator:
             return Deferred.of(EndResult(error_code))
         if metadata is None:
             return Deferred.of(EndResult(Errors.INVALID_PRODUCER_ID_MAPPING))
-        if client_version >= _EPOCH_BUMP:
-            outcome = self._check_end(metadata, producer_id, producer_epoch, commit=commit)
+        if client_version >= TV_2:
+            result = self._check_end(metadata, producer_id, producer_epoch, commit=commit)
         else:
-            outcome = self._check_old_end(metadata, producer_id, producer_epoch, commit=commit)
-        if outcome is not None:
-            return Deferred.of(outcome)
+            result = self._check_old_end(metadata, producer_id, producer_epoch, commit=commit)
+        if result is not None:
+            return Deferred.of(result)
         next_id = NO_PRODUCER_ID
-        if client_version >= _EPOCH_BUMP and is_exhausted(producer_epoch):
+        if client_version >= TV_2 and is_exhausted(producer_epoch):
             try:
                 next_id = self._cluster.next_producer_id()
             except OSError as error:
@@ -310,34 +312,35 @@ class TransactionCoordinator:
     def _check_end(
         self, metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool
     ) -> EndResult | None:
-        """Return the answer under version 2, or None if the transaction is to be ended now (rule 4)."""
+        """Return the response under version 2; None if the transaction is to be ended now (rule 4)."""
         known, state = metadata.record, metadata.state
         is_repeated = known.producer_epoch == producer_epoch + 1
-        is_overflown = (
-            known.previous_producer_id == producer_id and producer_epoch == _MAX_EPOCH - 1 and known.producer_epoch == 0
+        # The epochs were exhausted, so the EndTxn that this one repeats has changed the producer id.
+        is_overflow = (
+            known.previous_producer_id == producer_id and producer_epoch == MAX_EPOCH - 1 and known.producer_epoch == 0
         )
-        if known.producer_id != producer_id and not is_overflown:
+        if known.producer_id != producer_id and not is_overflow:
             return EndResult(Errors.INVALID_PRODUCER_ID_MAPPING)
         if state in (TransactionState.ONGOING, TransactionState.EMPTY):
             is_valid = producer_epoch == known.producer_epoch
         else:
-            is_valid = is_repeated or is_overflown or producer_epoch == known.producer_epoch
+            is_valid = is_repeated or is_overflow or producer_epoch == known.producer_epoch
         if not is_valid:
             return EndResult(Errors.PRODUCER_FENCED)
-        if metadata.pending_state is not None and state not in _PREPARED:
+        if metadata.pending_state is not None and state not in PREPARED_STATES:
             return EndResult(Errors.CONCURRENT_TRANSACTIONS)
         if state is TransactionState.ONGOING:
             return None
         committed = state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
-        if state in _PREPARED:
-            if producer_epoch == known.producer_epoch:  # it ends the next transaction, and has to wait for this one
+        if state in PREPARED_STATES:
+            if producer_epoch == known.producer_epoch:  # it ends the next transaction, which has to wait for this one
                 return EndResult(Errors.CONCURRENT_TRANSACTIONS)
-            same = committed is commit
-            return EndResult(Errors.CONCURRENT_TRANSACTIONS if same else Errors.INVALID_TXN_STATE)
-        if state is not TransactionState.EMPTY and known.producer_epoch == _MAX_EPOCH:
-            # Its transaction timed out. No client may have this epoch: it must begin again, with another producer id.
+            is_same = committed is commit
+            return EndResult(Errors.CONCURRENT_TRANSACTIONS if is_same else Errors.INVALID_TXN_STATE)
+        if state is not TransactionState.EMPTY and known.producer_epoch == MAX_EPOCH:
+            # The transaction timed out. No client may have this epoch: it has to get another producer id.
             return EndResult(Errors.PRODUCER_FENCED)
-        if state is not TransactionState.EMPTY and (is_repeated or is_overflown):
+        if state is not TransactionState.EMPTY and (is_repeated or is_overflow):
             if committed is commit:
                 return EndResult(Errors.NONE, known.producer_id, known.producer_epoch)
             return EndResult(Errors.INVALID_TXN_STATE)
@@ -346,44 +349,44 @@ class TransactionCoordinator:
     def _check_old_end(
         self, metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool
     ) -> EndResult | None:
-        """Return the answer below version 2, or None if the transaction is to be ended now."""
+        """Return the response below version 2; None if the transaction is to be ended now."""
         known, state = metadata.record, metadata.state
         if known.producer_id != producer_id:
             return EndResult(Errors.INVALID_PRODUCER_ID_MAPPING)
         if producer_epoch != known.producer_epoch:
             return EndResult(Errors.PRODUCER_FENCED)
-        if metadata.pending_state is not None and state not in _PREPARED:
+        if metadata.pending_state is not None and state not in PREPARED_STATES:
             return EndResult(Errors.CONCURRENT_TRANSACTIONS)
         if state is TransactionState.ONGOING:
             return None
         committed = state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
         if state is TransactionState.EMPTY or committed is not commit:
             return EndResult(Errors.INVALID_TXN_STATE)
-        if state in _PREPARED:
+        if state in PREPARED_STATES:
             return EndResult(Errors.CONCURRENT_TRANSACTIONS)
         return EndResult(Errors.NONE, known.producer_id, known.producer_epoch)
 
     def _end(self, metadata: TransactionMetadata, epoch: int, record: TransactionRecord) -> Deferred[EndResult]:
-        """Write the decision, answer, and let the markers be written."""
-        answer: Deferred[EndResult] = Deferred()
+        """Write the decision, reply, and have the markers sent."""
+        reply: Deferred[EndResult] = Deferred()
 
         def on_written(error_code: int) -> None:
             if error_code != Errors.NONE:
-                answer.set(EndResult(error_code))
+                reply.set(EndResult(error_code))
                 return
             next_id = record.next_producer_id
             if next_id == NO_PRODUCER_ID:
                 result = EndResult(Errors.NONE, record.producer_id, record.producer_epoch)
             else:
                 result = EndResult(Errors.NONE, next_id, 0)
-            answer.set(result)
+            reply.set(result)
             self._markers.send(metadata, epoch)
 
         self._manager.write(metadata, epoch, record).on_done(on_written)
-        return answer
+        return reply
 
     def _fence(self, metadata: TransactionMetadata, epoch: int) -> Deferred[EndResult]:
-        """Abort the open transaction under a raised epoch, so that its producer can do nothing more."""
+        """Abort the open transaction with a raised epoch, by which its producer is fenced."""
         fenced_epoch = metadata.prepare_fence()
         record = metadata.prepare_fenced_abort(fenced_epoch, self._cluster.transaction_version, self._clock.wall_ms())
         ended = self._end(metadata, epoch, record)
@@ -396,15 +399,15 @@ class TransactionCoordinator:
         return ended
 
     def abort_timed_out(self) -> None:
-        """Abort transactions that have outlived their timeout (rule 5)."""
+        """Abort transactions that are open for longer than their timeout (rule 5)."""
         for epoch, metadata in self._manager.timed_out():
-            _log.info("%s: its transaction has timed out and is aborted", metadata.transactional_id)
+            _log.info("%s: aborting its transaction, which has timed out", metadata.transactional_id)
             self._fence(metadata, epoch)
 
     # --- tools
 
     def describe(self, transactional_id: str) -> tuple[int, TransactionRecord | None]:
-        """DescribeTransactions: the state of an id; TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+        """Serve DescribeTransactions: the state of an id; TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
         if not transactional_id:
             return Errors.INVALID_REQUEST, None
         error_code, _, metadata = self._find(transactional_id)
@@ -421,23 +424,25 @@ class TransactionCoordinator:
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> tuple[int, list[str], list[tuple[str, TransactionRecord]]]:
-        """ListTransactions: the ids of this broker.
+        """Serve ListTransactions: the ids of this broker.
 
         Args:
-            states: names such as ``Ongoing``; without any, all are meant. ``producer_ids`` likewise.
+            states: names of states, such as ``Ongoing``; empty for all.
+            producer_ids: those of the ids; empty for all.
             duration_ms: only transactions that have been open for longer; -1 for all.
-            pattern: a regular expression for the whole id; None or empty for all.
+            pattern: a regular expression that the whole id must match; None or empty for all.
 
         Returns:
-            An error code (INVALID_REGULAR_EXPRESSION for a pattern that is none), names of unknown states, and the ids.
+            An error code (INVALID_REGULAR_EXPRESSION if the pattern is invalid), the names of unknown states, and the
+            ids.
         """
         if not self._active:
             return Errors.COORDINATOR_NOT_AVAILABLE, [], []
         error_code, known = self._manager.all()
         if error_code != Errors.NONE:
             return error_code, [], []
-        labels = {state.label for state in TransactionState}
-        unknown = [name for name in states if name not in labels]
+        known_labels = {state.label for state in TransactionState}
+        unknown = [name for name in states if name not in known_labels]
         try:
             wanted_id = re.compile(pattern) if pattern else None
         except re.error:

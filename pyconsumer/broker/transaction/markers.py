@@ -1,15 +1,15 @@
-"""Writes the end markers of a transaction into its partitions, and then completes the transaction (KIP-98).
+"""End markers of a transaction: they are written into its partitions, and then the transaction is complete (KIP-98).
 
-Rules:
+The state is the transaction's: the partitions of its record that have no marker yet. Rules:
 
-1. A marker is sent to the leader of each partition of the transaction. It is sent again, after a pause, until it is
-   written in the log of all replicas in sync, whatever leaders do in the meantime.
+1. A marker is sent to the leader of each partition of the transaction. It is sent again, after a pause, until it is in
+   the log of all replicas in sync, even if leaders change.
 2. A partition that was deleted needs no marker.
-3. When every partition has its marker, the completed state is written; that too is tried again until it succeeds.
-4. All that ends as soon as this broker is not the coordinator any more, or in another epoch: the next one begins
-   again. So a marker may be written twice, which changes nothing.
-5. A leader that knows a newer epoch of the producer or of the coordinator refuses: then somebody else has ended the
-   transaction, and nothing more is sent.
+3. When every partition has its marker, the completed state is written, which is repeated too until it succeeds.
+4. Nothing more is sent or written when this broker is no longer the coordinator, or is it in another epoch. The new
+   coordinator begins again, so a marker may be written twice, which changes nothing.
+5. A leader with a newer epoch of the producer or of the coordinator rejects the marker. Another coordinator has ended
+   the transaction then, and nothing more is sent.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ __all__ = ["MarkerChannel", "MarkerSender"]
 _log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.05
-#: Somebody else has ended the transaction (rule 5).
+#: Another coordinator has ended the transaction (rule 5).
 _FENCED: Final = frozenset({Errors.INVALID_PRODUCER_EPOCH, Errors.TRANSACTION_COORDINATOR_FENCED})
-#: The partition needs no marker (rule 2), or can have none.
+#: The partition cannot have a marker.
 _NOT_NEEDED: Final = frozenset({Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UNSUPPORTED_VERSION})
 
 
 class MarkerChannel(Protocol):
-    """The brokers, as far as markers need them."""
+    """The part of a cluster that writes markers."""
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """The node that leads a partition, -1 if nobody does; None if there is no such partition."""
+        """Return the node that leads a partition, -1 if it has no leader; None if there is no such partition."""
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Let a node write a marker; an error code for each partition, once the replicas in sync have it."""
+        """Have a node write a marker; the result is an error code for each partition."""
 
 
-class _Job(NamedTuple):
-    """A transaction that is being ended; ``record`` is the completed state."""
+class _EndingTransaction(NamedTuple):
+    """A transaction whose markers are being written; ``record`` is the completed state."""
 
     metadata: TransactionMetadata
     coordinator_epoch: int
@@ -59,10 +59,10 @@ class _Job(NamedTuple):
 
 
 class MarkerSender:
-    """The transactions that one coordinator is ending.
+    """Sends the end markers of one coordinator's transactions.
 
     Args:
-        channel: where markers are sent.
+        channel: the brokers to which markers are sent.
     """
 
     def __init__(self, manager: TransactionStateManager, channel: MarkerChannel, timer: Timer, clock: Clock) -> None:
@@ -77,7 +77,7 @@ class MarkerSender:
         self._stopped = True
 
     def send(self, metadata: TransactionMetadata, coordinator_epoch: int) -> None:
-        """End the transaction of an id that is in PREPARE_COMMIT or PREPARE_ABORT."""
+        """Send the markers of an id in PREPARE_COMMIT or PREPARE_ABORT, and then complete its transaction."""
         present = metadata.record
         marker = WritableTxnMarker(
             producer_id=present.producer_id,
@@ -87,54 +87,57 @@ class MarkerSender:
             transaction_version=present.client_version,
         )
         record = metadata.prepare_complete(self._clock.wall_ms())
-        self._continue(_Job(metadata, coordinator_epoch, record, marker))
+        self._send_missing(_EndingTransaction(metadata, coordinator_epoch, record, marker))
 
-    def _is_current(self, job: _Job) -> bool:
+    def _is_current(self, ending: _EndingTransaction) -> bool:
         return not self._stopped and self._manager.is_current(
-            job.metadata.transactional_id, job.coordinator_epoch, job.metadata
+            ending.metadata.transactional_id, ending.coordinator_epoch, ending.metadata
         )
 
-    def _continue(self, job: _Job) -> None:
-        """Send the markers that are missing, or complete the transaction."""
-        if not self._is_current(job):
+    def _send_missing(self, ending: _EndingTransaction) -> None:
+        """Send the markers that are missing; without any, complete the transaction."""
+        if not self._is_current(ending):
             return
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-        for tp in sorted(job.metadata.record.partitions):
+        for tp in sorted(ending.metadata.record.partitions):
             leader = self._channel.leader_of(tp)
             if leader is None:
-                _log.info("%s: %s was deleted and needs no marker", job.metadata.transactional_id, tp)
-                job.metadata.marker_written(tp)
+                _log.info("%s: %s was deleted and needs no marker", ending.metadata.transactional_id, tp)
+                ending.metadata.marker_written(tp)
             else:
                 by_leader[leader].append(tp)
         if not by_leader:
-            self._complete(job)
+            self._complete(ending)
             return
         waiting = set(by_leader)
         fenced = False
 
-        def on_answer(node: int, errors: Mapping[TopicPartition, int]) -> None:
+        def on_result(node: int, errors: Mapping[TopicPartition, int]) -> None:
             nonlocal fenced
-            if not self._is_current(job):
+            if not self._is_current(ending):
                 return
-            fenced = self._note(job, by_leader[node], errors) or fenced
+            fenced = self._apply(ending, by_leader[node], errors) or fenced
             waiting.discard(node)
             if waiting or fenced:
                 return
-            if job.metadata.record.partitions:
-                self._timer.schedule(self._clock.now() + _RETRY_S, lambda: self._continue(job))
+            if ending.metadata.record.partitions:
+                self._timer.schedule(self._clock.now() + _RETRY_S, lambda: self._send_missing(ending))
             else:
-                self._complete(job)
+                self._complete(ending)
 
         for node, partitions in list(by_leader.items()):
-            self._ask(node, job, partitions).on_done(lambda errors, node=node: on_answer(node, errors))  # type: ignore[misc]
+            written = self._send_to(node, ending, partitions)
+            written.on_done(lambda errors, node=node: on_result(node, errors))  # type: ignore[misc]
 
-    def _ask(self, node: int, job: _Job, partitions: list[TopicPartition]) -> Deferred[Mapping[TopicPartition, int]]:
+    def _send_to(
+        self, node: int, ending: _EndingTransaction, partitions: list[TopicPartition]
+    ) -> Deferred[Mapping[TopicPartition, int]]:
         if node < 0:
             return Deferred.of(dict.fromkeys(partitions, Errors.NOT_LEADER_OR_FOLLOWER))
         topics: dict[str, list[int]] = defaultdict(list)
         for topic, partition in partitions:
             topics[topic].append(partition)
-        base = job.marker
+        base = ending.marker
         marker = WritableTxnMarker(
             producer_id=base.producer_id,
             producer_epoch=base.producer_epoch,
@@ -145,33 +148,33 @@ class MarkerSender:
         )
         return self._channel.write_markers(node, marker)
 
-    def _note(self, job: _Job, partitions: list[TopicPartition], errors: Mapping[TopicPartition, int]) -> bool:
-        """Note what a leader answered; whether it has fenced the transaction."""
+    def _apply(
+        self, ending: _EndingTransaction, partitions: list[TopicPartition], errors: Mapping[TopicPartition, int]
+    ) -> bool:
+        """Record a leader's result; return whether it fences the transaction (rule 5)."""
+        transactional_id = ending.metadata.transactional_id
         for tp in partitions:
             code = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)
             if code == Errors.NONE or code in _NOT_NEEDED:
-                job.metadata.marker_written(tp)
+                ending.metadata.marker_written(tp)
             elif code in _FENCED:
                 _log.info(
-                    "%s: the marker for %s is refused (%s): no more are sent",
-                    job.metadata.transactional_id,
-                    tp,
-                    error_name(code),
+                    "%s: the marker for %s was rejected (%s): no more are sent", transactional_id, tp, error_name(code)
                 )
                 return True
             else:
-                _log.debug("%s: the marker for %s is sent again: %s", job.metadata, tp, error_name(code))
+                _log.debug("%s: sending the marker for %s again: %s", transactional_id, tp, error_name(code))
         return False
 
-    def _complete(self, job: _Job) -> None:
+    def _complete(self, ending: _EndingTransaction) -> None:
         def on_written(error_code: int) -> None:
-            if error_code == Errors.NONE or not self._is_current(job):
+            if error_code == Errors.NONE or not self._is_current(ending):
                 return
             self._timer.schedule(self._clock.now() + _RETRY_S, retry)
 
         def retry() -> None:
-            if self._is_current(job) and job.metadata.pending_state is None:
-                job.metadata.prepare_complete(self._clock.wall_ms())
-                self._complete(job)
+            if self._is_current(ending) and ending.metadata.pending_state is None:
+                ending.metadata.prepare_complete(self._clock.wall_ms())
+                self._complete(ending)
 
-        self._manager.write(job.metadata, job.coordinator_epoch, job.record).on_done(on_written)
+        self._manager.write(ending.metadata, ending.coordinator_epoch, ending.record).on_done(on_written)

@@ -1,15 +1,15 @@
-"""The state of one transactional id at its coordinator, and the legal moves between states.
+"""The state of one transactional id at its coordinator, and the transitions between states.
 
-Rules:
+A :class:`TransactionMetadata` is owned by the state manager. Rules:
 
-1. A move is prepared, written to ``__transaction_state``, and takes effect when the record is in the log of all
-   replicas in sync. In between it is pending, and no other move may be prepared.
+1. A transition is prepared, written to ``__transaction_state``, and takes effect when the record is in the log of all
+   replicas in sync. In between it is pending, and no other transition may be prepared.
 2. A state may only follow those of :data:`PREDECESSORS`.
-3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. It is pending while the open transaction of a
-   producer that is to be fenced is aborted, and that abort carries the raised epoch. If the abort cannot be written,
-   the next attempt does not raise the epoch a second time.
-4. Under transaction version 2 every end of a transaction raises the epoch; the last epoch of a producer id is never
-   given to a client, who gets a new id with epoch 0 when the transaction is complete.
+3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. It is replaced at once by the abort of the open
+   transaction, whose record has the raised epoch. If that record cannot be written, the next attempt does not raise the
+   epoch again.
+4. Under transaction version 2, every end of a transaction raises the epoch. A client never gets the last epoch of a
+   producer id: it gets a new producer id with epoch 0 when the transaction is complete.
 
 Names are those of Java's ``TransactionMetadata``.
 """
@@ -22,17 +22,29 @@ from typing import Final, NamedTuple
 from pyconsumer.errors import IllegalStateError, ProducerFencedError
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["NO_EPOCH", "NO_PRODUCER_ID", "PREDECESSORS", "TransactionMetadata", "TransactionRecord", "TransactionState"]
+__all__ = [
+    "IDLE_STATES",
+    "MAX_EPOCH",
+    "NO_EPOCH",
+    "NO_PRODUCER_ID",
+    "PREDECESSORS",
+    "PREPARED_STATES",
+    "TV_2",
+    "TransactionMetadata",
+    "TransactionRecord",
+    "TransactionState",
+]
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1
-#: Clients get epochs below this one, so that the coordinator can always fence them.
-_MAX_EPOCH: Final = 2**15 - 1
-_EPOCH_BUMP: Final = 2  # the first transaction version whose ends raise the epoch
+#: The last epoch of a producer id. Clients only get lower ones, so that the coordinator can always fence them.
+MAX_EPOCH: Final = 2**15 - 1
+#: Transaction version 2 (KIP-890): producing adds partitions to a transaction, and every end of one raises the epoch.
+TV_2: Final = 2
 
 
 class TransactionState(IntEnum):
-    """States, with the numbers that ``__transaction_state`` has for them."""
+    """State of a transactional id; the values are those in ``__transaction_state``."""
 
     EMPTY = 0
     ONGOING = 1
@@ -50,38 +62,43 @@ class TransactionState(IntEnum):
 
 
 _S = TransactionState
-_IDLE: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+#: The states without a transaction.
+IDLE_STATES: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+#: The states in which the outcome is decided, and the markers are being written.
+PREPARED_STATES: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 
 #: The states that each state may follow.
 PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
-    _S.EMPTY: _IDLE,
-    _S.ONGOING: _IDLE | {_S.ONGOING},
+    _S.EMPTY: IDLE_STATES,
+    _S.ONGOING: IDLE_STATES | {_S.ONGOING},
     _S.PREPARE_COMMIT: frozenset({_S.ONGOING}),
-    _S.PREPARE_ABORT: _IDLE | {_S.ONGOING, _S.PREPARE_EPOCH_FENCE},
+    _S.PREPARE_ABORT: IDLE_STATES | {_S.ONGOING, _S.PREPARE_EPOCH_FENCE},
     _S.COMPLETE_COMMIT: frozenset({_S.PREPARE_COMMIT}),
     _S.COMPLETE_ABORT: frozenset({_S.PREPARE_ABORT}),
-    _S.DEAD: _IDLE,
+    _S.DEAD: IDLE_STATES,
     _S.PREPARE_EPOCH_FENCE: frozenset({_S.ONGOING}),
 }
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether a client may have no greater epoch than this one."""
-    return epoch >= _MAX_EPOCH - 1
+    """Return whether no client may get a greater epoch than this one."""
+    return epoch >= MAX_EPOCH - 1
 
 
 class TransactionRecord(NamedTuple):
-    """The state of a transactional id, as it is written.
+    """The state of a transactional id, as it is written to the log. Times are ms since the epoch.
 
     Attributes:
-        producer_id, producer_epoch: of its producer. ``last_producer_epoch``: the epoch before, as the client knows it,
-            -1 if none; it is not written, so that it is unknown after the coordinator has moved.
-        previous_producer_id: before the last move. ``next_producer_id``: the one to be given when the transaction is
-            complete, -1 if it stays the same.
-        timeout_ms: longest life of a transaction. ``start_ms``: when the present one began, -1 without one.
-        partitions: those that belong to the transaction.
-        last_update_ms: when this was prepared. Times are ms since the epoch.
-        client_version: transaction version of the client that made the move.
+        producer_id, producer_epoch: of its producer.
+        last_producer_epoch: the epoch before, -1 if there was none. It is not written, so it is not known after the
+            coordinator has changed.
+        previous_producer_id: the producer id before the last transition.
+        next_producer_id: the producer id after the transaction is complete, -1 if it stays the same.
+        timeout_ms: the transaction timeout.
+        partitions: those of the transaction. In a prepared state, those without an end marker.
+        start_ms: when the transaction began, -1 without one.
+        last_update_ms: when this state was prepared.
+        client_version: the transaction version of the client that caused the transition.
     """
 
     producer_id: int
@@ -101,9 +118,9 @@ class TransactionMetadata:
     """One transactional id.
 
     Attributes:
-        record: the state in effect.
-        pending_state: that of a move which is being written, None without one.
-        has_failed_fence: a raised epoch may not have been written (rule 3).
+        record: the present state.
+        pending_state: the state of the transition that is being written, None without one.
+        has_failed_fence: the abort with the raised epoch could not be written (rule 3).
     """
 
     __slots__ = ("has_failed_fence", "pending_state", "record", "transactional_id")
@@ -121,21 +138,21 @@ class TransactionMetadata:
     def state(self) -> TransactionState:
         return self.record.state
 
-    # --- preparing moves
+    # --- preparing transitions
 
     def _prepare(self, record: TransactionRecord) -> TransactionRecord:
         if self.pending_state is not None:
-            raise IllegalStateError(f"{self!r} cannot move to {record.state.name} before its pending move has ended")
+            raise IllegalStateError(f"{self!r} cannot move to {record.state.name} while a transition is pending")
         if self.state not in PREDECESSORS[record.state]:
             raise IllegalStateError(f"{self!r} cannot move to {record.state.name}")
         self.pending_state = record.state
         return record._replace(previous_producer_id=self.record.producer_id)
 
     def prepare_increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionRecord:
-        """InitProducerId: raise the epoch, or repeat the answer to a request that was sent twice (KIP-360).
+        """Raise the epoch for InitProducerId, or keep it if the client repeats its request (KIP-360).
 
         Args:
-            expected_epoch: the epoch that the client says it has, None from a client that begins.
+            expected_epoch: the client's epoch, None if it has none.
 
         Raises:
             ProducerFencedError: the client's epoch is neither the present one nor the one before.
@@ -149,7 +166,7 @@ class TransactionMetadata:
                 epoch, last = known.producer_epoch, known.last_producer_epoch
             else:
                 raise ProducerFencedError(
-                    f"the producer with transactional id {self.transactional_id!r} has epoch {expected_epoch}, and"
+                    f"the producer with transactional id {self.transactional_id!r} has epoch {expected_epoch}, but"
                     f" {known.producer_epoch} is the latest"
                 )
         return self._restart(known.producer_id, epoch, last, timeout_ms, now_ms)
@@ -157,7 +174,7 @@ class TransactionMetadata:
     def prepare_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionRecord:
-        """InitProducerId when the epochs are exhausted: another id, from epoch 0 on."""
+        """Change the producer id for InitProducerId, because its epochs are exhausted; the epoch becomes 0."""
         last = self.record.producer_epoch if keep_last_epoch else NO_EPOCH
         return self._restart(producer_id, 0, last, timeout_ms, now_ms)
 
@@ -183,13 +200,13 @@ class TransactionMetadata:
     def prepare_add_partitions(
         self, partitions: frozenset[TopicPartition], now_ms: int, client_version: int
     ) -> TransactionRecord:
-        """Begin a transaction with partitions, or add them to the open one."""
+        """Begin a transaction with partitions, or add them to the open transaction."""
         known = self.record
         return self._prepare(
             known._replace(
                 state=TransactionState.ONGOING,
                 partitions=known.partitions | partitions,
-                start_ms=now_ms if known.state in _IDLE else known.start_ms,
+                start_ms=now_ms if known.state in IDLE_STATES else known.start_ms,
                 last_update_ms=now_ms,
                 client_version=client_version,
             )
@@ -203,12 +220,12 @@ class TransactionMetadata:
         Args:
             state: PREPARE_COMMIT or PREPARE_ABORT.
             client_version: from 2 on the epoch is raised (rule 4).
-            next_producer_id: to be given when it is complete, -1 for the same.
-            is_empty: there is no open transaction: an abort under version 2 may still raise the epoch.
+            next_producer_id: the producer id after the transaction is complete, -1 for the same.
+            is_empty: there is no open transaction; an abort under version 2 then only raises the epoch.
         """
         known = self.record
         epoch, last = known.producer_epoch, known.last_producer_epoch
-        if client_version >= _EPOCH_BUMP and epoch < _MAX_EPOCH:
+        if client_version >= TV_2 and epoch < MAX_EPOCH:
             epoch, last = epoch + 1, epoch
         return self._prepare(
             known._replace(
@@ -229,7 +246,7 @@ class TransactionMetadata:
         return self.prepare_end(TransactionState.PREPARE_ABORT, client_version, NO_PRODUCER_ID, now_ms, is_empty=False)
 
     def prepare_complete(self, now_ms: int) -> TransactionRecord:
-        """End the transaction: its markers are written."""
+        """Complete the transaction, whose markers are written."""
         self.has_failed_fence = False
         known = self.record
         committed = known.state is TransactionState.PREPARE_COMMIT
@@ -239,35 +256,35 @@ class TransactionMetadata:
             partitions=frozenset(),
             last_update_ms=now_ms,
         )
-        if known.client_version >= _EPOCH_BUMP and known.next_producer_id != NO_PRODUCER_ID:
+        if known.client_version >= TV_2 and known.next_producer_id != NO_PRODUCER_ID:
             record = record._replace(producer_id=known.next_producer_id, producer_epoch=0)
         return self._prepare(record)
 
     def prepare_dead(self) -> None:
-        """Begin to forget the id: it has not been used for too long."""
+        """Begin to remove the id, which has expired."""
         self._prepare(self.record._replace(state=TransactionState.DEAD))
 
-    # --- ending moves
+    # --- ending transitions
 
     def complete(self, record: TransactionRecord) -> None:
-        """Let a move take effect: its record is in the log.
+        """Complete a transition, whose record is in the log.
 
         Raises:
-            IllegalStateError: it is not the pending one.
+            IllegalStateError: another transition is pending, or none.
         """
         if self.pending_state is not record.state:
-            raise IllegalStateError(f"{self!r} cannot complete a move to {record.state.name}")
+            raise IllegalStateError(f"{self!r} cannot complete a transition to {record.state.name}")
         self.record = record
         self.pending_state = None
 
     def cancel(self) -> None:
-        """Forget the pending move: its record could not be written."""
+        """Cancel the pending transition, whose record could not be written."""
         self.pending_state = None
 
     def cancel_fence(self) -> None:
-        """Note that the abort of a producer that was fenced could not be written (rule 3)."""
+        """Record that the abort that fences a producer could not be written (rule 3)."""
         self.has_failed_fence = True
 
     def marker_written(self, partition: TopicPartition) -> None:
-        """Note that the end marker of the transaction is in a partition."""
+        """Record that a partition has the end marker of the transaction."""
         self.record = self.record._replace(partitions=self.record.partitions - {partition})

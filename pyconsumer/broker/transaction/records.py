@@ -1,4 +1,4 @@
-"""Turns the state of transactional ids into records of ``__transaction_state`` and back."""
+"""Conversion of the state of transactional ids to records of ``__transaction_state`` and back; no state."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def state_record(transactional_id: str, record: TransactionRecord, transaction_v
     """Return the record of a state.
 
     Args:
-        transaction_version: the cluster's: 0 writes values of version 0, which other versions don't fit into.
+        transaction_version: the cluster's. With 0 the value has version 0, which lacks the fields of version 2.
     """
     topics: dict[str, list[int]] = defaultdict(list)
     for topic, partition in sorted(record.partitions):
         topics[topic].append(partition)
     schemas = [PartitionsSchema(topic, partitions) for topic, partitions in topics.items()]
-    version_1: dict[str, int] = {}
+    tagged: dict[str, int] = {}  # fields that a value of version 0 cannot have
     if transaction_version >= 1:
-        version_1 = {
+        tagged = {
             "previous_producer_id": record.previous_producer_id,
             "next_producer_id": record.next_producer_id,
             "client_transaction_version": record.client_version,
@@ -43,7 +43,7 @@ def state_record(transactional_id: str, record: TransactionRecord, transaction_v
         transaction_partitions=None if record.state is TransactionState.EMPTY else schemas,
         transaction_last_update_timestamp_ms=record.last_update_ms,
         transaction_start_timestamp_ms=record.start_ms,
-        **version_1,
+        **tagged,
     )
     return encode_key(transactional_id), value.encode_with_version(min(transaction_version, 1))
 
@@ -54,12 +54,12 @@ def tombstone(transactional_id: str) -> KeyValue:
 
 
 def metadata_from_value(transactional_id: str, value: bytes) -> TransactionMetadata:
-    """The state that a record's value describes; ``ProtocolError`` if it is damaged."""
+    """Return the state in a record's value; ``ProtocolError`` if it is damaged."""
     found = decode_value(value)
     try:
         state = TransactionState(found.transaction_status)
     except ValueError:
-        raise ProtocolError(f"{found.transaction_status} is no state of a transaction") from None
+        raise ProtocolError(f"{found.transaction_status} is not a transaction state") from None
     partitions = frozenset(
         TopicPartition(topic.topic, partition)
         for topic in found.transaction_partitions or ()

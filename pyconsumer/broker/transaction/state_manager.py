@@ -1,10 +1,11 @@
-"""All transactional ids that one broker coordinates: loading, unloading, writing, expiry.
+"""All transactional ids that one broker coordinates, which this module owns: loading, unloading, writing, expiry.
 
 A transactional id belongs to a partition of ``__transaction_state``; the leader of that partition is its coordinator,
-and the partition's leader epoch is the coordinator epoch. A partition is loading, served, or not ours. Nothing is
-answered for an id while its partition is loading. A load ends when all that was read is in the log of all replicas in
-sync: what is done on the strength of a record must not outlive it. (Kafka serves what the leader's own log holds.) A
-move that was prepared under one coordinator epoch never takes effect under another.
+and the partition's leader epoch is the coordinator epoch. A partition is first loading, then served; if its load fails,
+its ids have no coordinator until the leader changes again. While it is loading, requests for its ids get
+COORDINATOR_LOAD_IN_PROGRESS. A load ends when everything that was read is in the log of all replicas in sync, so that
+no request is served by a record that may still be lost. (Kafka serves everything in the leader's own log.) A transition
+that was prepared in one coordinator epoch never takes effect in another.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.broker.transaction.config import TransactionConfig
-from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionRecord, TransactionState
+from pyconsumer.broker.transaction.metadata import (
+    IDLE_STATES,
+    TransactionMetadata,
+    TransactionRecord,
+    TransactionState,
+)
 from pyconsumer.broker.transaction.records import metadata_from_value, state_record, tombstone
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, ProtocolError, error_name
@@ -30,14 +36,12 @@ __all__ = ["FoundTransaction", "TransactionStateManager"]
 
 _log = logging.getLogger(__name__)
 
-#: Between two steps of a load others get their turn.
+#: The pause between two steps of a load, in which other work gets its turn.
 _LOAD_PAUSE_S = 0.001
-
-_IDLE = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 class FoundTransaction(NamedTuple):
-    """The outcome of `find`: an error code, else the coordinator epoch and the state, None for an unknown id."""
+    """The result of ``find``: an error code; without one, the coordinator epoch, and the id's state if it is known."""
 
     error_code: int
     coordinator_epoch: int = -1
@@ -46,22 +50,24 @@ class FoundTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class _Partition:
-    """A partition of ``__transaction_state`` that this broker leads."""
+    """A partition of ``__transaction_state`` that this broker leads: loading, served, or failed."""
 
     epoch: int
-    #: The rest of its log while it is loading.
+    #: The part of its log that is not read yet, while it is loading.
     pieces: Iterator[bytes | memoryview] | None = None
     ids: dict[str, TransactionMetadata] = field(default_factory=dict)
     task: TimerHandle | None = None
     failed: bool = False
 
-    def run(self, task: TimerHandle) -> None:
-        """Note the next step of the load."""
+    def schedule(self, task: TimerHandle) -> None:
+        """Keep the handle of the next step of the load."""
         self.task = task
 
     def end_load(self, *, failed: bool = False) -> None:
-        """Serve the ids, or refuse to."""
+        """End the load: serve the ids or, if it has failed, forget those that were read."""
         self.pieces, self.failed = None, failed
+        if failed:
+            self.ids.clear()
 
     def cancel(self) -> None:
         """Stop loading."""
@@ -88,20 +94,20 @@ class TransactionStateManager:
         self._partitions: dict[int, _Partition] = {}
         self._partition_count = 0
 
-    # --- which ids are ours
+    # --- lookup
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` that an id belongs to; the topic is created if it is not there.
+        """Return the partition of ``__transaction_state`` that an id belongs to; the topic is created on first use.
 
         Raises:
-            CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
+            CoordinatorNotAvailableError: the topic cannot be created, because too few brokers are alive.
         """
         if self._partition_count == 0:
             self._partition_count = self._storage.partition_count()
         return partition_for(transactional_id, self._partition_count)
 
     def find(self, transactional_id: str) -> FoundTransaction:
-        """Look an id up: NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where this broker cannot say."""
+        """Look up an id; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if this broker does not serve it."""
         partition = self._partitions.get(self.partition_for(transactional_id))
         if partition is None or partition.failed:
             return FoundTransaction(Errors.NOT_COORDINATOR)
@@ -110,11 +116,11 @@ class TransactionStateManager:
         return FoundTransaction(Errors.NONE, partition.epoch, partition.ids.get(transactional_id))
 
     def add(self, metadata: TransactionMetadata) -> None:
-        """Take in an id that :meth:`find` did not know."""
+        """Add an id that :meth:`find` did not know."""
         self._partitions[self.partition_for(metadata.transactional_id)].ids[metadata.transactional_id] = metadata
 
     def all(self) -> tuple[int, list[TransactionMetadata]]:
-        """Every id that is known; COORDINATOR_LOAD_IN_PROGRESS while any partition is loading."""
+        """Return all ids that are served; COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
         if any(partition.pieces is not None for partition in self._partitions.values()):
             return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
         return Errors.NONE, [one for partition in self._partitions.values() for one in partition.ids.values()]
@@ -122,11 +128,11 @@ class TransactionStateManager:
     # --- loading and unloading
 
     def load(self, number: int, epoch: int, on_loaded: Callable[[int, list[TransactionMetadata]], None]) -> None:
-        """This broker leads a partition: read it, and then serve its ids.
+        """Load a partition that this broker leads now, and then serve its ids.
 
         Args:
-            epoch: of the leadership, which becomes the coordinator epoch.
-            on_loaded: called with it and the ids, before any request is served.
+            epoch: the leader epoch, which becomes the coordinator epoch; if a newer one is known, nothing is done.
+            on_loaded: called with the epoch and the ids, before any request is served.
         """
         known = self._partitions.get(number)
         if known is not None:
@@ -135,7 +141,7 @@ class TransactionStateManager:
             known.cancel()
         partition = self._partitions[number] = _Partition(epoch, self._storage.read(number))
         _log.info("Loading __transaction_state-%d at epoch %d", number, epoch)
-        partition.run(self._timer.schedule(self._clock.now(), lambda: self._load(number, partition, on_loaded)))
+        partition.schedule(self._timer.schedule(self._clock.now(), lambda: self._load(number, partition, on_loaded)))
 
     def _load(
         self, number: int, partition: _Partition, on_loaded: Callable[[int, list[TransactionMetadata]], None]
@@ -145,7 +151,7 @@ class TransactionStateManager:
         try:
             if self._read(number, partition, partition.pieces):
                 at = self._clock.now() + _LOAD_PAUSE_S
-                partition.run(self._timer.schedule(at, lambda: self._load(number, partition, on_loaded)))
+                partition.schedule(self._timer.schedule(at, lambda: self._load(number, partition, on_loaded)))
                 return
         except Exception:
             _log.exception(
@@ -158,7 +164,7 @@ class TransactionStateManager:
         on_loaded(partition.epoch, list(partition.ids.values()))
 
     def _read(self, number: int, partition: _Partition, pieces: Iterator[bytes | memoryview]) -> bool:
-        """Read on for one step; whether there may be more."""
+        """Read one step further; return whether there may be more."""
         size = 0
         while size < self.config.transaction_state_log_load_buffer_size:
             piece = next(pieces, None)
@@ -174,7 +180,11 @@ class TransactionStateManager:
                 for record in iter_records(view[info.position : info.end_position]):
                     transactional_id = decode_key(record.key or b"")
                     if transactional_id is None:
-                        _log.warning("__transaction_state-%d: skipped an unknown record at %d", number, record.offset)
+                        _log.warning(
+                            "__transaction_state-%d: skipped a record of unknown type at offset %d",
+                            number,
+                            record.offset,
+                        )
                     elif record.value is None:
                         partition.ids.pop(transactional_id, None)
                     else:
@@ -186,10 +196,10 @@ class TransactionStateManager:
         return True
 
     def unload(self, number: int, epoch: int | None) -> list[TransactionMetadata]:
-        """This broker no longer leads a partition: forget its ids, and return them.
+        """Forget, and return, the ids of a partition that this broker no longer leads.
 
         Args:
-            epoch: of the new leadership; ignored if a newer one is known. None means whatever is known.
+            epoch: the new leader epoch; if a newer one is known, nothing is done. None matches any.
         """
         partition = self._partitions.get(number)
         if partition is None or (epoch is not None and epoch < partition.epoch):
@@ -200,25 +210,25 @@ class TransactionStateManager:
         return list(partition.ids.values())
 
     def shutdown(self) -> None:
-        """Stop running loads and serve nothing more."""
+        """Stop loading, and stop serving ids."""
         for number in list(self._partitions):
             self.unload(number, None)
 
     # --- writing
 
     def is_current(self, transactional_id: str, epoch: int, metadata: TransactionMetadata) -> bool:
-        """Return whether an id is still served under the same coordinator epoch."""
+        """Return whether an id is still served, in the same coordinator epoch."""
         found = self.find(transactional_id)
         return found.coordinator_epoch == epoch and found.metadata is metadata
 
     def write(self, metadata: TransactionMetadata, epoch: int, record: TransactionRecord) -> Deferred[int]:
-        """Write a move that was prepared; it takes effect when it is in the log of all replicas in sync.
+        """Write a transition that was prepared; it takes effect when it is in the log of all replicas in sync.
 
         Args:
-            epoch: the coordinator epoch under which it was prepared.
+            epoch: the coordinator epoch in which it was prepared.
 
         Returns:
-            an error code for the client. After an error the move is cancelled.
+            An error code for the client. After an error the transition is cancelled.
         """
         transactional_id = metadata.transactional_id
         if not self.is_current(transactional_id, epoch, metadata):
@@ -233,7 +243,7 @@ class TransactionStateManager:
             if error_code == Errors.NONE:
                 metadata.complete(record)
             else:
-                _log.info("%r: %s was not written: %s", metadata, record.state.name, error_name(error_code))
+                _log.info("%r: %s could not be written: %s", metadata, record.state.name, error_name(error_code))
                 metadata.cancel()
             written.set(error_code)
 
@@ -242,10 +252,10 @@ class TransactionStateManager:
         self._storage.append(number, [entry], self._clock.wall_ms()).on_done(on_appended)
         return written
 
-    # --- time
+    # --- timeouts and expiry
 
     def timed_out(self) -> list[tuple[int, TransactionMetadata]]:
-        """Open transactions that have lived longer than their timeout, each with its coordinator epoch."""
+        """Return the transactions that are open for longer than their timeout, each with its coordinator epoch."""
         now_ms = self._clock.wall_ms()
         return [
             (partition.epoch, one)
@@ -257,7 +267,7 @@ class TransactionStateManager:
         ]
 
     def expire(self) -> None:
-        """Forget ids that were not used for ``transactional.id.expiration.ms``: their tombstones are written."""
+        """Remove ids that were not used for ``transactional.id.expiration.ms``, by tombstones in the log."""
         limit = self._clock.wall_ms() - self.config.transactional_id_expiration_ms
         for number, partition in list(self._partitions.items()):
             if partition.pieces is not None or partition.failed:
@@ -265,7 +275,7 @@ class TransactionStateManager:
             idle = [
                 one
                 for one in partition.ids.values()
-                if one.state in _IDLE and one.pending_state is None and one.record.last_update_ms <= limit
+                if one.state in IDLE_STATES and one.pending_state is None and one.record.last_update_ms <= limit
             ]
             for start in range(0, len(idle), 1000):
                 self._remove(number, partition, idle[start : start + 1000])

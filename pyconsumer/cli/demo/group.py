@@ -1,7 +1,7 @@
-"""The demo's consumer group, seen from the parent: starts the members, adds up what they commit, checks it.
+"""The demo's consumer group in the parent process: it starts the members, sums up what they commit, and checks it.
 
-The parent holds the members when half of the flights are read, lets a fourth one join, and lets them continue when the
-group has rebalanced; so the rebalance happens half-way on a machine of any speed.
+When half of the flights are read, the parent pauses the members, starts a fourth one, and resumes them when the group
+has rebalanced. So the rebalance happens half-way on a machine of any speed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyconsumer.errors import KafkaError, KafkaTimeoutError
 __all__ = ["DemoGroup"]
 
 _MEMBERS: Final = 3
-#: Not by :mod:`multiprocessing`: its resource tracker would outlive us for a moment.
+#: Not by :mod:`multiprocessing`, whose resource tracker would outlive this process for a moment.
 _PROGRAM: Final = "import sys; from pyconsumer.cli.demo.member import main; main(int(sys.argv[1]))"
 
 
@@ -29,10 +29,11 @@ class DemoGroup:
     """Reads a topic to its end with a group of processes.
 
     Args:
-        topic: what to read. ends: for each partition the offset after its last record.
+        topic: the topic to read.
+        ends: for each partition the offset after its last record.
         options: settings of the members' consumers.
         on_progress: called with the number of records committed so far.
-        on_event: called with a line of text for people.
+        on_event: called with a line to print.
         timeout: seconds after which the demo fails.
     """
 
@@ -65,7 +66,7 @@ class DemoGroup:
         self._pipes: list[Connection[Any, Any]] = []
 
     def run(self) -> None:
-        """Do it.
+        """Read the topic, with a rebalance half-way.
 
         Raises:
             KafkaTimeoutError: it took longer than ``timeout``.
@@ -89,7 +90,7 @@ class DemoGroup:
     def _start(self) -> None:
         number = len(self._processes) + 1
         options = self.options | {"client_id": f"member-{number}"}
-        # Ctrl-C in the middle of this would leave a process half started; the member itself never heeds it.
+        # Ctrl-C in the middle of this would leave a half-started process; the member itself ignores it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             ours, theirs = Pipe()
@@ -104,7 +105,7 @@ class DemoGroup:
             self._processes.append(process)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-        with contextlib.suppress(OSError):  # it has ended, which the next step finds
+        with contextlib.suppress(OSError):  # it has ended, which the next step notices
             ours.send(member.Job(number, self.topic, options))
             if self._held:
                 ours.send(member.Order.HOLD)
@@ -128,7 +129,7 @@ class DemoGroup:
 
     def _order(self, order: member.Order) -> None:
         for pipe in self._pipes:
-            with contextlib.suppress(OSError):  # it has ended, which the next step finds
+            with contextlib.suppress(OSError):  # it has ended, which the next step notices
                 pipe.send(order)
 
     def _step(self, deadline: float) -> None:
@@ -176,7 +177,11 @@ class DemoGroup:
             pipe.close()
 
     def _check(self) -> None:
-        """Every offset once: the ranges of each partition, put in order, follow one another without gap or overlap."""
+        """Check that the ranges of each partition cover all offsets without gap or overlap.
+
+        Raises:
+            KafkaError: they do not.
+        """
         for partition, ranges in self.ranges.items():
             at = 0
             for first, after in sorted(ranges):

@@ -1,4 +1,4 @@
-"""The demo's last step: late flights go to a topic of their own exactly once, though the program fails half-way."""
+"""The demo's last step: late flights are copied to another topic exactly once, although the program fails half-way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ Output = tuple[str, bytes, bytes | None]
 
 
 class Copied(NamedTuple):
-    """Flights that a reader of the second topic sees: all committed ones, and with those of aborted transactions."""
+    """The numbers of flights in the topic.
+
+    Attributes:
+        expected: late flights in the source.
+        committed: flights that a consumer with ``read_committed`` sees.
+        written: all flights, with those of aborted transactions.
+    """
 
     expected: int
     committed: int
@@ -26,7 +32,7 @@ class Copied(NamedTuple):
 
 
 class _Failure(Exception):
-    """The program fails here on purpose."""
+    """The failure of the program, on purpose."""
 
 
 def is_late(value: bytes) -> bool:
@@ -38,11 +44,13 @@ def is_late(value: bytes) -> bool:
 def copy_late(
     options: dict[str, object], source: str, sink: str, partitions: int, total: int, on_read: Callable[[int], None]
 ) -> Copied:
-    """Copy late flights, fail in the middle of a transaction, begin again, and count what readers see.
+    """Copy late flights, fail in the middle of a transaction, begin again, and count the flights that consumers see.
 
     Args:
-        options: of the clients. partitions: of ``sink``. total: flights in ``source``.
-        on_read: called with the number of flights that were read in transactions that are committed.
+        options: settings of the clients.
+        partitions: the number of partitions of ``sink``.
+        total: the number of flights in ``source``.
+        on_read: called with the number of flights that were read in committed transactions.
     """
     program = _Program(source, sink, total // 2, on_read)
     try:
@@ -54,10 +62,10 @@ def copy_late(
 
 
 class _Program:
-    """The program and what it has read.
+    """The program, and the flights that it has read.
 
     Args:
-        fails_after: number of flights after which it fails once.
+        fails_after: the number of flights after which it fails once.
     """
 
     def __init__(self, source: str, sink: str, fails_after: int, on_read: Callable[[int], None]) -> None:
@@ -69,11 +77,11 @@ class _Program:
         self._read = 0
 
     def expected(self) -> int:
-        """Late flights, each counted once by its place."""
+        """Return the number of late flights, each counted once by partition and offset."""
         return sum(self._late.values())
 
     def run(self, options: dict[str, object], total: int) -> None:
-        """Consume, transform and produce until every flight was read."""
+        """Consume, transform and produce until all flights have been read."""
         with (
             KafkaConsumer(
                 options,

@@ -1,7 +1,7 @@
-"""One member of the demo's group: a process that reads flights, adds up delays and commits.
+"""One member of the demo's group: a process that reads flights, sums up delays and commits.
 
-Its reports to its parent count only after it was committed, with the range of offsets that it covers. So the parent can
-check that nothing was lost and nothing counted twice, whatever rebalances there were.
+It reports its work to the parent after committing it, with the range of offsets. So the parent can check that no record
+was lost or counted twice, in spite of rebalances.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Assigned", "Done", "Failed", "Job", "Order", "Revoked", "Work", "mai
 
 
 class Job(NamedTuple):
-    """The parent's first message: number of the member, from 1; the topic; options of the consumer."""
+    """The parent's first message: the number of the member, from 1, the topic, and the settings of the consumer."""
 
     number: int
     topic: str
@@ -28,7 +28,7 @@ class Job(NamedTuple):
 
 
 class Order(enum.Enum):
-    """Later messages of the parent."""
+    """The later messages of the parent."""
 
     HOLD = enum.auto()
     CONTINUE = enum.auto()
@@ -36,7 +36,7 @@ class Order(enum.Enum):
 
 
 class Assigned(NamedTuple):
-    """The member has these partitions now, as of this generation of the group."""
+    """The member has been assigned these partitions in a generation of the group."""
 
     member: int
     generation: int
@@ -44,16 +44,17 @@ class Assigned(NamedTuple):
 
 
 class Revoked(NamedTuple):
-    """The member gave these partitions up."""
+    """These partitions of the member have been revoked."""
 
     member: int
     partitions: tuple[int, ...]
 
 
 class Work(NamedTuple):
-    """Committed work: of a partition the offsets ``first`` up to but not including ``after``.
+    """Committed work: the offsets of a partition from ``first`` up to but not including ``after``.
 
-    ``delays`` has for each carrier: flights, flights with a known departure delay, sum of those delays in minutes.
+    ``delays`` has for each carrier the number of flights, of flights with a known departure delay, and the sum of these
+    delays in minutes.
     """
 
     member: int
@@ -64,13 +65,13 @@ class Work(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The member ends as it should."""
+    """The member has ended normally."""
 
     member: int
 
 
 class Failed(NamedTuple):
-    """The member ends by an error."""
+    """The member has ended with an error."""
 
     member: int
     reason: str
@@ -98,7 +99,7 @@ class _Member(ConsumerRebalanceListener):
             self.pipe.send(Revoked(self.number, tuple(sorted(tp.partition for tp in revoked))))
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        self.pending.clear()  # not committed: whoever owns them now reads these records again
+        self.pending.clear()  # not committed: the new owners read these records again
 
     # Work.
 
@@ -129,7 +130,7 @@ class _Member(ConsumerRebalanceListener):
         self.pending.clear()
 
     def hold(self, wanted: bool) -> None:
-        """Stop or continue reading, staying a member: poll continues, paused partitions give no records."""
+        """Pause or resume reading; the member keeps polling, so it stays in the group."""
         if wanted and not self.held:
             self.consumer.pause(*self.consumer.assignment())
         elif self.held and not wanted:
@@ -138,19 +139,19 @@ class _Member(ConsumerRebalanceListener):
 
 
 def main(handle: int) -> None:
-    """Main function of the process.
+    """Run the member: the main function of the process.
 
     Args:
-        handle: of the pipe to the parent; when it closes, the parent has gone.
+        handle: the file descriptor of the pipe to the parent; when it is closed, the parent has ended.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process
     pipe: Connection[Any, Any] = Connection(handle)
     try:
         job = pipe.recv()
         _run(job.number, job.topic, job.options, pipe)
         pipe.send(Done(job.number))
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        return  # the parent has gone
+        return  # the parent has ended
     except Exception as error:
         pipe.send(Failed(job.number, f"{type(error).__name__}: {error}"))
         raise SystemExit(1) from None

@@ -1,4 +1,4 @@
-"""The demo's output: for each step a bar or a line with its result, and the command that does the same by hand."""
+"""The demo's output: for each step a bar or a line with its result, and the command that does the same."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["Screen"]
 
 
 class Screen:
-    """The terminal that the demo writes to.
+    """The terminal to which the demo writes.
 
     Args:
-        servers: the cluster that is used; None for the embedded one, which is later found at the default address.
-        settings: further client settings, by Kafka's names. Commands show them, but not the secret ones.
+        servers: addresses of brokers; None for the embedded cluster, for which commands use the default address.
+        settings: further client settings, by Kafka's names. Commands show them, secret ones as ``***``.
     """
 
     def __init__(self, servers: str | None, settings: Mapping[str, str]) -> None:
         self.console: Console = console()
-        #: Where commands find the cluster.
+        #: The address of the cluster in commands.
         self.servers = servers or "localhost:9092"
         self._where: list[str] = [] if servers is None else ["-b", servers]
         secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names}
@@ -36,25 +36,25 @@ class Screen:
             self._where += ["--config", f"{name}={'***' if name in secret else value}"]
 
     def say(self, text: str, *, important: str = "") -> None:
-        """One line; ``important`` follows the text in bold."""
+        """Print a line; ``important`` follows the text in bold."""
         self.console.print(escape(text) + (f"[bold]{escape(important)}[/]" if important else ""), soft_wrap=True)
 
     def command(self, *words: str, cluster: bool = True) -> None:
-        """Return what somebody could type.
+        """Print a command that the user could type.
 
         Args:
-            words: of the command, without its name.
-            cluster: whether the command takes the address of the cluster.
+            words: the words of the command, without its name.
+            cluster: whether to add the address of the cluster.
         """
         line = shlex.join([_program(), *words, *(self._where if cluster else [])])
         self.console.print(f"  [dim]$ {escape(line)}[/]", soft_wrap=True)
 
     def python(self, line: str) -> None:
-        """A line of Python that somebody could type."""
+        """Print a line of Python that the user could type."""
         self.console.print(f"  [dim]>>> {escape(line)}[/]", soft_wrap=True)
 
     def bar(self) -> Progress:
-        """A bar that counts."""
+        """Return a progress bar with numbers."""
         return Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=40),
@@ -65,7 +65,7 @@ class Screen:
 
 
 def _program() -> str:
-    """Our command as it can be typed: tox runs us in an environment that is not on the user's PATH."""
+    """Return our command as it can be typed: tox runs it in an environment that is not on the user's PATH."""
     if "TOX_ENV_DIR" not in os.environ:
         return "pyconsumer"
     return os.path.relpath(Path(sys.executable).with_name("pyconsumer"))

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 __all__ = ["CONF", "archive_topic", "delays", "draw", "replay_archive"]
 
-#: Settings of the session: little is to be done, so little is needed.
+#: Settings of the session, for little data.
 CONF = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
 
 _SCHEMA = "carrier STRING, hour INT, dep_delay DOUBLE"
-#: Records of a batch of the archive: a few batches, so that one sees how it grows.
+#: Records of a batch of the archive, so that there are a few batches.
 _BATCH = 100_000
 
 
 def delays(spark: Any, servers: str, topic: str, options: Mapping[str, str], path: Path) -> DataFrame:
-    """Read the topic; write flights and mean delay by hour and carrier to a Parquet folder, and return them.
+    """Read the topic; write the flights and their mean delay by hour and carrier to a Parquet folder, and return them.
 
     Args:
-        options: further ones of the source.
+        options: further options of the source.
     """
     from pyspark.sql import functions as f
 
@@ -60,18 +60,19 @@ def archive_topic(
     expected: Mapping[str, int],
     on_progress: Callable[[int], object],
 ) -> tuple[int, int]:
-    """Archive the topic as ``pyconsumer archive`` does, and look whether its files have each flight once.
+    """Archive the topic as ``pyconsumer archive`` does, and check that its files have each flight once.
 
     Args:
-        options: further ones of the source. folder: a new one.
-        expected: how many flights each carrier has.
+        options: further options of the source.
+        folder: a new folder.
+        expected: the number of flights of each carrier.
         on_progress: called with the number of flights archived so far.
 
     Returns:
-        How many flights are in the files, and how many batches there are.
+        The number of flights in the files, and of batches.
 
     Raises:
-        KafkaError: a flight is missing, or is there twice.
+        KafkaError: a flight is missing or duplicated.
     """
     from pyspark.sql import functions as f
 
@@ -86,7 +87,7 @@ def archive_topic(
         options=options,
         on_progress=lambda progress: on_progress(progress.records),
     )
-    # Read as anybody reads Parquet.
+    # With Spark's own Parquet reader.
     rows = (
         spark.read.parquet(str(folder))
         .groupBy("partition", f.col("key").cast("string").alias("carrier"))
@@ -110,7 +111,7 @@ def replay_archive(
     options: Mapping[str, str],
     on_progress: Callable[[int], object],
 ) -> int:
-    """Send the archive to a topic as ``pyconsumer replay`` does; returns how many flights were sent."""
+    """Send the archive to a topic as ``pyconsumer replay`` does; return the number of flights sent."""
     from pyconsumer.spark.archive import replay
 
     chosen = {"kafka.compression.type": "zstd", **options}
@@ -126,9 +127,9 @@ def replay_archive(
 
 
 def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
-    """A heat map: carriers by hour, coloured by mean departure delay; the worst carrier on top.
+    """Draw a heat map of mean departure delays by carrier and hour, with the worst carrier on top.
 
-    Cells with fewer than 20 flights are left out: their mean says little.
+    Cells with fewer than 20 flights are left out, because their mean is not significant.
     """
     import matplotlib
 

@@ -1,8 +1,8 @@
-"""aiokafka's names and habits: ``from pyconsumer.compat.aiokafka import AIOKafkaConsumer``.
+"""aiokafka's API: ``from pyconsumer.compat.aiokafka import AIOKafkaConsumer``.
 
-Clients are started and stopped, ``getone`` and ``getmany`` read, the producer's future is one of asyncio, and defaults
-are aiokafka's. Everything behind that is :mod:`pyconsumer.aio`. What differs nevertheless stands in
-``docs/porting.md``.
+As in aiokafka, clients are started and stopped, ``getone`` and ``getmany`` read, ``send`` returns an asyncio future,
+and the defaults are aiokafka's. The implementation is :mod:`pyconsumer.aio`. ``docs/porting.md`` lists the remaining
+differences.
 """
 
 from __future__ import annotations

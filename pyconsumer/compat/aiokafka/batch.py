@@ -16,7 +16,7 @@ _NO_TOPIC: Final = ""  # the serializer is called before the topic of the batch 
 
 
 class BatchedRecord(NamedTuple):
-    """A record in a batch: its number there, its size in bytes, its timestamp in ms."""
+    """A record in a batch: its number in the batch, its size in bytes, its timestamp in ms."""
 
     offset: int
     size: int
@@ -26,11 +26,11 @@ class BatchedRecord(NamedTuple):
 class BatchBuilder:
     """Collects records until they reach ``max_batch_size``; the first one may be larger.
 
-    Keys and values are serialized here, for their size, and again when they are sent.
+    Keys and values are serialized here to find their size, and again when they are sent.
 
     Args:
-        limit: bytes.
-        key_serializer, value_serializer: as the producer has them.
+        limit: ``max_batch_size``, in bytes.
+        key_serializer, value_serializer: those of the producer.
     """
 
     def __init__(self, limit: int, key_serializer: Any, value_serializer: Any) -> None:
@@ -44,7 +44,7 @@ class BatchBuilder:
     def append(
         self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] = ()
     ) -> BatchedRecord | None:
-        """Add a record; return its number, size and timestamp, or None if there is no room or the batch is closed."""
+        """Add a record; return its number, size and timestamp, or None if the batch is full or closed."""
         if self._closed:
             return None
         key_bytes, value_bytes = self._key(_NO_TOPIC, None, key), self._value(_NO_TOPIC, None, value)
@@ -61,7 +61,7 @@ class BatchBuilder:
         self._closed = True
 
     def size(self) -> int:
-        """Return the size in bytes, before compression, as an upper bound."""
+        """Return an upper bound of the size in bytes, before compression."""
         return self._size
 
     def record_count(self) -> int:
@@ -72,7 +72,7 @@ class BatchBuilder:
         """Close the batch and return its records.
 
         Raises:
-            IllegalStateError: there is none.
+            IllegalStateError: the batch has no records.
         """
         self.close()
         if not self.records:

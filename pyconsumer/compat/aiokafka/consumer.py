@@ -1,4 +1,4 @@
-"""``AIOKafkaConsumer``: aiokafka's names and habits over ``AsyncKafkaConsumer``."""
+"""``AIOKafkaConsumer``: aiokafka's API over ``AsyncKafkaConsumer``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_LIMIT: Final = 2**31 - 1
 
 
 def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, OffsetAndMetadata | int] | None:
-    """Return offsets in our form; aiokafka takes pairs of an offset and metadata as well."""
+    """Return offsets in our form: aiokafka also accepts pairs of an offset and metadata."""
     if offsets is None:
         return None
     return {
@@ -49,21 +49,21 @@ def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartit
 
 
 class AIOKafkaConsumer:
-    """A consumer that a program for aiokafka can use.
+    """A consumer for programs that were written for aiokafka.
 
     Args:
         topics: names of topics to subscribe to.
-        configs: aiokafka's settings, and ours. ``loop``, ``consumer_timeout_ms`` (how often aiokafka's iteration looks)
-            and ``rebalance_timeout_ms`` have no effect.
+        configs: aiokafka's settings, and ours. ``loop``, ``consumer_timeout_ms`` (the polling interval of aiokafka's
+            iteration) and ``rebalance_timeout_ms`` have no effect.
 
     Raises:
-        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+        ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    ``start`` joins the group, or finds all partitions without one. Heartbeats have a thread of their own; what else the
-    group needs happens in ``getone``, ``getmany`` and iteration. Calls of several tasks take turns.
+    ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats; rebalances happen in
+    ``getone``, ``getmany`` and iteration. Reads of several tasks run one after the other.
 
     Attributes:
-        consumer: the :class:`pyconsumer.aio.AsyncKafkaConsumer` behind it.
+        consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
     """
 
     def __init__(self, *topics: str, **configs: Any) -> None:
@@ -88,13 +88,13 @@ class AIOKafkaConsumer:
         """Connect; if topics are subscribed, join the group, or find the partitions to read.
 
         Raises:
-            KafkaConnectionError: no broker answered within ``request_timeout_ms``. Stop the consumer nevertheless.
-            KafkaError: the group cannot be joined.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``; stop the consumer then, too.
+            KafkaError: the group could not be joined.
         """
         try:
             await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
         except KafkaTimeoutError as error:
-            raise KafkaConnectionError(f"no broker answered: {error}") from error
+            raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         await self._assigned()
 
     async def _assigned(self) -> None:
@@ -105,7 +105,7 @@ class AIOKafkaConsumer:
                 try:
                     await consumer._until_assigned(consumer.config.request_timeout_ms)
                 except NoOffsetForPartitionError:
-                    pass  # the next read says so
+                    pass  # the next read raises it
 
     async def stop(self) -> None:
         """Commit if commits are automatic, leave the group, close the connections. A second call does nothing."""
@@ -128,7 +128,7 @@ class AIOKafkaConsumer:
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Wait for the next record, of these partitions or of all.
+        """Return the next record of these partitions, or of all; wait until there is one.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped, before or during this call.
@@ -142,14 +142,15 @@ class AIOKafkaConsumer:
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        """Return what has arrived, of these partitions or of all.
+        """Return records that have arrived, of these partitions or of all.
 
         Args:
-            timeout_ms: longest time to wait if no record is there yet.
+            timeout_ms: longest time to wait if no record has arrived.
             max_records: the most records to return; by default ``max_poll_records``, which has no limit by default.
 
         Raises:
-            ConsumerStoppedError: the consumer was stopped before this call; one that waits then returns nothing.
+            ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, that
+                returns nothing.)
             ValueError: ``max_records`` is less than 1.
         """
         async with self._turn:
@@ -202,10 +203,10 @@ class AIOKafkaConsumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics by name or by pattern, which matches the beginning of a topic's name.
+        """Subscribe to topics by name, or by a pattern for the beginning of their names.
 
         Raises:
-            TypeError: both or none of them are given, or one is of a wrong type.
+            TypeError: both or none of them are given, or one has a wrong type.
             ValueError: the pattern is not a regular expression.
         """
         if bool(topics) == (pattern is not None):
@@ -221,7 +222,7 @@ class AIOKafkaConsumer:
         return frozenset(self.consumer.subscription())
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Drop the subscription; what is returned need not be awaited, unless the next call subscribes again."""
+        """Drop the subscription; the result must be awaited only if the next call subscribes again."""
         return asyncio.ensure_future(self.consumer.unsubscribe())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -233,7 +234,7 @@ class AIOKafkaConsumer:
         return frozenset(self.consumer.assignment())
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return the partitions of a topic that the consumer knows, None if it does not know the topic."""
+        """Return the partitions of a topic according to the metadata at hand, None if the topic is unknown."""
         found = self.consumer.known_partitions(topic)
         return found or None
 
@@ -249,19 +250,23 @@ class AIOKafkaConsumer:
         return await self.consumer.position(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from an offset. Raises ValueError if it is not an offset."""
+        """Continue from an offset.
+
+        Raises:
+            ValueError: it is not an offset.
+        """
         if not isinstance(offset, int) or offset < 0:
-            raise ValueError(f"an offset is a number from 0 on, not {offset!r}")
+            raise ValueError(f"an offset must be a whole number of 0 or more, not {offset!r}")
         self.consumer.seek(partition, offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the start of the log, in these partitions or in all; return when it is known."""
+        """Continue from the start of the log, in these partitions or in all; return when the positions are known."""
         await self._assigned()
         self.consumer.seek_to_beginning(*partitions)
         return await self._positioned(partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end of the log, in these partitions or in all; return when it is known."""
+        """Continue from the end of the log, in these partitions or in all; return when the positions are known."""
         await self._assigned()
         self.consumer.seek_to_end(*partitions)
         return await self._positioned(partitions)
@@ -272,7 +277,7 @@ class AIOKafkaConsumer:
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Continue from what is committed, in these partitions or in all; return the offsets."""
+        """Continue from the committed offsets, in these partitions or in all; return the offsets."""
         await self._assigned()
         for tp in partitions:
             self._check_assigned(tp)
@@ -310,7 +315,7 @@ class AIOKafkaConsumer:
         return self.consumer.last_stable_offset(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return when this consumer last read, in ms since the epoch; None before the first time."""
+        """Return the time of the last read in ms since the epoch; None before the first one."""
         self._check_assigned(partition)
         return self._read_at_ms
 
@@ -332,11 +337,11 @@ class AIOKafkaConsumer:
 
     def _check_offsets(self, offsets: Any) -> None:
         if not isinstance(offsets, Mapping) or not offsets:
-            raise ValueError(f"offsets are a mapping of partitions to offsets, not {offsets!r}")
+            raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
         for tp, value in offsets.items():
             self._check_assigned(tp)
             if isinstance(value, tuple) and not isinstance(value, OffsetAndMetadata) and len(value) != 2:
-                raise ValueError(f"{tp}: an offset is a number, or a pair of a number and metadata, not {value!r}")
+                raise ValueError(f"{tp}: an offset must be a number, or a pair of a number and metadata, not {value!r}")
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition."""

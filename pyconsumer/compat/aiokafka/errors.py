@@ -1,4 +1,4 @@
-"""The errors of ``aiokafka.errors``: all of ours, kafka-python's names, and those whose name is another one there."""
+"""``aiokafka.errors``: all of our errors, those of kafka-python, and those that have another name in aiokafka."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ NotCoordinatorForGroupError = NotCoordinatorError
 OperationNotAttempted = OperationNotAttemptedError
 OutOfOrderSequenceNumber = OutOfOrderSequenceNumberError
 ProducerClosed = IllegalStateError
-#: A newer producer has this one's id: brokers say so in two ways, and an ``except`` catches both.
+#: A newer producer has the same transactional id. Brokers have two error codes for that; ``except`` catches both.
 ProducerFenced = (ProducerFencedError, InvalidProducerEpochError)
 ReassignmentInProgress = ReassignmentInProgressError
 SaslAuthenticationFailed = SaslAuthenticationFailedError
@@ -129,7 +129,7 @@ StaleLeaderEpochCodeError = NetworkExceptionError
 TransactionCoordinatorFenced = TransactionCoordinatorFencedError
 TransactionalIdAuthorizationFailed = TransactionalIdAuthorizationFailedError
 UnknownProducerId = UnknownProducerIdError
-#: A call that is not allowed now, or not without a group: an ``except`` catches both.
+#: A call that is not allowed in this state, or not without a group: ``except`` catches both.
 IllegalOperation = (IllegalStateError, InvalidGroupIdError)
 
 

@@ -1,4 +1,4 @@
-"""``AIOKafkaProducer``: aiokafka's names and habits over ``AsyncKafkaProducer``."""
+"""``AIOKafkaProducer``: aiokafka's API over ``AsyncKafkaProducer``."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 class AIOKafkaProducer:
-    """A producer that a program for aiokafka can use.
+    """A producer for programs that were written for aiokafka.
 
     Args:
-        configs: aiokafka's settings, and ours. ``max_batch_size`` is ``batch_size``; without ``enable_idempotence`` and
-            ``transactional_id``, ``acks`` is 1 by default. ``loop`` has no effect.
+        configs: aiokafka's settings, and ours. ``max_batch_size`` is our ``batch_size``; without
+            ``enable_idempotence`` and ``transactional_id``, ``acks`` is 1 by default. ``loop`` has no effect.
 
     Raises:
-        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+        ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     Attributes:
-        producer: the :class:`pyconsumer.aio.AsyncKafkaProducer` behind it.
+        producer: the wrapped :class:`pyconsumer.aio.AsyncKafkaProducer`.
     """
 
     def __init__(self, **configs: Any) -> None:
@@ -56,10 +56,10 @@ class AIOKafkaProducer:
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
 
     async def start(self) -> None:
-        """Connect, and get ready for transactions if there is a ``transactional_id``.
+        """Connect, and with a ``transactional_id`` prepare for transactions.
 
         Raises:
-            KafkaConnectionError: no broker answered within ``request_timeout_ms``. Stop the producer nevertheless.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``; stop the producer then, too.
         """
         config = self.producer.config
         try:
@@ -70,7 +70,7 @@ class AIOKafkaProducer:
             await self.producer.init_transactions()
 
     async def stop(self) -> None:
-        """Send what is left and close. A second call does nothing."""
+        """Send the buffered records and close. A second call does nothing."""
         await self.producer.close()
         if self._futures:
             await asyncio.wait(self._futures)
@@ -97,22 +97,22 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Queue a record to be sent; return an asyncio future of its metadata. Mind the order of the arguments.
+        """Enqueue a record to be sent; return an asyncio future of its metadata, of None with ``acks=0``.
 
-        With ``acks=0`` its result is None.
+        The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
         sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
         return self._future(sent)
 
     def create_batch(self) -> BatchBuilder:
-        """Return an empty batch; fill it, and give it to :meth:`send_batch`."""
+        """Return an empty batch, to fill and pass to :meth:`send_batch`."""
         config = self.producer.config
         return BatchBuilder(config.batch_size, config.key_serializer, config.value_serializer)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Queue the records of a batch, in order; return a future of the metadata of the first one.
+        """Enqueue the records of a batch, in order; return a future of the metadata of the first one.
 
         Raises:
             IllegalStateError: the batch has no records, or the producer was stopped.
@@ -143,7 +143,7 @@ class AIOKafkaProducer:
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def flush(self) -> None:
-        """Wait until every record that was passed to ``send`` is acknowledged or has failed."""
+        """Wait until all records that were passed to ``send`` have been acknowledged or have failed."""
         await self.producer.flush()
         if self._futures:
             await asyncio.wait(set(self._futures))
@@ -169,10 +169,15 @@ class AIOKafkaProducer:
         return self.producer.transaction()
 
     async def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_id: str) -> None:
-        """Commit offsets of a group as part of the transaction. Raises ValueError without a group."""
+        """Commit offsets of a group as part of the transaction.
+
+        Raises:
+            ValueError: there is no group id.
+            KafkaError: as :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
+        """
         if not group_id or not isinstance(group_id, str):
-            await self.producer.send_offsets_to_transaction({}, "any")  # an error of the state comes first
-            raise ValueError(f"group_id must be a string that is not empty, not {group_id!r}")
+            await self.producer.send_offsets_to_transaction({}, "any")  # raises if no transaction is open
+            raise ValueError(f"group_id must be a non-empty string, not {group_id!r}")
         await self.producer.send_offsets_to_transaction(as_offsets(offsets) or {}, group_id)
 
     def __repr__(self) -> str:

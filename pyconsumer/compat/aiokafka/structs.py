@@ -22,8 +22,8 @@ __all__ = [
 class RecordMetadata(NamedTuple):
     """The place of a produced record.
 
-    ``timestamp_type`` is 0 if the timestamp is the producer's, 1 if it is the broker's; ``log_start_offset`` is not
-    known here.
+    ``timestamp_type`` is 0 if the producer has set the timestamp, 1 if the broker has; ``log_start_offset`` is always
+    None.
     """
 
     topic: str

@@ -1,8 +1,8 @@
-"""kafka-python's names and habits: ``from pyconsumer.compat.kafka import KafkaConsumer``.
+"""kafka-python's API: ``from pyconsumer.compat.kafka import KafkaConsumer``.
 
-Where kafka-python counts in seconds, so do these; the constructors connect, and raise ``NoBrokersAvailable``; defaults
-are kafka-python's; modules have its names. Everything else is ours, so a program can move to :mod:`pyconsumer` step by
-step. What differs nevertheless stands in ``docs/porting.md``.
+As in kafka-python, some times are in seconds, the constructors connect and raise ``NoBrokersAvailable``, and the
+defaults and the names of modules are its own. Everything else is ours, so a program can move to :mod:`pyconsumer` step
+by step. ``docs/porting.md`` lists the remaining differences.
 """
 
 from __future__ import annotations

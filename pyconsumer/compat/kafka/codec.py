@@ -1,4 +1,4 @@
-"""``kafka.codec``: which compressions there are. All of Kafka's: their libraries are dependencies of pyconsumer."""
+"""``kafka.codec``: the available compression types. All are: their libraries are dependencies of pyconsumer."""
 
 from __future__ import annotations
 

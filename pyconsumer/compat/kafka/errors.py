@@ -1,7 +1,7 @@
 """The errors of ``kafka.errors``: all of ours, and those whose name is another one there.
 
-An ``except`` for a name of this module catches what our clients raise in that case. A few names stand for what does not
-happen here; they exist so that programs which name them still run.
+An ``except`` for a name of this module catches what our clients raise in that situation. A few errors never occur; they
+exist so that programs that name them still run.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ PrincipalDeserializationFailureError = PrincipalDeserializationError
 QuotaViolationError = ThrottlingQuotaExceededError
 StaleMetadata = InvalidMetadataError
 UnknownError = UnknownServerError
-#: Python's own errors stand for it: an ``except`` catches both.
+#: Our clients raise Python's own errors instead: ``except`` catches both.
 IllegalArgumentError = (ValueError, TypeError)
-#: Found by a broker, or by us: an ``except`` catches both.
+#: Found by the broker, or by the client: ``except`` catches both.
 CorruptRecordError = CorruptRecordException = (CorruptMessageError, _ours.CorruptRecordError)
-#: Said by a broker, or raised by a consumer without a reset policy: an ``except`` catches both.
+#: An error of the broker, or of a consumer without a reset policy: ``except`` catches both.
 OffsetOutOfRangeError = (_ours.OffsetOutOfRangeError, _ours.OffsetsOutOfRangeError)
-#: Too large for the broker, or for the producer's own limits: an ``except`` catches both.
+#: Too large for the broker, or for the limits of the producer: ``except`` catches both.
 MessageSizeTooLargeError = (MessageTooLargeError, RecordTooLargeError)
-#: One class for each kind here: an ``except`` catches all of them.
+#: Our clients have one class for each kind of resource: ``except`` catches all of them.
 AuthorizationError = (
     ClusterAuthorizationFailedError,
     DelegationTokenAuthorizationFailedError,
@@ -103,30 +103,30 @@ AuthorizationError = (
 
 
 class NoError(BrokerResponseError):
-    """Stands for success where the admin client returns classes of errors."""
+    """Success, in results of the admin client that are classes of errors."""
 
     errno = 0
     code_name = "NO_ERROR"
 
 
 class TooManyInFlightRequests(RetriableError):
-    """Does not happen: requests queue."""
+    """Never raised: requests are queued."""
 
 
 class UnknownBrokerIdError(KafkaError):
-    """Does not happen: a node that is not known any more is a ``KafkaConnectionError``."""
+    """Never raised: a node that is not known any more is a ``KafkaConnectionError``."""
 
 
 class UnrecognizedBrokerVersion(KafkaError):
-    """Does not happen: versions are negotiated for each API."""
+    """Never raised: versions are negotiated for each API."""
 
 
-#: The class of each code from the wire.
+#: The class of each error code.
 kafka_errors: Final[dict[int, type[BrokerResponseError]]] = {0: NoError, **BY_CODE}
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """Return the class of a code from the wire, :class:`NoError` for 0; of an unknown code ``UnknownError``."""
+    """Return the class of an error code: :class:`NoError` for 0, ``UnknownError`` for an unknown code."""
     return kafka_errors.get(error_code, UnknownServerError)
 
 

@@ -1,4 +1,4 @@
-"""kafka-python's settings as ours: defaults that differ, and settings that have no effect or no counterpart here."""
+"""Translation of kafka-python's settings into ours: defaults, and settings that are ignored or refused. No state."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ __all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_
 
 _log = logging.getLogger(__name__)
 
-#: Settings that mean nothing here, with the reason that is logged once where they are given.
+#: Settings without effect, with the reason, which is logged if one is given.
 _WITHOUT_EFFECT: Final = {
     "api_version": "versions are negotiated with each broker",
     "api_version_auto_timeout_ms": "versions are negotiated with each broker",
     "bootstrap_topics_filter": "topics are looked up when they are used",
     "kafka_client": "the network client cannot be replaced",
-    "legacy_iterator": "there is one way to iterate",
-    "max_in_flight_requests_per_connection": "the consumer bounds what it fetches in bytes",
+    "legacy_iterator": "there is only one kind of iterator",
+    "max_in_flight_requests_per_connection": "the consumer limits the bytes that it fetches",
     "metric_group_prefix": "see metrics()",
     "metric_reporters": "see metrics()",
     "metrics_enabled": "see metrics()",
     "metrics_num_samples": "see metrics()",
     "metrics_sample_window_ms": "see metrics()",
-    "net": "clients have a selector of their own",
-    "receive_message_max_bytes": "the size of responses is bounded by the requests",
-    "sasl_kerberos_domain_name": "there is no GSSAPI",
-    "sasl_kerberos_name": "there is no GSSAPI",
-    "sasl_kerberos_service_name": "there is no GSSAPI",
-    "selector": "the system's best one is used",
+    "net": "each client has its own selector",
+    "receive_message_max_bytes": "requests limit the size of responses",
+    "sasl_kerberos_domain_name": "GSSAPI is not supported",
+    "sasl_kerberos_name": "GSSAPI is not supported",
+    "sasl_kerberos_service_name": "GSSAPI is not supported",
+    "selector": "the best selector of the system is used",
     "sock_chunk_buffer_count": "buffers have the size of the responses",
     "sock_chunk_bytes": "buffers have the size of the responses",
     "socket_options": "TCP_NODELAY is always on; use send_buffer_bytes and receive_buffer_bytes",
 }
-#: Settings without which a program would not do what it says: only None is taken.
-_NOT_THERE: Final = ("proxy_url", "socks5_proxy")
+#: Settings that must not be ignored silently: only None is accepted.
+_UNSUPPORTED: Final = ("proxy_url", "socks5_proxy")
 
 
 class GivenConfig:
-    """A client's settings, as attributes and, as kafka-python's, by name: ``config["group_id"]``.
+    """A client's settings as attributes and, as in kafka-python, by name: ``config["group_id"]``.
 
     Args:
         config: our settings.
-        given: what the program set; names that are not ours are answered from here.
+        given: the settings of the program, which has the values of names that are not ours.
     """
 
     def __init__(self, config: Any, given: Mapping[str, Any]) -> None:
@@ -70,7 +70,7 @@ class GivenConfig:
         try:
             return getattr(self._config, name)
         except AttributeError:
-            if name in _WITHOUT_EFFECT or name in _NOT_THERE or name in self._given:
+            if name in _WITHOUT_EFFECT or name in _UNSUPPORTED or name in self._given:
                 return self._given.get(name)
             raise KeyError(name) from None
 
@@ -78,22 +78,23 @@ class GivenConfig:
 def translate(
     given: Mapping[str, Any], *, defaults: Mapping[str, Any], meaningful: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
-    """Return our settings for kafka-python's.
+    """Translate kafka-python's settings into ours.
 
     Args:
-        given: what the program sets.
+        given: the settings of the program.
         defaults: kafka-python's defaults that differ from ours.
-        meaningful: names among ``_WITHOUT_EFFECT`` that mean something for this client.
+        meaningful: names in ``_WITHOUT_EFFECT`` that have an effect for this client.
 
     Raises:
-        ConfigurationError: a setting is given that cannot be had here.
+        ConfigurationError: a setting is not supported, or ``default_api_timeout_ms`` is less than
+            ``request_timeout_ms``.
     """
     consumer = given.get("group_protocol") == "consumer"
     settings = {name: value for name, value in defaults.items() if not (consumer and name in CLASSIC_ONLY)}
     for name, value in given.items():
-        if name in _NOT_THERE:
+        if name in _UNSUPPORTED:
             if value is not None:
-                raise ConfigurationError(f"{name} cannot be used: connections go to the brokers directly")
+                raise ConfigurationError(f"{name} is not supported: clients connect to the brokers directly")
         elif name in _WITHOUT_EFFECT and name not in meaningful:
             _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
@@ -110,10 +111,10 @@ def translate(
 
 @contextlib.contextmanager
 def unknown_is_timeout() -> Iterator[None]:
-    """Turn the error for a partition that does not exist into the one that kafka-python and aiokafka raise.
+    """Replace the error for a partition that does not exist by the one that kafka-python and aiokafka raise.
 
     Raises:
-        KafkaTimeoutError: there is no such partition; at once, while theirs wait for it.
+        KafkaTimeoutError: a partition does not exist. (It is raised at once; theirs is raised after the timeout.)
     """
     try:
         yield
@@ -122,7 +123,7 @@ def unknown_is_timeout() -> Iterator[None]:
 
 
 def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
-    """Return a pattern that matches whole names whose beginning matches the given one, as in kafka-python."""
+    """Return a pattern for whole names, the beginning of which must match the given one, as in kafka-python."""
     if pattern is None:
         return None
     given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
@@ -130,10 +131,10 @@ def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | N
 
 
 def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
-    """Make sure that a broker answers, as kafka-python's constructors do.
+    """Check that a broker can be reached, as kafka-python's constructors do.
 
     Raises:
-        NoBrokersAvailableError: none does within ``timeout_ms``.
+        NoBrokersAvailableError: no broker could be reached within ``timeout_ms``.
         AuthenticationError: the broker rejected our credentials.
     """
     shared = config.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
@@ -141,4 +142,4 @@ def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
         try:
             admin.describe_cluster(timeout_ms=math.ceil(timeout_ms))
         except KafkaTimeoutError as error:
-            raise NoBrokersAvailableError(f"no broker answered within {timeout_ms:g} ms: {error}") from error
+            raise NoBrokersAvailableError(f"no broker could be reached within {timeout_ms:g} ms: {error}") from error

@@ -1,4 +1,4 @@
-"""``kafka.version``: the version of kafka-python whose names and habits :mod:`pyconsumer.compat.kafka` has."""
+"""``kafka.version``: the version of kafka-python whose API :mod:`pyconsumer.compat.kafka` has."""
 
 from __future__ import annotations
 

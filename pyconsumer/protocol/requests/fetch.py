@@ -38,7 +38,7 @@ class FetchSettings(NamedTuple):
     rack_id: str = ""
 
 
-Asked = tuple[bytes, int, int, int] | tuple[bytes, int, int, int, int]
+FetchFields = tuple[bytes, int, int, int] | tuple[bytes, int, int, int, int]
 """Topic id, offset, limit in bytes and leader epoch; a fifth item is not sent."""
 
 _NO_REPLICA: Final = next(spec.default for spec in FetchRequest.FIELDS if spec.name == "replica_state")
@@ -56,7 +56,7 @@ def newest_version(topic_ids: Iterable[bytes]) -> int | None:
 
 def fetch_request(
     settings: FetchSettings,
-    partitions: Iterable[tuple[TopicPartition, Asked]],
+    partitions: Iterable[tuple[TopicPartition, FetchFields]],
     *,
     forgotten: Iterable[tuple[TopicPartition, bytes]] = (),
     session: tuple[int, int] = (0, -1),
@@ -64,21 +64,21 @@ def fetch_request(
     """Return a Fetch request of a client.
 
     Args:
-        partitions: the partitions to read; the leader epoch is -1 if unknown. See :data:`Asked`.
+        partitions: the partitions to read; the leader epoch is -1 if unknown. See :data:`FetchFields`.
         forgotten: the partitions, with topic ids, to remove from the session.
         session: id and epoch of the fetch session (KIP-227); by default none is opened.
     """
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     name, topic_id = "", b""
     append: Callable[[FetchPartition], None] = _nowhere
-    for tp, asked in partitions:
-        if tp[0] is not name or asked[0] is not topic_id:  # usually the partitions of a topic are adjacent
-            name, topic_id = tp[0], asked[0]
+    for tp, fields in partitions:
+        if tp[0] is not name or fields[0] is not topic_id:  # usually the partitions of a topic are adjacent
+            name, topic_id = tp[0], fields[0]
             topic = topics.get((name, topic_id))
             if topic is None:
                 topic = topics[name, topic_id] = FetchTopic(name, topic_id, [])
             append = topic.partitions.append
-        append(FetchPartition(tp[1], asked[3], asked[1], -1, -1, asked[2]))
+        append(FetchPartition(tp[1], fields[3], fields[1], -1, -1, fields[2]))
     left: dict[tuple[str, bytes], ForgottenTopic] = {}
     for tp, topic_id in forgotten:
         key = (tp.topic, topic_id)

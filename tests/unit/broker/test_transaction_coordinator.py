@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.transaction.cluster import BrokerCluster
-from pyconsumer.broker.transaction.metadata import TransactionState
-from pyconsumer.errors import Errors
+from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionState
+from pyconsumer.broker.transaction.records import metadata_from_value
+from pyconsumer.errors import Errors, ProtocolError
 from pyconsumer.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.write_txn_markers import WritableTxnMarker
@@ -518,6 +520,30 @@ class TestLoad:
         assert producer.state == "Ongoing"
         assert producer.add(SINK) == [Errors.NONE]
 
+    def test_after_a_failed_load_no_id_is_listed_or_timed_out(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        brokers = make(2)
+        producer = started(brokers, "first")
+        producer.add(SINK)
+        started(brokers, "second")
+
+        def damaged(transactional_id: str, value: bytes) -> TransactionMetadata:
+            if transactional_id == "second":
+                raise ProtocolError("damaged")
+            return metadata_from_value(transactional_id, value)
+
+        monkeypatch.setattr("pyconsumer.broker.transaction.state_manager.metadata_from_value", damaged)
+        coordinator = brokers.alive[0].transaction_coordinator
+        coordinator.on_resign(0, None)
+        coordinator.on_become_leader(0, 1)
+        brokers.advance(0.1)
+        assert coordinator.describe("first")[0] == Errors.NOT_COORDINATOR
+        assert coordinator.list_transactions() == (Errors.NONE, [], [])
+        caplog.set_level("INFO")
+        brokers.advance(120)
+        assert "timed out" not in caplog.text
+
     @pytest.mark.spec("transactions:TXC-03")
     def test_who_is_not_the_coordinator_says_so(self, make: Make) -> None:
         brokers = make(2, 3, transaction_state_log_num_partitions=50)
@@ -575,6 +601,16 @@ class TestOffsets:
             Errors.UNKNOWN_MEMBER_ID,
             Errors.ILLEGAL_GENERATION,
         )
+
+    def test_before_version_2_a_coordinator_that_loads_is_not_available(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """KAFKA-7296: older producers do not handle COORDINATOR_LOAD_IN_PROGRESS."""
+        producer = started(make(1))
+        assert producer.add_offsets() == Errors.NONE
+        monkeypatch.setattr(GroupMetadataManager, "is_loading", lambda self, group_id: True)
+        assert producer.commit_offset(1, version=1) == Errors.COORDINATOR_NOT_AVAILABLE
+        assert producer.commit_offset(1, version=2) == Errors.COORDINATOR_LOAD_IN_PROGRESS
 
     def test_pending_offsets_stay_when_the_group_coordinator_moves(self, make: Make) -> None:
         brokers = make(1, 3)

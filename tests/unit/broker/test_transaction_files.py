@@ -145,7 +145,7 @@ def test_the_codes_of_states(item: str, code: int, label: str) -> None:
 def test_another_code_is_an_error() -> None:
     value = bytearray.fromhex(_STATES[0, "commit"][0])
     value[16] = 8
-    with pytest.raises(ProtocolError, match="8 is no state"):
+    with pytest.raises(ProtocolError, match="8 is not a transaction state"):
         metadata_from_value(_ID, bytes(value))
 
 
@@ -161,7 +161,7 @@ def test_a_move_that_is_not_allowed_is_refused() -> None:
     with pytest.raises(IllegalStateError, match="cannot move to PREPARE_COMMIT"):
         scenario.end(commit=True)
     scenario.metadata.prepare_add_partitions(_SINK, _TIME, 2)
-    with pytest.raises(IllegalStateError, match="before its pending move has ended"):
+    with pytest.raises(IllegalStateError, match="while a transition is pending"):
         scenario.add()
 
 

@@ -260,9 +260,12 @@ def test_a_clean_up_that_cannot_be_written_is_repeated(caplog: pytest.LogCapture
     value_of(world.commit({TP0: 1}))
     world.advance(61)
     world.storage.fail_with = 19
+    caplog.set_level(logging.INFO)
     world.coordinator._expiration.clean_up()
     assert world.offset() == 1
     assert "the next search tries again" in caplog.text
+    assert "Removed" not in caplog.text
+    assert world.manager.metrics.expired_offsets == 0
     world.storage.fail_with = 0
     world.coordinator._expiration.clean_up()
     assert world.manager.get_group(GROUP) is None
@@ -393,7 +396,9 @@ def test_offsets_that_cannot_be_deleted_stay() -> None:
     value_of(world.commit({TP0: 1}))
     world.storage.fail_with = 19
     assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (Errors.COORDINATOR_NOT_AVAILABLE, {})
+    assert value_of(world.coordinator.delete_groups([GROUP])) == {GROUP: Errors.COORDINATOR_NOT_AVAILABLE}
     assert world.offset() == 1
+    assert world.manager.metrics.deleted_offsets == 0
 
 
 @pytest.mark.parametrize("first", ["commit", "tombstone"])

@@ -394,6 +394,30 @@ def test_leader_hints_of_other_responses_are_taken_if_they_are_newer() -> None:
     assert found.leader == 3
 
 
+@pytest.mark.parametrize(
+    ("answer", "tp", "said"),
+    [
+        (topic("t"), TopicPartition("t", 3), "topic 't' has partition 0 alone, not 3"),
+        (topic("t", error=Errors.UNKNOWN_TOPIC_OR_PARTITION), T0, "there is no topic 't'"),
+    ],
+)
+def test_the_third_answer_without_a_partition_is_believed(
+    answer: MetadataResponseTopic, tp: TopicPartition, said: str
+) -> None:
+    """A broker may be behind the others when a topic or a partition has just been made."""
+    metadata = make()
+    metadata.set_topics({"t"})
+    since = metadata.update_count
+    for number in range(3):
+        assert metadata.absence(tp, since) is None
+        metadata.update(response(answer), 12, float(number))
+    error = metadata.absence(tp, since)
+    assert isinstance(error, UnknownTopicOrPartitionError)
+    assert said in str(error)
+    assert metadata.absence(tp, metadata.update_count) is None, "for who begins to ask now"
+    assert metadata.absence(TopicPartition("another", 0), since) is None, "nobody asked for it"
+
+
 def test_a_topic_known_by_its_id_alone() -> None:
     metadata = known()
     metadata.update(response(topic(None, partition(epoch=9), topic_id=ID1), topic(None, topic_id=b"9" * 16)), 12, 1.0)

@@ -244,13 +244,13 @@ def test_commands_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert "Warning" not in capsys.readouterr().err
     _run(["topics", "list", "--config", "sasl.password=s3cr3t"])
     shown = capsys.readouterr().err
-    assert "--config FILE, or in the variable PYCONSUMER_SASL_PASSWORD" in shown
+    assert "(--config FILE) or into the environment variable PYCONSUMER_SASL_PASSWORD" in shown
     assert "s3cr3t" not in shown
     made.clear()
     assert _run(["topics", "list", "--config", "group.id=g"]) == 2
     assert "unknown admin client setting 'group.id'" in capsys.readouterr().err, "on the command line it is a mistake"
     assert _run(["topics", "list", "--config", "no-such-file"]) == 2
-    assert "there is no file 'no-such-file', and it is not of the form KEY=VALUE" in capsys.readouterr().err
+    assert "'no-such-file' is neither an existing file nor of the form KEY=VALUE" in capsys.readouterr().err
     assert made == []
 
 

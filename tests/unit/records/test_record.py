@@ -38,9 +38,11 @@ def test_fields() -> None:
     assert (record.timestamp, record.timestamp_type) == (TIME, 1)
     assert (record.key, record.value) == (b"key", b"value")
     assert (record.serialized_key_size, record.serialized_value_size) == (3, 5)
+    assert record.serialized_header_size == 3, "names and values: h, 1 and h"
     empty = helpers.current.ConsumerRecord("t", 0, 0)
     assert (empty.key, empty.value, empty.headers, empty.timestamp, empty.timestamp_type) == (None, None, [], -1, 0)
     assert (empty.serialized_key_size, empty.serialized_value_size, empty.leader_epoch) == (-1, -1, -1)
+    assert empty.serialized_header_size == -1
 
 
 def test_headers_are_a_fresh_list_each_time() -> None:

@@ -1,4 +1,4 @@
-"""``kafka.admin``: the admin client with kafka-python's names and shapes of results, and the values that it takes."""
+"""``kafka.admin``: the admin client with kafka-python's methods and results, and the values that it accepts."""
 
 from __future__ import annotations
 

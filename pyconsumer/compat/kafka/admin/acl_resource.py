@@ -1,6 +1,6 @@
-"""``kafka.admin.acl_resource``: the values of access control lists, so that programs which name them can be imported.
+"""``kafka.admin.acl_resource``: the values of access control lists, so that programs that import them still run.
 
-There are no calls for them here: see ``docs/porting.md``.
+There are no calls that accept them: see ``docs/porting.md``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ResourceType(IntEnum):
-    """Kinds of resources that are protected."""
+    """Types of protected resources."""
 
     UNKNOWN = 0
     ANY = 1
@@ -34,7 +34,7 @@ class ResourceType(IntEnum):
 
 
 class ACLOperation(IntEnum):
-    """Things that somebody may do."""
+    """Operations that are allowed or denied."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class ACLPermissionType(IntEnum):
 
 
 class ACLResourcePatternType(IntEnum):
-    """Ways to compare the name of a resource."""
+    """Ways to match the name of a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -74,7 +74,7 @@ class ACLResourcePatternType(IntEnum):
 
 
 class _Value:
-    """Equal if the class and all attributes are."""
+    """A value that is equal to another one if the class and all attributes are."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
@@ -88,7 +88,7 @@ class _Value:
 
 
 class ResourcePatternFilter(_Value):
-    """Resources that a filter matches."""
+    """A filter for resources."""
 
     def __init__(
         self, resource_type: ResourceType, resource_name: str | None, pattern_type: ACLResourcePatternType
@@ -99,17 +99,17 @@ class ResourcePatternFilter(_Value):
         self.validate()
 
     def validate(self) -> None:
-        """Check the types.
+        """Check the types of the attributes.
 
         Raises:
-            ValueError: one is wrong.
+            ValueError: one has a wrong type.
         """
         _check(self.resource_type, ResourceType, "resource_type")
         _check(self.pattern_type, ACLResourcePatternType, "pattern_type")
 
 
 class ResourcePattern(ResourcePatternFilter):
-    """Resources by name or by prefix."""
+    """Resources of one type, by name or by prefix."""
 
     def __init__(
         self,
@@ -127,13 +127,13 @@ class ResourcePattern(ResourcePatternFilter):
         """
         super().validate()
         if self.resource_type is ResourceType.ANY:
-            raise ValueError("a pattern is for one type of resources, not for ANY")
+            raise ValueError("a pattern is for one type of resource: ANY is for filters only")
         if self.pattern_type in (ACLResourcePatternType.ANY, ACLResourcePatternType.MATCH):
-            raise ValueError(f"{self.pattern_type.name} is for filters; a pattern is LITERAL or PREFIXED")
+            raise ValueError(f"a pattern must be LITERAL or PREFIXED: {self.pattern_type.name} is for filters only")
 
 
 class ACLFilter(_Value):
-    """Entries that a filter matches."""
+    """A filter for entries of access control lists."""
 
     def __init__(
         self,
@@ -151,10 +151,10 @@ class ACLFilter(_Value):
         self.validate()
 
     def validate(self) -> None:
-        """Check the types.
+        """Check the types of the attributes.
 
         Raises:
-            ValueError: one is wrong.
+            ValueError: one has a wrong type.
         """
         _check(self.operation, ACLOperation, "operation")
         _check(self.permission_type, ACLPermissionType, "permission_type")
@@ -165,19 +165,19 @@ class ACL(ACLFilter):
     """An entry of an access control list."""
 
     def validate(self) -> None:
-        """Check that the entry is concrete.
+        """Check that the entry is for one operation of one resource.
 
         Raises:
-            ValueError: it is not.
+            ValueError: it is a filter.
         """
         super().validate()
         if self.operation is ACLOperation.ANY:
-            raise ValueError("an entry is for one operation; ANY is for filters")
+            raise ValueError("an entry is for one operation: ANY is for filters only")
         if self.permission_type is ACLPermissionType.ANY:
-            raise ValueError("an entry allows or denies; ANY is for filters")
+            raise ValueError("an entry must be ALLOW or DENY: ANY is for filters only")
         _check(self.resource_pattern, ResourcePattern, "resource_pattern")
 
 
 def _check(given: Any, wanted: type, name: str) -> None:
     if not isinstance(given, wanted):
-        raise ValueError(f"{name} is a {wanted.__name__}, not {given!r}")
+        raise ValueError(f"{name} must be a {wanted.__name__}, not {given!r}")

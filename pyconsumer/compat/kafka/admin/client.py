@@ -1,7 +1,7 @@
-"""``KafkaAdminClient`` with kafka-python's names and shapes of results, over :class:`pyconsumer.KafkaAdminClient`.
+"""``KafkaAdminClient`` with kafka-python's methods and results, over :class:`pyconsumer.KafkaAdminClient`.
 
-Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x; the methods and names that only 2.x
-has return what they return there. What cannot be done here raises ``UnsupportedVersionError`` with what to use instead.
+Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x; methods that only 2.x has return
+what they return there. Methods that are not supported raise ``UnsupportedVersionError``, which names an alternative.
 """
 
 from __future__ import annotations
@@ -50,23 +50,22 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "request_timeout_ms": 30_000,
 }
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
-_BETWEEN_LOOKS_S: Final = 0.1
-_SLACK_OF_HANGING_MS: Final = 300_000  # as Kafka's own tool
+_CHECK_INTERVAL_S: Final = 0.1
+_HANGING_MARGIN_MS: Final = 300_000  # as in Kafka's own tool
 
 
 class KafkaAdminClient:
-    """An admin client that a program for kafka-python can use.
+    """An admin client for programs that were written for kafka-python.
 
     Args:
-        configs: kafka-python's settings, and ours.
+        configs: kafka-python's settings, and ours. With an ``api_version`` the constructor does not connect.
 
     Raises:
-        NoBrokersAvailableError: no broker answered within ``bootstrap_timeout_ms`` (30 s); not with an ``api_version``,
-            when nothing connects before the first call.
-        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+        NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
+        ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     Attributes:
-        client: the :class:`pyconsumer.KafkaAdminClient` behind it.
+        client: the wrapped :class:`pyconsumer.KafkaAdminClient`.
     """
 
     def __init__(self, **configs: Any) -> None:
@@ -117,11 +116,11 @@ class KafkaAdminClient:
     def describe_topic_partitions(
         self, topics: Iterable[str], response_partition_limit: int = 2000, cursor: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return partitions of topics in pages: ``topics`` and ``next_cursor`` (None at the end).
+        """Return one page of the partitions of topics: ``topics`` and ``next_cursor`` (None on the last page).
 
         Args:
             response_partition_limit: the most partitions of a page.
-            cursor: where a page begins, as the one before it says.
+            cursor: ``next_cursor`` of the previous page; None for the first one.
         """
         return shapes.page(self.describe_topics(sorted(set(topics))), response_partition_limit, cursor)
 
@@ -138,14 +137,14 @@ class KafkaAdminClient:
         Args:
             new_topics: names, :class:`NewTopic`, or a mapping of names to options: ``num_partitions``,
                 ``replication_factor``, ``assignments``, ``configs``.
-            wait_for_metadata: return when every partition has a leader.
+            wait_for_metadata: whether to wait until every partition has a leader.
 
         Raises:
             KafkaError: the first error, unless ``raise_errors`` is False.
-            ValueError: there is no topic, or two arguments exclude each other.
+            ValueError: no topic is given, or both ``validate_only`` and ``wait_for_metadata``.
         """
         if validate_only and wait_for_metadata:
-            raise ValueError("wait_for_metadata excludes validate_only, which creates no topic")
+            raise ValueError("wait_for_metadata cannot be used with validate_only, which creates no topic")
         wanted = _new_topics(new_topics)
         outcome = self.client.create_topics(
             wanted, validate_only=validate_only, raise_errors=raise_errors, timeout_ms=timeout_ms
@@ -158,19 +157,23 @@ class KafkaAdminClient:
         """Wait until every partition of topics has a leader.
 
         Raises:
-            KafkaTimeoutError: one has not within ``timeout_ms``.
+            KafkaTimeoutError: a partition has no leader after ``timeout_ms``.
         """
         names = list(topic_names)
         deadline = time.monotonic() + timeout_ms / 1000
         while waiting := [topic["name"] for topic in self.describe_topics(names) if not shapes.is_ready(topic)]:
             if time.monotonic() >= deadline:
                 raise KafkaTimeoutError(f"topics without leaders after {timeout_ms:g} ms: {', '.join(waiting)}")
-            time.sleep(_BETWEEN_LOOKS_S)
+            time.sleep(_CHECK_INTERVAL_S)
 
     def delete_topics(
         self, topics: Iterable[str], timeout_ms: int | None = None, raise_errors: bool = True
     ) -> shapes.Response:
-        """Delete topics. Raises the first error, unless ``raise_errors`` is False."""
+        """Delete topics.
+
+        Raises:
+            KafkaError: the first error, unless ``raise_errors`` is False.
+        """
         outcome = self.client.delete_topics(list(topics), raise_errors=raise_errors, timeout_ms=timeout_ms)
         return shapes.deleted(outcome)
 
@@ -181,11 +184,14 @@ class KafkaAdminClient:
         validate_only: bool = False,
         raise_errors: bool = True,
     ) -> shapes.Response:
-        """Raise the number of partitions.
+        """Increase the number of partitions.
 
         Args:
             topic_partitions: by topic the total number, :class:`NewPartitions`, or a mapping with ``count`` and
                 ``assignments``.
+
+        Raises:
+            KafkaError: the first error, unless ``raise_errors`` is False.
         """
         outcome = self.client.create_partitions(
             {name: _new_partitions(given) for name, given in topic_partitions.items()},
@@ -201,7 +207,7 @@ class KafkaAdminClient:
         timeout_ms: int | None = None,
         partition_leader_id: int | None = None,
     ) -> dict[TopicPartition, dict[str, int]]:
-        """Delete records before an offset (-1: all); ``partition_leader_id`` makes no difference."""
+        """Delete records before an offset (-1: all); ``partition_leader_id`` has no effect."""
         self._known(records_to_delete)
         left = self.client.delete_records(records_to_delete, timeout_ms=timeout_ms)
         return {
@@ -210,7 +216,11 @@ class KafkaAdminClient:
         }
 
     def _known(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raise an error for a partition that does not exist, as kafka-python does, instead of waiting for it."""
+        """Check that partitions exist, as kafka-python does, instead of waiting for them.
+
+        Raises:
+            UnknownTopicOrPartitionError: one does not.
+        """
         topics = {topic["name"]: topic for topic in self.describe_topics(sorted({tp.topic for tp in partitions}))}
         unknown = [
             tp
@@ -218,7 +228,7 @@ class KafkaAdminClient:
             if tp.partition not in {found["partition_index"] for found in topics[tp.topic]["partitions"]}
         ]
         if unknown:
-            raise UnknownTopicOrPartitionError(f"unknown partitions: {', '.join(map(str, unknown))}")
+            raise UnknownTopicOrPartitionError(f"these partitions do not exist: {', '.join(map(str, unknown))}")
 
     def list_partition_offsets(
         self,
@@ -226,7 +236,7 @@ class KafkaAdminClient:
         isolation_level: Any = IsolationLevel.READ_UNCOMMITTED,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the start, the end, or the first offset at or after a time, of partitions; -1 where there is none."""
+        """Return the first or last offset of partitions, or the first one at or after a time; -1 if there is none."""
         found = self.client.list_offsets(
             {tp: _spec(given) for tp, given in topic_partition_specs.items()},
             isolation_level=IsolationLevel.build_from(isolation_level).name.lower(),
@@ -245,7 +255,7 @@ class KafkaAdminClient:
         """Return settings by type of resource, name of resource and name of setting.
 
         Args:
-            include_synonyms: accepted; there are none in the result.
+            include_synonyms: ignored; the result has no synonyms.
             config_filter: ``modified`` (those that are not defaults), ``dynamic``, ``default``, ``static`` or ``all``.
         """
         wanted = ConfigFilterType.build_from(config_filter)
@@ -280,21 +290,24 @@ class KafkaAdminClient:
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Change settings, those named and no others.
+        """Change settings, and leave the others unchanged.
 
         Args:
             config_resources: with values, or pairs of :class:`AlterConfigOp` (``SET`` or ``DELETE``) and value.
-            raise_on_unknown: raise ValueError for a setting that the resource does not have.
-            incremental: only True or None.
+            raise_on_unknown: whether to raise ValueError for a setting that the resource does not have.
+            incremental: True or None.
 
         Returns:
-            By type and name of resource ``"OK"``, or the error in words.
+            ``"OK"`` or the message of the error, by type and name of resource.
 
         Raises:
-            ValueError: an unknown setting, an operation that is not supported, or ``incremental=False``.
+            ValueError: a setting is unknown, an operation is not supported, or ``incremental`` is False.
         """
         if incremental is False:
-            raise ValueError("changes are always incremental here (KIP-339); incremental=False would reset the others")
+            raise ValueError(
+                "incremental=False, which would reset all other settings, is not supported: changes are always"
+                " incremental (KIP-339)"
+            )
         found: dict[str, dict[str, str]] = {}
         for resource in config_resources:
             if not isinstance(resource.configs, Mapping):
@@ -312,7 +325,7 @@ class KafkaAdminClient:
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Reset settings to their defaults: those named, or all that are modified. Result as :meth:`alter_configs`."""
+        """Reset the named settings, or all modified ones, to their defaults; see :meth:`alter_configs`."""
         found: dict[str, dict[str, str]] = {}
         for resource in config_resources:
             if raise_on_unknown:
@@ -407,7 +420,7 @@ class KafkaAdminClient:
     def reset_group_offsets(
         self, group_id: str, offset_specs: Mapping[TopicPartition, Any], group_coordinator_id: int | None = None
     ) -> dict[TopicPartition, dict[str, Any]]:
-        """Set the committed offsets of a group without members to offsets between the ends of the logs.
+        """Set the committed offsets of a group without members. Offsets outside a log are moved to its nearest end.
 
         Args:
             offset_specs: an offset, :class:`OffsetSpec` or :class:`OffsetTimestamp` for each partition.
@@ -420,14 +433,14 @@ class KafkaAdminClient:
                 raise TypeError(f"{tp}: {given!r} is neither an offset nor an OffsetSpec or OffsetTimestamp")
         first = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.EARLIEST))
         last = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.LATEST))
-        asked = {tp: given for tp, given in offset_specs.items() if isinstance(given, OffsetSpec | OffsetTimestamp)}
-        answers = self.list_partition_offsets(asked) if asked else {}
+        specs = {tp: given for tp, given in offset_specs.items() if isinstance(given, OffsetSpec | OffsetTimestamp)}
+        found = self.list_partition_offsets(specs) if specs else {}
         chosen = {}
         for tp, given in offset_specs.items():
             low, high = first[tp], last[tp]
             assert low is not None
             assert high is not None
-            offset = answers[tp].offset if tp in answers else int(given)
+            offset = found[tp].offset if tp in found else int(given)
             chosen[tp] = high.offset if offset < 0 else min(max(offset, low.offset), high.offset)
         now = self.list_consumer_group_offsets(group_id)
         outcome = self.alter_group_offsets(
@@ -514,7 +527,7 @@ class KafkaAdminClient:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], broker_id: int | None = None
     ) -> dict[TopicPartition, PartitionProducerState]:
-        """Return the producers that the leaders of partitions know; ``broker_id`` makes no difference."""
+        """Return the producers that the leaders of partitions know; ``broker_id`` has no effect."""
         found = self.client.describe_producers(partitions)
         return {tp: PartitionProducerState([shapes.producer(each) for each in states]) for tp, states in found.items()}
 
@@ -522,7 +535,7 @@ class KafkaAdminClient:
         """Abort the open transaction of a producer in a partition.
 
         Raises:
-            InvalidTxnStateError: it has none open there.
+            InvalidTxnStateError: the producer has no open transaction in this partition.
         """
         tp = spec.topic_partition
         for state in self.client.describe_producers([tp])[tp]:
@@ -534,7 +547,7 @@ class KafkaAdminClient:
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900_000
     ) -> list[dict[str, Any]]:
-        """Return transactions that have been open for longer than brokers allow, and five minutes."""
+        """Return transactions that have been open for five minutes longer than brokers allow."""
         names = sorted(
             {each.transactional_id for found in self.list_transactions(broker_ids).values() for each in found}
         )
@@ -543,11 +556,11 @@ class KafkaAdminClient:
             shapes.hanging(name, found, now_ms)
             for name, found in self.describe_transactions(names).items()
             if found.transaction_start_time_ms >= 0
-            and now_ms - found.transaction_start_time_ms >= max_transaction_timeout_ms + _SLACK_OF_HANGING_MS
+            and now_ms - found.transaction_start_time_ms >= max_transaction_timeout_ms + _HANGING_MARGIN_MS
         ]
 
 
-def _not_there(name: str, instead: str) -> Any:
+def _unsupported(name: str, instead: str) -> Any:
     def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
         raise UnsupportedVersionError(f"{name}() is not available in pyconsumer; {instead}")
 
@@ -556,8 +569,8 @@ def _not_there(name: str, instead: str) -> Any:
     return call
 
 
-#: What there is no call for, with what to use instead.
-NOT_THERE: Final = {
+#: Methods that are not supported, with an alternative.
+UNSUPPORTED: Final = {
     "alter_partition_reassignments": "use kafka-reassign-partitions.sh",
     "alter_replica_log_dirs": "use kafka-reassign-partitions.sh",
     "alter_user_scram_credentials": "use kafka-configs.sh --entity-type users",
@@ -573,13 +586,13 @@ NOT_THERE: Final = {
     "get_broker_version_data": "versions are negotiated with each broker",
     "list_partition_reassignments": "use kafka-reassign-partitions.sh",
     "perform_leader_election": "use kafka-leader-election.sh",
-    "send_request": "requests of one's own cannot be sent; call the method for what you need",
-    "send_requests": "requests of one's own cannot be sent; call the method for what you need",
-    "remove_group_members": "a member leaves by close(leave_group=True), or when its session times out",
+    "send_request": "your own requests cannot be sent; call the method of this client for what you need",
+    "send_requests": "your own requests cannot be sent; call the method of this client for what you need",
+    "remove_group_members": "a member leaves by close(leave_group=True), or when its session expires",
     "update_features": "use kafka-features.sh",
 }
-for _name, _instead in NOT_THERE.items():
-    setattr(KafkaAdminClient, _name, _not_there(_name, _instead))
+for _name, _instead in UNSUPPORTED.items():
+    setattr(KafkaAdminClient, _name, _unsupported(_name, _instead))
 
 
 def _new_topics(given: Any) -> list[ours.NewTopic]:
@@ -628,7 +641,7 @@ def _spec(given: Any) -> ours.OffsetSpec | int:
 
 def _resource(resource: ConfigResource) -> ours.ConfigResource:
     if resource.resource_type is ConfigResourceType.BROKER and not str(resource.name).isdecimal():
-        raise ValueError(f"the name of a broker is its id, not {resource.name!r}")
+        raise ValueError(f"the name of a broker must be its id, a number, not {resource.name!r}")
     return ours.ConfigResource(ours.ConfigResourceType(resource.resource_type), str(resource.name))
 
 
@@ -639,7 +652,7 @@ def _change(name: str, given: Any) -> str | None:
     if operation == AlterConfigOp.DELETE:
         return None
     if operation != AlterConfigOp.SET:
-        raise ValueError(f"{name}: only SET and DELETE are supported; read the list, change it, and SET it")
+        raise ValueError(f"{name}: only SET and DELETE are supported; read the value, change it, and SET it")
     return None if value is None else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Our results in the shapes of kafka-python's: dictionaries with the names of Kafka's protocol, and tuples of 2.x."""
+"""Conversion of our results into kafka-python's: dictionaries with the names of Kafka's protocol, and tuples of 2.x."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ __all__ = [
 
 
 class Response(dict[str, Any]):
-    """A response: a dictionary as in kafka-python 3.x, whose entries are attributes, too, as in 2.x."""
+    """A response: a dictionary as in kafka-python 3.x, whose entries are also attributes, as in 2.x."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -61,12 +61,12 @@ class Response(dict[str, Any]):
 
     @property
     def topic_errors(self) -> list[tuple[str, int, str | None]]:
-        """Return name, error code and message of each topic, as the responses of kafka-python 2.x have them."""
+        """The name, error code and message of each topic, as in kafka-python 2.x."""
         return [(each["name"], each["error_code"], each["error_message"]) for each in self["topics"]]
 
     @property
     def topic_error_codes(self) -> list[tuple[str, int]]:
-        """Return name and error code of each topic, as the responses of kafka-python 2.x have them."""
+        """The name and error code of each topic, as in kafka-python 2.x."""
         return [(each["name"], each["error_code"]) for each in self["topics"]]
 
 
@@ -136,10 +136,10 @@ def is_ready(described: Mapping[str, Any]) -> bool:
 
 
 def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return one page of partitions, in the order of topics and numbers.
+    """Return one page of partitions, ordered by topic and number.
 
     Args:
-        topics: as :func:`topic` makes them, in order.
+        topics: results of :func:`topic`, in order.
         limit: the most partitions of the page.
         cursor: the topic and partition with which the page begins; None for the first page.
     """
@@ -205,7 +205,7 @@ def setting(entry: ours.ConfigEntry) -> dict[str, Any]:
 
 
 def is_wanted(entry: ours.ConfigEntry, wanted: ConfigFilterType) -> bool:
-    """Return whether a filter lets a setting through."""
+    """Return whether a setting passes a filter."""
     source = ConfigSourceType(entry.source)
     is_modified = source not in (
         ConfigSourceType.DYNAMIC_DEFAULT_BROKER_CONFIG,
@@ -362,7 +362,7 @@ def producer(found: ours.ProducerState) -> ProducerState:
 
 
 def hanging(name: str, found: TransactionDescription, now_ms: float) -> dict[str, Any]:
-    """Return a transaction that has been open for too long."""
+    """Return a hanging transaction."""
     return {
         "transactional_id": name,
         "producer_id": found.producer_id,

@@ -1,4 +1,4 @@
-"""Values that kafka-python's admin client takes and returns: enumerations, descriptions, rows."""
+"""The arguments and results of kafka-python's admin client: enumerations and descriptions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 
 
 class _Named(Enum):
-    """An enumeration whose members can be given by value or by name in any case."""
+    """An enumeration whose members can be given by value, or by case-insensitive name."""
 
     @classmethod
     def build_from(cls, given: Any) -> Self:
         """Return the member for a member, a value or a name.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no such member.
         """
         if isinstance(given, cls):
             return given
@@ -50,16 +50,16 @@ class _Named(Enum):
         try:
             return cls[str(given).strip().upper().replace("-", "_")]
         except KeyError:
-            raise ValueError(f"{given!r} is not a {cls.__name__}; there are {', '.join(cls.__members__)}") from None
+            raise ValueError(f"{given!r} is not a {cls.__name__}; it must be {', '.join(cls.__members__)}") from None
 
     @classmethod
     def value_for(cls, given: Any) -> Any:
-        """Return the value of a member that is given as :meth:`build_from` takes it."""
+        """Return the value of the member that :meth:`build_from` returns."""
         return cls.build_from(given).value
 
 
 class ConfigResourceType(IntEnum):
-    """Kinds of resources that have settings."""
+    """Types of resources that have settings."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -79,7 +79,7 @@ class AlterConfigOp(IntEnum):
 
 
 class ConfigFilterType(_Named):
-    """Which settings ``describe_configs`` returns."""
+    """Filters of ``describe_configs``."""
 
     ALL = 0
     DYNAMIC = 1
@@ -121,9 +121,9 @@ class ConfigResource:
     """A resource, and those of its settings that are requested or changed.
 
     Args:
-        resource_type: also by name, such as ``"topic"``.
-        name: a topic's name or a broker's id.
-        configs: names of settings, or a mapping of them to values; None stands for all.
+        resource_type: the type or its name, such as ``"topic"``.
+        name: the name of a topic, or the id of a broker.
+        configs: names of settings, or a mapping of them to values; None for all.
     """
 
     def __init__(
@@ -177,11 +177,11 @@ class OffsetSpec(IntEnum):
 
 
 class OffsetTimestamp(int):
-    """A time in ms, where a plain number would mean an offset."""
+    """A time in ms: a plain number would be an offset."""
 
 
 class IsolationLevel(_Named):
-    """Visibility of records of transactions that are open."""
+    """Visibility of records of open transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -224,7 +224,7 @@ class TransactionState(str, _Named):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id."""
+    """A transactional id, as listed."""
 
     transactional_id: str
     producer_id: int
@@ -232,7 +232,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The transaction of a transactional id; its start is -1 if none is open."""
+    """The transaction of a transactional id; its start is -1 if it is not open."""
 
     coordinator_id: int
     state: TransactionState
@@ -244,7 +244,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """A producer, as the leader of a partition knows it; the offset is -1 without an open transaction."""
+    """A producer that the leader of a partition knows; the offset is -1 without an open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -261,7 +261,7 @@ class PartitionProducerState(NamedTuple):
 
 
 class AbortTransactionSpec(NamedTuple):
-    """A transaction to abort: of a producer, in a partition."""
+    """The transaction of a producer in a partition, to be aborted."""
 
     topic_partition: TopicPartition
     producer_id: int

@@ -1,4 +1,4 @@
-"""``KafkaConsumer`` with kafka-python's habits."""
+"""``KafkaConsumer`` with kafka-python's API."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ _IDLE_MS: Final = 540_000
 
 
 class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
-    """A consumer that a program for kafka-python can use.
+    """A consumer for programs that were written for kafka-python.
 
     Args:
         topics: names of topics to subscribe to.
-        configs: kafka-python's settings, and ours.
+        configs: kafka-python's settings, and ours. With an ``api_version`` the constructor does not connect.
 
     Raises:
-        NoBrokersAvailableError: no broker answered within ``bootstrap_timeout_ms`` (30 s); not with an ``api_version``,
-            when nothing connects before the first call.
-        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+        NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
+        ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differs from :class:`pyconsumer.KafkaConsumer` in this: the constructor connects; ``bootstrap_servers`` is
-    ``localhost:9092`` by default, assignors and times are kafka-python's; look-ups end with ``request_timeout_ms``;
-    ``close`` takes ``autocommit`` first; a pattern matches the beginning of a topic's name.
+    Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects; ``bootstrap_servers`` is
+    ``localhost:9092`` by default, and the defaults of assignors and timeouts are kafka-python's; calls for offsets and
+    metadata take at most ``request_timeout_ms``; the first argument of ``close`` is ``autocommit``; a pattern is for
+    the beginning of a topic's name.
     """
 
     def __init__(self, *topics: str, **configs: Any) -> None:
@@ -74,14 +74,14 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
             raise
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """Make sure that a broker answers.
+        """Check that a broker can be reached.
 
         Args:
-            timeout_ms: longest wait; ``bootstrap_timeout_ms`` by default.
-            refresh: accepted; every call asks a broker.
+            timeout_ms: longest time to wait; ``bootstrap_timeout_ms`` by default.
+            refresh: ignored; every call sends a request.
 
         Raises:
-            NoBrokersAvailableError: none answered in time.
+            NoBrokersAvailableError: no broker could be reached in time.
         """
         connect(self.config, self._bootstrap_ms if timeout_ms is None else timeout_ms)
 
@@ -92,11 +92,11 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
             return any(client.connection_state(broker.node_id) == "ready" for broker in self._metadata.brokers())
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions; in other threads than the consumer's, too."""
+        """Return the assigned partitions. Any thread may call this."""
         return self._subscriptions.assignment()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's identity in its group, and its state; in other threads than the consumer's, too."""
+        """Return this member's identity in its group, and its state. Any thread may call this."""
         group = self._delegate.coordinator
         if group is None:
             return ConsumerGroupMetadata(None)
@@ -116,7 +116,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics by name or by pattern; the pattern matches the beginning of a topic's name."""
+        """Subscribe to topics by name, or by a pattern for the beginning of their names."""
         wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
         super().subscribe([topics] if isinstance(topics, str) else topics, wanted, listener)
 
@@ -126,38 +126,38 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         """Return records by partition; see :meth:`pyconsumer.KafkaConsumer.poll`.
 
         Args:
-            timeout_ms: longest time to wait if no record is there yet; 0 returns at once.
+            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
             max_records: the most records to return; by default ``max_poll_records``.
-            update_offsets: only True; with False kafka-python's iteration moves positions by itself.
+            update_offsets: must be True.
 
         Raises:
-            ValueError: ``update_offsets`` is False.
+            ValueError: ``update_offsets`` is False, which kafka-python uses for its own iteration.
         """
         if self._subscriptions.has_none:
             with self._guard:
                 return ConsumerRecords()
         if not update_offsets:
-            raise ValueError("update_offsets=False was for kafka-python's own iteration: seek back to read again")
+            raise ValueError("update_offsets=False is not supported: to read records again, seek back")
         return super().poll(timeout_ms, max_records)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after a time; raises ``KafkaTimeoutError`` for a partition that is unknown."""
+        """Return the first offset at or after a time; raise ``KafkaTimeoutError`` for an unknown partition."""
         with unknown_is_timeout():
             return super().offsets_for_times(timestamps, timeout_ms)
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Errors as :meth:`offsets_for_times`."""
+        """Return the first offset of each log. Raises as :meth:`offsets_for_times`."""
         with unknown_is_timeout():
             return super().beginning_offsets(partitions, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record. Errors as :meth:`offsets_for_times`."""
+        """Return the offset after the last readable record. Raises as :meth:`offsets_for_times`."""
         with unknown_is_timeout():
             return super().end_offsets(partitions, timeout_ms)
 
@@ -175,7 +175,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         """Close the consumer.
 
         Args:
-            autocommit: False leaves out the last automatic commit.
+            autocommit: False omits the last automatic commit.
             timeout_ms: longest time for all of this, by default 30 s.
         """
         self._close(timeout_ms, None, commit=bool(autocommit))
@@ -183,12 +183,12 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close the consumer; after an exception without the last automatic commit."""
+        """Close the consumer; after an exception, without the last automatic commit."""
         self.close(autocommit=kind is None)
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings; refuse times that kafka-python's consumer refuses."""
+    """Return settings, after checking the timeouts as kafka-python does."""
     request, idle = settings["request_timeout_ms"], settings.get("connections_max_idle_ms", _IDLE_MS)
     if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle:
         raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
@@ -196,6 +196,6 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _ours(assignor: Any) -> Any:
-    """Return the name of one of kafka-python's assignors, which have those of the protocol; others as they are."""
+    """Return the name of an assignor of kafka-python's, which is that of the protocol; others unchanged."""
     module = getattr(assignor, "__module__", "") or ""
     return assignor.name if module.startswith("kafka.") and isinstance(assignor.name, str) else assignor

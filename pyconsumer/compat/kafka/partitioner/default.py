@@ -1,6 +1,6 @@
-"""``kafka.partitioner.default``: partitioners that can be called as in kafka-python 2.x, or asked as in 3.x.
+"""``kafka.partitioner.default``: partitioners that can be called as in kafka-python 2.x, or have the method of 3.x.
 
-``KafkaProducer(partitioner=...)`` takes either, and functions ``(key, all partitions, available partitions)``.
+``KafkaProducer(partitioner=...)`` accepts both, and functions ``(key, all partitions, available partitions)``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["DefaultPartitioner", "Partitioner", "StickyPartitioner", "as_functio
 
 
 class Partitioner:
-    """Base class of partitioners as kafka-python 3.x has them: override :meth:`partition`."""
+    """Base class of the partitioners of kafka-python 3.x: override :meth:`partition`."""
 
     def partition(
         self,
@@ -29,14 +29,14 @@ class Partitioner:
         """Return the partition of a record.
 
         Args:
-            cluster: answers ``topics``, ``partitions_for_topic`` and ``available_partitions_for_topic``. Here, where a
-                producer asks, it knows the record's topic alone, and ``topic``, ``key`` and ``value`` are None.
+            cluster: has ``topics``, ``partitions_for_topic`` and ``available_partitions_for_topic``. In a call by our
+                producer it knows only the record's topic, and ``topic``, ``key`` and ``value`` are None.
         """
         raise NotImplementedError
 
 
 class DefaultPartitioner(Partitioner):
-    """By murmur2 of the key, as Java; without a key at random among the partitions that have a leader."""
+    """Chooses by murmur2 of the key, as Java does; without a key at random among the partitions with a leader."""
 
     def partition(
         self,
@@ -50,7 +50,7 @@ class DefaultPartitioner(Partitioner):
         """Return the partition of a record.
 
         Raises:
-            ValueError: the cluster does not know the topic.
+            ValueError: the topic is unknown.
         """
         if topic not in cluster.topics():
             raise ValueError(f"topic {topic} not found in the metadata")
@@ -65,9 +65,9 @@ class DefaultPartitioner(Partitioner):
 
 
 class StickyPartitioner(DefaultPartitioner):
-    """By key as :class:`DefaultPartitioner`; without one, records stay with one partition for a batch.
+    """Chooses by key as :class:`DefaultPartitioner`; without a key, all records of a batch get the same partition.
 
-    In a producer it stands for our own choice, which does that (KIP-794).
+    Our producer replaces it by its own choice, which does the same (KIP-794).
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class StickyPartitioner(DefaultPartitioner):
         serialized_value: bytes | None,
         cluster: Any,
     ) -> int:
-        """Return the partition of a record, without a key the same until :meth:`on_new_batch`."""
+        """Return the partition of a record; without a key it is the same until :meth:`on_new_batch`."""
         if serialized_key is not None or topic not in cluster.topics():
             return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
         usable = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
@@ -91,14 +91,14 @@ class StickyPartitioner(DefaultPartitioner):
         return self._last[topic]
 
     def on_new_batch(self, topic: str, cluster: Any, prev_partition: int) -> None:
-        """Choose another partition, unless that has been done since ``prev_partition``."""
+        """Choose another partition, unless it is another than ``prev_partition`` already."""
         usable = sorted(cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic) or ())
         if usable and self._last.get(topic) == prev_partition:
             self._last[topic] = random.choice([one for one in usable if one != prev_partition] or usable)
 
 
 class _OneTopic:
-    """The cluster as a partitioner of kafka-python 3.x sees it here: one topic."""
+    """The cluster that is passed to a partitioner of kafka-python 3.x: one topic."""
 
     def __init__(self, partitions: Sequence[int], available: Sequence[int]) -> None:
         self._partitions = set(partitions)
@@ -115,7 +115,7 @@ class _OneTopic:
 
 
 def as_function(given: Any) -> Any:
-    """Return a partitioner in the form that our producer takes; None for our own choice."""
+    """Return a partitioner in the form of our producer; None for its own choice."""
     if given is None or type(given) in (DefaultPartitioner, StickyPartitioner) or callable(given):
         return None if type(given) in (DefaultPartitioner, StickyPartitioner) else given
     choose = given.partition

@@ -1,4 +1,4 @@
-"""``KafkaProducer`` with kafka-python's habits."""
+"""``KafkaProducer`` with kafka-python's API."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
 class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
-    """A producer that a program for kafka-python can use.
+    """A producer for programs that were written for kafka-python.
 
     Args:
-        configs: kafka-python's settings, and ours.
+        configs: kafka-python's settings, and ours. With an ``api_version`` the constructor does not connect.
 
     Raises:
-        NoBrokersAvailableError: no broker answered within ``bootstrap_timeout_ms`` (30 s); not with an ``api_version``,
-            when nothing connects before the first call.
-        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+        NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
+        ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differs from :class:`pyconsumer.KafkaProducer` in this: the constructor connects; ``bootstrap_servers`` is
-    ``localhost:9092`` by default, and ``linger_ms`` 0; ``flush`` and ``close`` take seconds.
+    Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects; ``bootstrap_servers`` is
+    ``localhost:9092`` by default, and ``linger_ms`` 0; the times of ``flush`` and ``close`` are in seconds.
     """
 
     def __init__(self, **configs: Any) -> None:
@@ -60,7 +59,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
             raise
 
     def bootstrap_connected(self) -> bool:
-        """Return whether a broker answers, within ``request_timeout_ms``."""
+        """Return whether a broker can be reached within ``request_timeout_ms``."""
         try:
             connect(self.config, self.config.request_timeout_ms)
         except pyconsumer.errors.KafkaError:
@@ -73,17 +72,18 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         return 2
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name; ``raw`` makes no difference."""
+        """Return counters since the start, by group and name; ``raw`` has no effect."""
         return super().metrics()
 
     def flush(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> None:  # type: ignore[override]
-        """Wait until every record that was passed to ``send`` is acknowledged or has failed.
+        """Wait until all records that were passed to ``send`` have been acknowledged or have failed.
 
         Args:
-            timeout: seconds; None waits as long as deliveries may take. ``timeout_ms`` is the same in milliseconds.
+            timeout: seconds; None waits as long as deliveries may take.
+            timeout_ms: the same in milliseconds.
 
         Raises:
-            KafkaTimeoutError: not everything was done in time; the rest continues.
+            KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
         """
         super().flush(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
 
@@ -99,9 +99,9 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
 
         Args:
             offsets: the next offset to read of each partition.
-            group_metadata: what the consumer's ``group_metadata()`` returned, or the group's id.
+            group_metadata: the result of the consumer's ``group_metadata()``, or the group id.
             timeout_ms: as in :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
-            consumer_group_id: the group's id, as 2.x calls it.
+            consumer_group_id: the group id, by its name in 2.x.
         """
         group = consumer_group_id if group_metadata is None else group_metadata
         if group is None:
@@ -111,12 +111,13 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     def close(  # type: ignore[override]
         self, timeout: float | None = None, null_logger: bool = False, *, timeout_ms: float | None = None
     ) -> None:
-        """Send what is left and end the background thread.
+        """Send the buffered records and end the background thread.
 
         Args:
-            timeout: seconds; after this time the rest is dropped, and a warning says how many records. None waits until
-                everything is sent or its delivery timeout has passed. ``timeout_ms`` is the same in milliseconds.
-            null_logger: accepted; what is logged is configured by :mod:`logging`.
+            timeout: seconds; records that are left after this time are dropped, and a warning has their number. None
+                waits until all records were sent, or their delivery timeout has passed.
+            null_logger: ignored; logging is configured by :mod:`logging`.
+            timeout_ms: ``timeout`` in milliseconds.
         """
         try:
             super().close(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)

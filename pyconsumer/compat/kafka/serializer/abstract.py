@@ -1,7 +1,7 @@
 """``kafka.serializer``: base classes, and the two serializers of kafka-python 3.x.
 
-Objects are asked as ``serialize(topic, headers, data)``; those of kafka-python 2.x, which take ``(topic, value)``, are
-recognised by the number of their arguments.
+Serializers are called as ``serialize(topic, headers, data)``. Those of kafka-python 2.x, which take ``(topic, value)``,
+are recognized by the number of their parameters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Serializer:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release what the serializer holds."""
+        """Release resources of the serializer."""
 
 
 class Deserializer:
@@ -38,18 +38,18 @@ class Deserializer:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release what the deserializer holds."""
+        """Release resources of the deserializer."""
 
 
 class DefaultSerializer(Serializer, Deserializer):
-    """Text to bytes and back; bytes go as they are."""
+    """Encodes text, and decodes it; bytes are sent unchanged."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         super().__init__()
         self.encoding = encoding
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:
-        """Return the bytes of a text; what is bytes already, or None, is returned as it is."""
+        """Return the bytes of a text; bytes and None are returned unchanged."""
         if data is None or type(data) in (bytes, bytearray, memoryview):
             return data
         return data.encode(self.encoding)
@@ -60,7 +60,7 @@ class DefaultSerializer(Serializer, Deserializer):
 
 
 class JsonSerializer(DefaultSerializer):
-    """Objects to JSON and back."""
+    """Encodes objects as JSON, and decodes them."""
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:
         """Return an object as JSON, None for None."""
@@ -72,13 +72,13 @@ class JsonSerializer(DefaultSerializer):
 
 
 def as_serializer(given: Any) -> Any:
-    """Return a serializer that takes ``(topic, headers, data)``; functions stay as they are."""
+    """Return a serializer that takes ``(topic, headers, data)``; functions are returned unchanged."""
     serialize = getattr(given, "serialize", None)
     return given if serialize is None or not _takes_two(serialize) else _OldSerializer(serialize)
 
 
 def as_deserializer(given: Any) -> Any:
-    """Return a deserializer that takes ``(topic, headers, data)``; functions stay as they are."""
+    """Return a deserializer that takes ``(topic, headers, data)``; functions are returned unchanged."""
     deserialize = getattr(given, "deserialize", None)
     return given if deserialize is None or not _takes_two(deserialize) else _OldDeserializer(deserialize)
 
