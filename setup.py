@@ -27,7 +27,7 @@ def extensions():
     except ImportError:
         return []  # a build without isolation
     sources = {
-        "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "decompress_zstd.c"]),
+        "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "decompress_zstd.c", "ahead.c"]),
         "pyconsumer.producer._native": (PRODUCER, []),
     }
     found = [
@@ -39,7 +39,8 @@ def extensions():
                 f"{used}/{file}" for used in (folder, DECODER) for file in sorted(os.listdir(used)) if "." in file
             ],
             # Hidden: another copy of zstd or lz4 in the process must not stand in for that in the extension.
-            extra_compile_args=["-O3", "-g0", "-fvisibility=hidden"],
+            extra_compile_args=["-O3", "-g0", "-fvisibility=hidden", "-pthread"],
+            extra_link_args=["-pthread"],
         )
         for name, (folder, in_c) in sources.items()
     ]

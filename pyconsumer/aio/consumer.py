@@ -638,7 +638,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._guard.close()
         self._delegate.abandon("the consumer was closed")
         self._driver.close()
-        self._delegate.fetcher.buffer.clear()
+        self._delegate.fetcher.buffer.close()
         self._delegate.interceptors.close()
         self._released = True
 

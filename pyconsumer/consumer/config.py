@@ -96,6 +96,7 @@ class ConsumerConfig(ClientConfig):
     fetch_max_wait_ms: int
     max_partition_fetch_bytes: int
     fetch_buffer_bytes: int
+    decode_threads: int | None
     max_poll_records: int
     check_crcs: bool
     isolation_level: str
@@ -311,6 +312,15 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             Integer(1, 0x7FFFFFFFFFFFFFFF, nullable=True),
             "Limit of the memory for records that are fetched and not returned, in bytes; by default twice"
             " `fetch_max_bytes`.",
+        ),
+        Setting(
+            "decode_threads",
+            None,
+            Integer(0, 16, nullable=True),
+            "Threads that decompress fetched batches in zstd before a poll asks for them, while the application's"
+            " thread does something else; the consumers of a process share them. By default two fewer than the CPUs"
+            " that the process may use, at most 4. 0: the poll decompresses all, as it does what other codecs"
+            " compressed.",
         ),
         Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),

@@ -645,7 +645,7 @@ class KafkaConsumer(Consumer[K, V]):
         """Release threads and sockets; a second call is harmless."""
         self._delegate.abandon("the consumer was closed")
         self._client.close()
-        self._delegate.fetcher.buffer.clear()
+        self._delegate.fetcher.buffer.close()
         self._delegate.interceptors.close()
         self._released = True
 

@@ -19,13 +19,16 @@ Rules
 7. All that one response brought is one piece of memory, that of its frame, however many partitions it is for. It is
    charged to the budget as a whole until the last partition has been read past its part. Fetches that stay longer
    (paused, or with an error) copy their own part.
+8. What a poll will have to decompress may be decompressed before by the threads of a ``DecodeAhead``, in the order of
+   the queue. The room for its output, which what has come out never exceeds, is charged to the budget while anything
+   waits there; if there is not so much left, the poll decompresses. A fetch that is dropped or set aside leaves it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert
 from pyconsumer.consumer.fetch_planner import ByteBudget
@@ -34,6 +37,9 @@ from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.records._native import DecodeAhead
 
 __all__ = ["FetchBuffer"]
 
@@ -45,12 +51,21 @@ class FetchBuffer:
         subscriptions: the partitions' states, whose positions move.
         budget: charged with the memory that is held.
         convert: see :data:`Convert`; None to return records as they are.
+        ahead: decompresses what waits in the queue; None: nothing does.
     """
 
-    def __init__(self, subscriptions: SubscriptionState, budget: ByteBudget, convert: Convert | None = None) -> None:
+    def __init__(
+        self,
+        subscriptions: SubscriptionState,
+        budget: ByteBudget,
+        convert: Convert | None = None,
+        ahead: DecodeAhead | None = None,
+    ) -> None:
         self._subscriptions = subscriptions
         self._budget = budget
         self._convert = convert
+        self._ahead = ahead
+        self._ahead_bytes = 0  # charged for what is decompressed ahead
         self._queue: deque[CompletedFetch] = deque()
         self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
@@ -86,7 +101,24 @@ class FetchBuffer:
             self._aside[tp].append(fetch)
         else:
             self._queue.append(fetch)
+            if self._ahead is not None and fetch.cursor.packed_count:
+                self._decode_ahead(self._ahead, fetch)
         return is_full
+
+    def _decode_ahead(self, ahead: DecodeAhead, fetch: CompletedFetch) -> None:
+        """Let threads decompress a fetch that is last in the queue (rule 8), unless a poll will take it as a whole."""
+        if fetch.cursor.packed_count == 1 and len(self._queue) == 1:
+            return
+        size = ahead.size_bytes
+        if (self._ahead_bytes or self._budget.free >= size) and ahead.add(fetch.cursor) and not self._ahead_bytes:
+            self._ahead_bytes = size
+            self._budget.hold(size)
+
+    def _release_ahead(self) -> None:
+        """Charge nothing for what is decompressed ahead if nothing is."""
+        if self._ahead_bytes and self._ahead is not None and not self._ahead.is_used:
+            self._budget.hold(-self._ahead_bytes)
+            self._ahead_bytes = 0
 
     def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop fetches that have become invalid; bring back those of partitions whose pause has ended."""
@@ -243,8 +275,14 @@ class FetchBuffer:
         self._aside.clear()
         self._of.clear()
         self._budget.release_held()
+        self._ahead_bytes = 0
         for state in self._subscriptions.states():
             state.clear_buffered()
+
+    def close(self) -> None:
+        """Drop everything; nothing is decompressed ahead any more."""
+        self.clear()
+        self._ahead = None
 
     def _head(self, collected: object) -> CompletedFetch | None:
         """Return the fetch with data whose turn it is; None if there is none.
@@ -279,6 +317,9 @@ class FetchBuffer:
 
     def _set_aside(self, fetch: CompletedFetch) -> None:
         self._detach(fetch)
+        if self._ahead is not None and fetch.cursor.packed_count:
+            self._ahead.remove(fetch.cursor)
+            self._release_ahead()
         fetch.set_aside()
         self._budget.pause(fetch.charged)
 
@@ -372,3 +413,5 @@ class FetchBuffer:
         freed = fetch.drop()
         if freed:
             self._budget.hold(-freed)
+        if self._ahead_bytes:
+            self._release_ahead()

@@ -151,8 +151,13 @@ class Fetcher:
             incremental=config.enable_incremental_fetch_sessions,
             backoff=Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms),
         )
+        from pyconsumer.consumer.decode_threads import decode_ahead  # which an import of pyconsumer does without
+
         self.buffer = FetchBuffer(
-            subscriptions, self.planner.budget, self.deserialization if self.deserialization.needed else None
+            subscriptions,
+            self.planner.budget,
+            self.deserialization if self.deserialization.needed else None,
+            decode_ahead(config.decode_threads, config.fetch_buffer_bytes),
         )
 
     # -- sending -----------------------------------------------------------------------------------------------------

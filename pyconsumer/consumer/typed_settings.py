@@ -99,6 +99,12 @@ class ConsumerSettings(ClientSettings, total=False):
     ``fetch_max_bytes``.
     """
 
+    decode_threads: int | None
+    """Threads that decompress fetched batches in zstd before a poll asks for them, while the application's thread does
+    something else; the consumers of a process share them. By default two fewer than the CPUs that the process may use,
+    at most 4. 0: the poll decompresses all, as it does what other codecs compressed.
+    """
+
     max_poll_records: int
     """Most records that one poll returns."""
 

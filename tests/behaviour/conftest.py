@@ -10,12 +10,14 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 
 import pyconsumer.consumer
 from pyconsumer import KafkaAdminClient
+from pyconsumer.consumer import decode_threads as decode_threads_module
 from pyconsumer.protocol import records
 from pyconsumer.protocol.records import IMPLEMENTATION
 from tests.behaviour import consumer_support, group_members
@@ -49,7 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest version. Tests marked ``spark`` run on the
     embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
     only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
-    read with the other decoder, too, on the embedded broker. Tests marked ``faces`` use the clients for asyncio, too.
+    read with the other decoder, too, on the embedded broker; those also marked ``ahead`` read topics in zstd, too, with
+    0, 1 and 4 threads that decompress. Tests marked ``faces`` use the clients for asyncio, too.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
     if "cluster_kind" not in metafunc.fixturenames:
@@ -86,7 +89,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ]
     pairs.append(pytest.param("embedded", _OTHER_TWIN, id=f"embedded-{_OTHER_TWIN}", marks=pytest.mark.slow))
     metafunc.fixturenames.extend(("decoder_name", "decoder"))
-    metafunc.parametrize(("cluster_kind", "decoder_name"), pairs, indirect=["decoder_name"], scope="session")
+    if metafunc.definition.get_closest_marker("ahead") is None:
+        metafunc.parametrize(("cluster_kind", "decoder_name"), pairs, indirect=["decoder_name"], scope="session")
+        return
+    found = [pytest.param(*pair.values, None, id=pair.id, marks=pair.marks) for pair in pairs]
+    found += [
+        pytest.param(*pair.values, threads, id=f"{pair.id}-zstd-{threads}", marks=pair.marks)
+        for pair in pairs[:-1]
+        for threads in (0, 1, 4)
+    ]
+    metafunc.fixturenames.append("decode_threads")
+    metafunc.parametrize(
+        ("cluster_kind", "decoder_name", "decode_threads"),
+        found,
+        indirect=["decoder_name", "decode_threads"],
+        scope="session",
+    )
 
 
 def _with_protocols(kinds: list[Any]) -> list[Any]:
@@ -119,7 +137,12 @@ def _on_apache(definition: pytest.Item) -> bool:
 def _variant(request: pytest.FixtureRequest) -> None:
     """Set up what the marks of a test ask for: pytest drops fixtures that only a parameter names, not the function."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
-    for parameter, fixture in (("face", "face"), ("decoder_name", "decoder"), ("group_protocol", "_use_protocol")):
+    for parameter, fixture in (
+        ("face", "face"),
+        ("decoder_name", "decoder"),
+        ("decode_threads", "_decompress_ahead"),
+        ("group_protocol", "_use_protocol"),
+    ):
         if parameter in parameters:
             request.getfixturevalue(fixture)
 
@@ -151,6 +174,25 @@ def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, made)
+
+
+@pytest.fixture(scope="session")
+def decode_threads(request: pytest.FixtureRequest) -> int | None:
+    """How many threads decompress what consumers of a test marked ``ahead`` fetch; None: the default, and no codec."""
+    found: int | None = request.param
+    return found
+
+
+@pytest.fixture
+def _decompress_ahead(decode_threads: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test marked ``ahead`` read a topic in zstd with so many threads, whom the smallest batch wakes."""
+    if decode_threads is None:
+        return
+    monkeypatch.setattr(consumer_support, "default_codec", "zstd")
+    monkeypatch.setattr(consumer_support, "default_settings", {"decode_threads": decode_threads})
+    made = decode_threads_module.DecodeAhead
+    if made is not None:
+        monkeypatch.setattr(decode_threads_module, "DecodeAhead", partial(made, worth_bytes=1))
 
 
 @pytest.fixture(scope="session")

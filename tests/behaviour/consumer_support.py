@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,6 +14,10 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
+#: What a test marked ``ahead`` sets: the codec of what is appended, and settings of all consumers made here.
+default_codec = "none"
+default_settings: dict[str, Any] = {}
+
 __all__ = ["append", "consuming", "fill", "member", "offsets", "poll_until", "read", "read_to_end", "values"]
 
 
@@ -22,12 +27,12 @@ def append(
     values: Iterable[bytes | None],
     *,
     partition: int = 0,
-    codec: str = "none",
+    codec: str | None = None,
     timestamp_ms: int | None = None,
 ) -> int:
     """Append one batch; return its base offset. Timestamps count up by 1 ms from ``timestamp_ms`` (default: now)."""
     start = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
-    builder = BatchBuilder(codec=codec)
+    builder = BatchBuilder(codec=default_codec if codec is None else codec)
     for number, value in enumerate(values):
         assert builder.try_append(start + number, None if number % 2 else b"k%d" % number, value, []) is not None
     data = PartitionProduceData(index=partition, records=builder.build())
@@ -46,13 +51,20 @@ def append(
 
 
 def fill(cluster: Cluster, topic: str, count: int, *, partition: int = 0, size: int = 0, each: int = 100) -> None:
-    """Append ``count`` records whose values are their numbers, padded to ``size`` bytes, in batches of ``each``."""
+    """Append ``count`` records whose values are their numbers, padded to ``size`` bytes, in batches of ``each``.
+
+    With a codec they are padded with what cannot be compressed, so that a batch is as large as without.
+    """
     with cluster.raw() as client:
         for start in range(0, count, each):
             numbers = range(start, min(start + each, count))
-            append(
-                client, topic, [b"%d" % n + b" " * max(0, size - len(b"%d" % n)) for n in numbers], partition=partition
-            )
+            append(client, topic, [_padded(b"%d" % n, size) for n in numbers], partition=partition)
+
+
+def _padded(number: bytes, size: int) -> bytes:
+    if default_codec == "none" or len(number) >= size:
+        return number.ljust(size)
+    return number + b" " + random.Random(number).randbytes(size - len(number) - 1)
 
 
 @contextmanager
@@ -60,7 +72,8 @@ def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: An
     """A consumer with partitions assigned, from the start by default; closed at the end."""
     bootstrap = servers if isinstance(servers, str) else servers.bootstrap_servers
     with ExitStack() as stack:
-        consumer = KafkaConsumer(bootstrap_servers=bootstrap, **{"auto_offset_reset": "earliest", **options})
+        settings = {"auto_offset_reset": "earliest", **default_settings, **options}
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, **settings)
         stack.callback(consumer.close, 5_000)
         if partitions:
             consumer.assign(partitions)
@@ -70,7 +83,8 @@ def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: An
 @contextmanager
 def member(cluster: Cluster, group_id: str, topic: str, **options: Any) -> Iterator[KafkaConsumer]:
     """A consumer that has joined a group, and commits nothing by itself; its client id is ``the-member``."""
-    settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False} | options
+    settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    settings |= default_settings | options
     with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **settings) as consumer:
         deadline = time.monotonic() + 60
         while not consumer.assignment():

@@ -27,6 +27,7 @@ def offsets_asked(request: Any) -> dict[int, int]:
     return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
 
 
+@pytest.mark.ahead
 @pytest.mark.spec("client:SQ-14", "client:PL-10", "client:PL-11")
 def test_the_next_fetch_is_on_the_wire_while_the_application_holds_records(
     cluster: Cluster, topic: str, new_proxy: Callable[..., KafkaProxy]
@@ -48,6 +49,7 @@ def test_the_next_fetch_is_on_the_wire_while_the_application_holds_records(
         assert offsets(read(consumer, 3500)) == list(range(500, 4000))
 
 
+@pytest.mark.ahead
 def test_every_fetch_begins_where_the_last_answer_ended(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
     fill(cluster, topic, 3000, size=1000, each=100)
     with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), max_partition_fetch_bytes=250_000) as consumer:
@@ -138,6 +140,7 @@ def test_a_topic_that_may_not_be_read_raises_and_can_be_tried_again(
         assert offsets(read(consumer, 10)) == list(range(10))
 
 
+@pytest.mark.ahead
 @pytest.mark.spec("client:FE-83", "client:GP-35")
 @pytest.mark.parametrize("reset", [False, True])
 def test_connections_cut_in_the_middle_of_an_answer_lose_and_repeat_nothing(
@@ -167,6 +170,7 @@ def test_a_broker_that_drops_an_answer_is_asked_again(cluster: Cluster, topic: s
     assert silent
 
 
+@pytest.mark.ahead
 @pytest.mark.spec("client:FE-03", "client:FE-05")
 def test_a_batch_larger_than_every_limit_is_read_all_the_same(cluster: Cluster, topic: str) -> None:
     with cluster.raw() as client:
@@ -177,6 +181,7 @@ def test_a_batch_larger_than_every_limit_is_read_all_the_same(cluster: Cluster, 
         assert [len(r.value) for r in read(consumer, 2)] == [300_000, 10]
 
 
+@pytest.mark.ahead
 def test_memory_is_bounded_by_fetch_buffer_bytes(
     cluster: Cluster, make_topic: Callable[..., str], proxy: KafkaProxy
 ) -> None:
@@ -202,6 +207,7 @@ def test_memory_is_bounded_by_fetch_buffer_bytes(
     assert max(f.max_bytes for f in fetches(proxy)) <= limit
 
 
+@pytest.mark.ahead
 def test_a_closed_consumer_holds_no_records(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 400, size=1000, each=50)
     with consuming(cluster, TopicPartition(topic, 0), max_poll_records=10) as consumer:
@@ -212,6 +218,7 @@ def test_a_closed_consumer_holds_no_records(cluster: Cluster, topic: str) -> Non
         assert budget.held == 0
 
 
+@pytest.mark.ahead
 def test_partitions_take_fair_turns(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(4)
     partitions = [TopicPartition(topic, n) for n in range(4)]
@@ -252,6 +259,7 @@ def test_a_damaged_batch_is_told_and_stepped_over(cluster: Cluster, topic: str, 
         assert offsets(read(consumer, 20)) == list(range(10, 30))
 
 
+@pytest.mark.ahead
 @pytest.mark.spec("client:GP-31", "client:SS-48")
 @pytest.mark.parametrize("policy", ["earliest", "none"])
 def test_a_truncated_log_is_noticed(cluster: Cluster, topic: str, proxy: KafkaProxy, policy: str) -> None:
@@ -277,6 +285,7 @@ def test_a_truncated_log_is_noticed(cluster: Cluster, topic: str, proxy: KafkaPr
         rule.wait()
 
 
+@pytest.mark.ahead
 def test_a_new_leader_epoch_is_validated_before_anything_more_is_handed_out(
     cluster: Cluster, topic: str, proxy: KafkaProxy
 ) -> None:
@@ -339,6 +348,7 @@ def test_a_follower_named_by_the_leader_is_asked(cluster: Cluster, topic: str, p
         rule.wait()
 
 
+@pytest.mark.ahead
 def test_what_is_fetched_in_vain_after_a_seek_is_not_handed_out(
     cluster: Cluster, topic: str, proxy: KafkaProxy
 ) -> None:
@@ -379,6 +389,7 @@ def test_polling_what_is_buffered_makes_no_system_call(
         monkeypatch.undo()
 
 
+@pytest.mark.ahead
 @pytest.mark.concurrent
 def test_what_paused_partitions_hold_starves_nobody(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     """The usual way to give some partitions precedence: the others are paused until those are read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyconsumer.protocol.records import (
     BatchBuilder,
@@ -19,7 +19,7 @@ from pyconsumer.protocol.records import (
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD
 from pyconsumer.protocol.records.compression import compress
 from pyconsumer.protocol.records.crc import crc32c
-from tests.unit.records.helpers import CODECS, TIME, batch, message, message_set, raw_batch
+from tests.unit.records.helpers import CODECS, TIME, batch, message, message_set, raw_batch, streamed
 
 __all__ = ["Inputs"]
 
@@ -73,10 +73,11 @@ def _sets() -> list[bytes]:
 
 
 class Inputs:
-    """An endless row of inputs that depends on the seed alone."""
+    """An endless row of inputs that depends on the seed alone, and on how often which codec is to come."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, codecs: Sequence[int] = (0, 0, 0, 1, 2, 3, 4)) -> None:
         self._source = random.Random(seed)
+        self._codecs = codecs
         self._sets = _sets()
 
     def next(self) -> bytes:
@@ -105,8 +106,8 @@ class Inputs:
         source = self._source
         payload, count = _payload(source)
         damaged = bytes(self._damaged(bytearray(payload))) if source.random() < 0.8 else payload
-        codec = source.choice((0, 0, 0, 1, 2, 3, 4))
-        packed = compress(codec, damaged)
+        codec = source.choice(self._codecs)
+        packed = streamed(damaged) if codec == 4 and source.random() < 0.5 else compress(codec, damaged)
         if codec and source.random() < 0.3:
             packed = bytes(self._damaged(bytearray(packed)))
         attributes = codec | source.choice((0, 0, 0, 0x08, 0x10, 0x20, 0x30, 0x40, 0x80, 0x100))

@@ -1,5 +1,7 @@
 """The compiled decoder, see ``native/_native.pyx``: the names of the pure one, with the same meaning."""
 
+from typing import final
+
 from pyconsumer.protocol.records.checking import check_records as check_records
 from pyconsumer.protocol.records.columns import ColumnsBuilder as ColumnsBuilder
 from pyconsumer.protocol.records.conversion import convert as convert
@@ -13,12 +15,15 @@ __all__ = [
     "ColumnsBuilder",
     "ConsumerRecord",
     "Cursor",
+    "DecodeAhead",
     "TrackedRecord",
+    "break_workers",
     "check_records",
     "convert",
     "crc32c",
     "decompress_compiled",
     "make_record",
+    "stop_workers",
 ]
 
 REVISION: int
@@ -27,3 +32,17 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0, *, by_tables: 
 def decompress_compiled(
     codec: int, data: bytes | bytearray | memoryview, max_bytes: int, magic: int
 ) -> bytes | int: ...
+
+@final
+class DecodeAhead:
+    size_bytes: int
+
+    def __init__(self, threads: int, size_bytes: int, worth_bytes: int = ...) -> None: ...
+    @property
+    def is_used(self) -> bool: ...
+    def add(self, cursor: Cursor) -> bool: ...
+    def remove(self, cursor: Cursor) -> None: ...
+    def counts(self) -> dict[str, int]: ...
+
+def break_workers(fault: int, delay_us: int = 0) -> None: ...
+def stop_workers() -> None: ...

@@ -76,6 +76,9 @@ class Cursor:
         "topic_partition",
     )
 
+    #: Number of batches that may be decompressed ahead: here, none.
+    packed_count = 0
+
     def __init__(
         self,
         topic_partition: TopicPartition,

@@ -14,6 +14,7 @@ __all__ = [
     "ColumnsBuilder",
     "ConsumerRecord",
     "Cursor",
+    "DecodeAhead",
     "check_records",
     "convert",
     "decompress_compiled",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 5
+_REVISION: Final = 7
 
 
 def _compiled() -> tuple[Any, str]:
@@ -50,6 +51,9 @@ else:
 
 #: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None if it was not built.
 decompress_compiled: Final = None if _native is None else _native.decompress_compiled
+
+#: A queue of what threads decompress ahead of a cursor, see ``native/ahead.pxi``; None where it was not built.
+DecodeAhead: Final = None if _native is None else _native.DecodeAhead
 
 
 def describe() -> str:

@@ -8,58 +8,16 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
-from pyconsumer.consumer.fetch_planner import ByteBudget
-from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
-from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.errors import CorruptRecordError, RecordDeserializationError
 from pyconsumer.protocol.records import ColumnsBuilder, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from tests.unit.consumer.builders import batch, batches, offsets_of
+from tests.unit.consumer.builders import batch, batches
+from tests.unit.consumer.worlds import Desk
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
-LEADER = LeaderAndEpoch(1, 3)
-
-
-class Desk:
-    """A buffer with its surroundings."""
-
-    def __init__(self, *partitions: TopicPartition, convert: Any = None) -> None:
-        self.subscriptions = SubscriptionState()
-        self.subscriptions.assign_from_user(partitions or (A, B))
-        for tp in partitions or (A, B):
-            self.subscriptions.seek(tp, FetchPosition(0, -1, LEADER))
-        self.budget = ByteBudget(10_000_000)
-        self.buffer = FetchBuffer(self.subscriptions, self.budget, convert)
-        self.apply()
-
-    def apply(self) -> None:
-        self.buffer.on_changed(self.subscriptions.take_changed())
-
-    def add(self, tp: TopicPartition, data: bytes | memoryview, at: int | None = None, **more: Any) -> CompletedFetch:
-        state = self.subscriptions.state(tp)
-        frame = None
-        if isinstance(data, memoryview):
-            there = (fetch.frame for fetches in self.buffer._of.values() for fetch in fetches)
-            frame = next((found for found in there if found is not None and found.memory is data.obj), None)
-            frame = frame or Frame(data.obj)  # type: ignore[arg-type]
-        at = state.fetch_offset if at is None else at
-        fetch = CompletedFetch(state, data, fetch_offset=at, frame=frame, **more)
-        state.fetch_offset = fetch.cursor.end_offset
-        self.buffer.add(fetch)
-        return fetch
-
-    def error(self, tp: TopicPartition, error: Exception | None) -> None:
-        state = self.subscriptions.state(tp)
-        self.buffer.add(CompletedFetch(state, fetch_offset=state.fetch_offset, error=lambda: error))
-
-    def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
-        return {tp: offsets_of(records) for tp, records in self.buffer.collect(count).items()}
-
-    def position(self, tp: TopicPartition) -> int | None:
-        return self.subscriptions.state(tp).position
 
 
 @pytest.mark.spec("client:FE-20", "client:FE-27", "client:FE-30", "client:FE-24", "client:FE-08")
@@ -76,7 +34,7 @@ def test_1200_records_come_as_500_500_and_200() -> None:
 
 @pytest.mark.spec("client:FE-10", "client:FE-11", "client:FE-21", "client:FE-31")
 def test_answers_come_in_the_order_of_their_arrival() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.add(B, batch(0, 2))
     desk.add(A, batch(3, 3))
@@ -123,7 +81,7 @@ def test_hidden_records_move_the_position_and_add_no_key() -> None:
 
 @pytest.mark.spec("client:FE-65", "client:KC-59")
 def test_what_is_not_assigned_any_more_is_dropped() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.add(B, batch(0, 3))
     desk.subscriptions.assign_from_user([B])
@@ -133,7 +91,7 @@ def test_what_is_not_assigned_any_more_is_dropped() -> None:
 
 
 def test_a_partition_that_comes_back_does_not_get_its_old_answers() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.subscriptions.assign_from_user([B])
     desk.subscriptions.assign_from_user([A, B])
@@ -143,7 +101,7 @@ def test_a_partition_that_comes_back_does_not_get_its_old_answers() -> None:
 
 
 def test_a_seek_drops_what_is_buffered_and_its_memory_at_once() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     assert desk.budget.held > 0
 
@@ -157,7 +115,7 @@ def test_a_seek_drops_what_is_buffered_and_its_memory_at_once() -> None:
 
 @pytest.mark.spec("client:KC-35", "client:AM-13", "client:AM-55")
 def test_a_paused_partition_keeps_its_data_for_after_resume_and_in_order() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 2))
     desk.add(A, batch(2, 2))
     desk.add(B, batch(0, 2))
@@ -175,7 +133,7 @@ def test_a_paused_partition_keeps_its_data_for_after_resume_and_in_order() -> No
 
 
 def test_what_is_kept_for_a_pause_does_not_keep_the_frame_that_it_came_in() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame = bytearray(batch(0, 3) + bytes(100_000))
 
     class Watched(bytearray):
@@ -198,7 +156,7 @@ def test_what_is_kept_for_a_pause_does_not_keep_the_frame_that_it_came_in() -> N
 
 
 def test_a_pause_in_the_middle_of_an_answer_loses_and_repeats_nothing() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame = memoryview(batch(0, 9) + bytes(100_000))
     desk.add(A, frame[: len(frame) - 100_000])
     assert desk.collect(4) == {A: [0, 1, 2, 3]}
@@ -214,7 +172,7 @@ def test_a_pause_in_the_middle_of_an_answer_loses_and_repeats_nothing() -> None:
 
 @pytest.mark.spec("client:FE-22", "client:FE-28")
 def test_an_error_waits_for_the_records_before_it() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 2))
     desk.error(B, RuntimeError("no"))
     desk.add(A, batch(2, 2))
@@ -227,7 +185,7 @@ def test_an_error_waits_for_the_records_before_it() -> None:
 
 
 def test_an_error_that_has_nothing_to_say_any_more_is_passed_over() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.error(B, None)
     desk.add(A, batch(0, 2))
 
@@ -235,7 +193,7 @@ def test_an_error_that_has_nothing_to_say_any_more_is_passed_over() -> None:
 
 
 def test_while_an_error_waits_its_partition_is_blocked() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.error(B, RuntimeError("no"))
     assert desk.subscriptions.state(B).fetch_blocked
 
@@ -246,7 +204,7 @@ def test_while_an_error_waits_its_partition_is_blocked() -> None:
 
 
 def test_records_before_an_error_do_not_unblock_its_partition() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 2))
     desk.error(A, RuntimeError("no"))
     assert desk.collect() == {A: [0, 1]}
@@ -261,7 +219,7 @@ def damaged(first: int, count: int) -> bytes:
 
 @pytest.mark.spec("client:FE-23", "client:AM-54", "client:GP-23")
 def test_damage_comes_again_until_a_seek_and_other_partitions_go_on() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 2) + damaged(2, 2))
     desk.add(A, batch(4, 2))
     desk.add(B, batch(0, 1))
@@ -283,7 +241,7 @@ def test_damage_comes_again_until_a_seek_and_other_partitions_go_on() -> None:
 
 
 def test_a_header_that_makes_no_sense_blocks_further_fetches_of_its_partition() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     data = bytearray(batch(0, 2) + batch(2, 2))
     data[len(batch(0, 2)) + 16] = 9
 
@@ -296,7 +254,7 @@ def test_a_header_that_makes_no_sense_blocks_further_fetches_of_its_partition() 
 
 
 def test_the_budget_knows_what_is_put_aside() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 10))
     desk.add(A, batch(10, 10))
     desk.add(B, batch(0, 10))
@@ -366,7 +324,7 @@ def is_free(frame: bytearray) -> bool:
 
 
 def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 10))
     desk.add(A, views.pop(0))
     desk.add(B, views.pop(0))
@@ -394,7 +352,7 @@ def test_columns_are_told_to_expect_what_waits_and_not_what_is_held() -> None:
         def __len__(self) -> int:
             return 0
 
-    desk = Desk()
+    desk = Desk(A, B)
     _, views = frame_of(batch(0, 200), batch(0, 10))
     sizes = [len(view) for view in views]
     desk.add(A, views.pop(0))
@@ -414,7 +372,7 @@ def test_columns_are_told_to_expect_what_waits_and_not_what_is_held() -> None:
 
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 20))
     size = len(views[0])
     order = (A, B) if place == "first" else (B, A)
@@ -434,7 +392,7 @@ def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
 
 
 def test_a_paused_partition_that_is_most_of_an_answer_keeps_it() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame, views = frame_of(batch(0, 1), batch(0, 20))
     desk.add(B, views.pop(0))
     desk.add(A, views.pop(0))
@@ -450,7 +408,7 @@ def test_a_paused_partition_that_is_most_of_an_answer_keeps_it() -> None:
 
 
 def test_a_partition_with_a_damaged_batch_does_not_keep_the_others_memory() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     damaged = bytearray(batch(0, 5))
     damaged[-1] ^= 1
     frame, views = frame_of(bytes(damaged), batch(0, 20))
@@ -470,7 +428,7 @@ def test_a_partition_with_a_damaged_batch_does_not_keep_the_others_memory() -> N
 
 
 def test_clearing_lets_go_of_all_memory() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 10))
     desk.add(A, views.pop(0))
     desk.add(B, views.pop(0))
@@ -552,7 +510,7 @@ def test_polling_goes_on_where_iteration_stopped() -> None:
 
 
 def test_a_pause_during_iteration_keeps_the_rest() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     frame = memoryview(batch(0, 4) + bytes(100_000))
     desk.add(A, frame[: len(frame) - 100_000])
     desk.buffer.next_record(500)
@@ -572,7 +530,7 @@ def test_a_pause_during_iteration_keeps_the_rest() -> None:
 
 
 def test_columns_move_the_position_too() -> None:
-    desk = Desk()
+    desk = Desk(A, B)
     desk.add(A, batch(0, 10))
     desk.add(B, batch(0, 5))
 

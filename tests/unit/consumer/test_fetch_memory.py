@@ -24,6 +24,7 @@ RECORDS = 5
 SMALL = batch(0, RECORDS, size=100)
 PACKED = batch(0, RECORDS, size=3_000, codec="gzip")  # 150 bytes or so, UNPACKED when it is read
 UNPACKED = 15_200
+ZSTD = batch(0, RECORDS, size=3_000, codec="zstd")  # the same, and threads may decompress it before
 OVERSIZED = batch(0, RECORDS, size=2_000)
 
 
@@ -136,7 +137,11 @@ class Reading:
     def check(self) -> None:
         buffered = [fetch for fetches in self.world.fetcher.buffer._of.values() for fetch in fetches]
         frames = {id(fetch.memory): len(fetch.memory or b"") for fetch in buffered if fetch.frame is not None}
-        assert self.budget.held == sum(fetch.size_bytes for fetch in buffered) + sum(frames.values())
+        buffer = self.world.fetcher.buffer
+        fetched = sum(fetch.size_bytes for fetch in buffered) + sum(frames.values())
+        assert self.budget.held == fetched + buffer._ahead_bytes
+        if buffer._ahead is not None:
+            assert buffer._ahead.counts()["held"] <= buffer._ahead_bytes
         self.highest = max(self.highest, self.budget.held + self.budget.reserved)
         assert self.highest <= self._most
 
@@ -148,14 +153,20 @@ class Reading:
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize(
     ("kinds", "unpacked"),
-    [((SMALL,), 0), ((PACKED, SMALL), UNPACKED), ((OVERSIZED, SMALL), 0), ((OVERSIZED, PACKED, SMALL), UNPACKED)],
-    ids=["small", "compressed", "oversized", "all"],
+    [
+        ((SMALL,), 0),
+        ((PACKED, SMALL), UNPACKED),
+        ((ZSTD, SMALL), UNPACKED),
+        ((OVERSIZED, SMALL), 0),
+        ((OVERSIZED, PACKED, ZSTD, SMALL), UNPACKED),
+    ],
+    ids=["small", "compressed", "ahead", "oversized", "all"],
 )
 def test_the_bound_holds_whatever_comes_in_whatever_order(
     kinds: tuple[bytes, ...], unpacked: int, brokers: int, buffer: int
 ) -> None:
     source = random.Random(buffer + brokers)
-    reading = Reading(12, brokers, *kinds, unpacked=unpacked, fetch_buffer_bytes=buffer)
+    reading = Reading(12, brokers, *kinds, unpacked=unpacked, fetch_buffer_bytes=buffer, decode_threads=2)
     for _ in range(300):
         what = source.random()
         if what < 0.4 and reading.under_way:

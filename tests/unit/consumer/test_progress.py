@@ -127,7 +127,7 @@ def test_what_is_stored_ends_with_the_assignment() -> None:
     subscriptions.store_offsets({A: OffsetAndMetadata(3), B: OffsetAndMetadata(4)})
     subscriptions.assign_from_subscribed([B])
     assert subscriptions.all_consumed() == {B: OffsetAndMetadata(4)}, "kept as its partition was"
-    with pytest.raises(IllegalStateError, match="a-0 not assigned"):
+    with pytest.raises(IllegalStateError, match="not assigned to this consumer: a-0"):
         subscriptions.store_offsets({B: OffsetAndMetadata(9), A: OffsetAndMetadata(3)})
     assert subscriptions.all_consumed() == {B: OffsetAndMetadata(4)}, "nothing of such a call is stored"
     subscriptions.assign_from_subscribed([A, B])

@@ -6,13 +6,16 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from pyconsumer import ConsumerRecords, OffsetAndMetadata
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.delegate import ConsumerDelegate
+from pyconsumer.consumer.fetch_buffer import FetchBuffer
+from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.partition_state import FetchPosition, current_leader
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, current_leader
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.network.metadata import Metadata
@@ -22,6 +25,48 @@ from pyconsumer.protocol.messages.fetch import (
 from pyconsumer.structs import TopicPartition
 from tests.support.fake_network import FakeNetwork, SentRequest
 from tests.unit.consumer.builders import data, leaders_of_t, offsets_of, response
+
+#: Of :class:`Desk`'s partitions.
+LEADER = LeaderAndEpoch(1, 3)
+
+
+class Desk:
+    """A buffer with its surroundings."""
+
+    def __init__(self, *partitions: TopicPartition, convert: Any = None) -> None:
+        self.subscriptions = SubscriptionState()
+        self.subscriptions.assign_from_user(partitions)
+        for tp in partitions:
+            self.subscriptions.seek(tp, FetchPosition(0, -1, LEADER))
+        self.budget = ByteBudget(10_000_000)
+        self.buffer = FetchBuffer(self.subscriptions, self.budget, convert)
+        self.apply()
+
+    def apply(self) -> None:
+        self.buffer.on_changed(self.subscriptions.take_changed())
+
+    def add(self, tp: TopicPartition, data: bytes | memoryview, at: int | None = None, **more: Any) -> CompletedFetch:
+        state = self.subscriptions.state(tp)
+        frame = None
+        if isinstance(data, memoryview):
+            there = (fetch.frame for fetches in self.buffer._of.values() for fetch in fetches)
+            frame = next((found for found in there if found is not None and found.memory is data.obj), None)
+            frame = frame or Frame(data.obj)  # type: ignore[arg-type]
+        at = state.fetch_offset if at is None else at
+        fetch = CompletedFetch(state, data, fetch_offset=at, frame=frame, **more)
+        state.fetch_offset = fetch.cursor.end_offset
+        self.buffer.add(fetch)
+        return fetch
+
+    def error(self, tp: TopicPartition, error: Exception | None) -> None:
+        state = self.subscriptions.state(tp)
+        self.buffer.add(CompletedFetch(state, fetch_offset=state.fetch_offset, error=lambda: error))
+
+    def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
+        return {tp: offsets_of(records) for tp, records in self.buffer.collect(count).items()}
+
+    def position(self, tp: TopicPartition) -> int | None:
+        return self.subscriptions.state(tp).position
 
 
 class FetcherWorld:

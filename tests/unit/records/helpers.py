@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import cramjam
+
 from pyconsumer.protocol.records import BatchBuilder, ConsumerRecord, Cursor, columns, conversion, record
 from pyconsumer.protocol.records import cursor as pure_cursor
 from pyconsumer.protocol.records.compression import compress
@@ -85,6 +87,19 @@ def raw_batch(
     delta = max(count - 1, 0) if last_delta is None else last_delta
     covered = struct.pack(">hiqqqhii", attributes, delta, TIME, TIME, -1, -1, -1, count) + payload
     return struct.pack(">qiibI", base_offset, 9 + len(covered), 0, 2, crc32c(covered)) + covered
+
+
+def streamed(data: bytes) -> bytes:
+    """A frame of zstd that does not say its size, as Java's producer writes them."""
+    made = cramjam.zstd.Compressor()
+    made.compress(data)
+    return bytes(made.finish())
+
+
+def streamed_batch(base_offset: int = 0, count: int = 3, *, value: bytes | None = None) -> bytes:
+    """What :func:`batch` makes in zstd, in such a frame."""
+    whole = batch(base_offset, count, value=value)
+    return raw_batch(streamed(whole[61:]), count, base_offset=base_offset, attributes=4)
 
 
 def message(

@@ -13,6 +13,7 @@ Its parts, one file each:
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
 * ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd; ``vendored`` has the decoders of the latter two.
+* ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
 
 Rules
 
@@ -44,7 +45,7 @@ from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, rec
 from pyconsumer.structs import TopicPartition
 
 #: Changes with what the Python modules expect of this one: a build of an older source is not used.
-REVISION = 5
+REVISION = 7
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -69,4 +70,5 @@ include "record.pxi"
 include "memory.pxi"
 include "columns.pxi"
 include "decompress.pxi"
+include "ahead.pxi"
 include "cursor.pxi"

@@ -11,6 +11,7 @@ cdef class Cursor:
     cdef readonly int64_t fetch_offset
     cdef readonly Py_ssize_t size_bytes
     cdef readonly Py_ssize_t batch_count
+    cdef readonly Py_ssize_t packed_count  # batches that may be decompressed ahead
     cdef readonly int64_t end_offset
     cdef readonly bint has_incomplete_batch
     cdef int64_t next
@@ -23,6 +24,9 @@ cdef class Cursor:
     cdef Py_buffer *view
     cdef bint is_released
     cdef const uint8_t *data
+    # What is decompressed ahead of it, if it was added to a queue, which then is kept.
+    cdef pyconsumer_job *job
+    cdef DecodeAhead ahead
     cdef Py_ssize_t place  # of the next batch to open
     cdef Py_ssize_t end  # of the last complete batch
     cdef BatchHeader head  # of the batch at `place`, if there is one
@@ -36,6 +40,7 @@ cdef class Cursor:
     cdef char *unpacked  # decompressed in C: `unpacked_size` bytes, in memory that is given back; else NULL
     cdef size_t unpacked_size
     cdef Py_ssize_t unpacked_capacity
+    cdef bint is_ahead  # it was decompressed ahead
     cdef const uint8_t *at
     cdef const uint8_t *limit
     cdef int32_t remaining
@@ -56,7 +61,7 @@ cdef class Cursor:
         aborted=None,
         max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES,
     ):
-        if self.view is not NULL:
+        if self.view is not NULL or self.is_released:
             raise TypeError("a cursor is made once")
         self.view = <Py_buffer *>malloc(sizeof(Py_buffer))
         if self.view is NULL:
@@ -90,6 +95,7 @@ cdef class Cursor:
         while found == GOOD:
             position += header.size
             self.batch_count += 1
+            self.packed_count += is_queued(&header)
             self.end_offset = header.last_offset + 1
             found = read_header(self.data, total, position, &header)
         if found == DAMAGED:
@@ -218,6 +224,7 @@ cdef class Cursor:
 
     cdef void release(self) noexcept:
         self.data = NULL
+        self.end_job()
         if self.view is not NULL and not self.is_released:
             self.is_released = True
             PyBuffer_Release(self.view)
@@ -250,6 +257,88 @@ cdef class Cursor:
             crc32c_of(self.data + header.position + CRC_START, header.size - CRC_START, 0, True) == header.crc
         )
 
+    # --- what is decompressed ahead
+
+    cdef bint queue_job(self, DecodeAhead ahead) except -1:
+        """Queue the batches from ``place`` on; returns whether there are any."""
+        cdef BatchHeader header
+        cdef Py_ssize_t position = self.place
+        if not self.packed_count or self.job is not NULL or self.data is NULL:
+            return False
+        self.enter()
+        self.job = pyconsumer_job_new(ahead.queue, self.data, self.packed_count, self.most_unpacked, self.check_crcs)
+        if self.job is not NULL:
+            self.ahead = ahead
+            while read_header(self.data, self.end, position, &header) == GOOD:
+                if is_queued(&header) and header.last_offset >= self.next:
+                    pyconsumer_job_add(
+                        self.job, header.position, header.size, header.attributes & CODEC_MASK, header.crc
+                    )
+                position += header.size
+            if not pyconsumer_job_start(self.job):
+                self.end_job()
+        self.is_busy = False
+        return self.job is not NULL
+
+    cdef int leave_queue(self) except -1:
+        """End the job, and read on."""
+        cdef Py_buffer *other
+        if self.job is NULL:
+            return 0
+        self.enter()
+        try:
+            other = <Py_buffer *>malloc(sizeof(Py_buffer))
+            if other is NULL:
+                raise MemoryError()
+            try:
+                PyObject_GetBuffer(self.buffer(), other, PyBUF_SIMPLE)
+            except BaseException:
+                free(other)
+                raise
+            if not self.end_job():
+                self.view = other
+                self.is_released = False
+            else:
+                PyBuffer_Release(other)
+                free(other)
+        finally:
+            self.is_busy = False
+        return 0
+
+    cdef bint end_job(self) noexcept:
+        """False: a worker still reads the record set, so the job has the view now."""
+        cdef pyconsumer_job *job = self.job
+        cdef bint is_free
+        if job is NULL:
+            return True
+        self.job = NULL
+        is_free = pyconsumer_job_end(job, self.view)
+        if not is_free:
+            self.view = NULL
+            self.is_released = True
+        self.ahead = None
+        return is_free
+
+    cdef bint reach(self, const BatchHeader *head, pyconsumer_found *found) noexcept:
+        """Take what was decompressed ahead of the batch at ``place``, or of its checksum; False: nothing was."""
+        cdef size_t position = head.position
+        cdef uint64_t longest = LONG_WAIT + <uint64_t>head.size * WAIT_PER_BYTE
+        cdef int state = pyconsumer_job_reach(self.job, position, found)
+        if state == PYCONSUMER_BUSY and head.size < LARGE_BATCH:
+            state = pyconsumer_job_wait(self.job, position, SHORT_WAIT, False, found)
+        if state == PYCONSUMER_BUSY:
+            with nogil:
+                state = pyconsumer_job_wait(self.job, position, longest, True, found)
+        if state != PYCONSUMER_READY:
+            return False
+        self.drop_unpacked()
+        if found.output is not NULL:
+            self.unpacked = <char *>found.output
+            self.unpacked_size = found.written
+            self.unpacked_capacity = found.capacity
+            self.is_ahead = True
+        return True
+
     # --- one batch
 
     cdef bint open_next(self) except -1:
@@ -260,13 +349,15 @@ cdef class Cursor:
             if self.failure is None:
                 self.failure = self.damage
             return False
-        if self.check_crcs and not self.has_right_crc(head):
+        cdef pyconsumer_found found
+        cdef bint is_done = self.job is not NULL and self.reach(head, &found)
+        if self.check_crcs and not (found.has_right_crc if is_done else self.has_right_crc(head)):
             self.fail(head, "its checksum is wrong")
             return False
         origin = self.origin_of(head)
         try:
             if head.magic == 2:
-                self.open_batch(head)
+                self.open_batch(head, found.result if is_done else -1)
             else:
                 self.open_message_set(head, origin)
         except DamageError as error:
@@ -285,11 +376,12 @@ cdef class Cursor:
             self.finish_batch()
         return True
 
-    cdef int open_batch(self, const BatchHeader *head) except -1:
+    cdef int open_batch(self, const BatchHeader *head, int result) except -1:
+        """``result``: of what was decompressed ahead; -1: nothing was."""
         cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
         cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
         if is_codec(head.attributes & CODEC_MASK) and head.record_count:
-            self.unpack_batch(head, start, size)
+            self.unpack_batch(head, start, size, result)
             start = <const uint8_t *>self.unpacked
             size = self.unpacked_size
         elif head.attributes & CODEC_MASK and head.record_count:
@@ -308,21 +400,24 @@ cdef class Cursor:
         self.remaining = head.record_count
         return 0
 
-    cdef int unpack_batch(self, const BatchHeader *head, const uint8_t *start, Py_ssize_t size) except -1:
-        """Decompress the records of a batch into ``unpacked``."""
+    cdef int unpack_batch(self, const BatchHeader *head, const uint8_t *start, Py_ssize_t size, int result) except -1:
+        """Decompress the records of a batch into ``unpacked``, unless they are there."""
         cdef int codec = head.attributes & CODEC_MASK
-        cdef int result = 0
         cdef size_t written = 0
         cdef Py_ssize_t capacity = 0
-        cdef char *output = unpack_anew(codec, 2, start, size, self.most_unpacked, &written, &capacity, &result)
-        if output is NULL:
+        cdef char *output
+        if result < 0:
+            output = unpack_anew(codec, 2, start, size, self.most_unpacked, &written, &capacity, &result)
+            if output is not NULL:
+                self.drop_unpacked()
+                self.unpacked = output
+                self.unpacked_size = written
+                self.unpacked_capacity = capacity
+        if result != PYCONSUMER_UNPACKED:
             packed = memoryview(self.buffer())[head.position + BATCH_OVERHEAD : head.position + head.size]
             raise damage_of(codec, packed, self.max_decompressed_bytes, 2, result == PYCONSUMER_TOO_LARGE)
-        self.unpacked = output
-        self.unpacked_size = written
-        self.unpacked_capacity = capacity
         try:
-            check_count(head.record_count, written)
+            check_count(head.record_count, self.unpacked_size)
         except BaseException:
             self.drop_unpacked()
             raise
@@ -330,9 +425,13 @@ cdef class Cursor:
 
     cdef void drop_unpacked(self) noexcept:
         if self.unpacked is not NULL:
-            give_memory(self.unpacked, self.unpacked_capacity)
+            if self.is_ahead:
+                pyconsumer_give_back(<uint8_t *>self.unpacked, self.unpacked_capacity)
+            else:
+                give_memory(self.unpacked, self.unpacked_capacity)
             self.unpacked = NULL
             self.unpacked_size = self.unpacked_capacity = 0
+            self.is_ahead = False
 
     cdef inline bint is_unpacked(self) noexcept:
         """Whether the open batch was compressed."""
@@ -630,6 +729,16 @@ cdef class Cursor:
         except UnsupportedCodecError as error:
             self.fail_unsupported(error)
         return False
+
+
+cdef inline bint is_queued(const BatchHeader *header) noexcept nogil:
+    """Whether it may be decompressed ahead: a batch of records in zstd. The others are not worth the hand-over."""
+    return (
+        header.attributes & CODEC_MASK == PYCONSUMER_ZSTD
+        and header.magic == 2
+        and header.record_count != 0
+        and not is_control(header)
+    )
 
 
 def first_offset(aborted):

@@ -1,0 +1,124 @@
+# Decompression ahead, by the threads of ahead.c, which touch no Python object: DecodeAhead is a consumer's queue.
+
+import atexit
+
+cdef extern from "ahead.h":
+    ctypedef struct pyconsumer_queue:
+        pass
+    ctypedef struct pyconsumer_job:
+        pass
+    ctypedef struct pyconsumer_counts:
+        uint64_t queued
+        uint64_t workers
+        uint64_t helped
+        uint64_t late
+        uint64_t wakeups
+        uint64_t waits
+        uint64_t jobs
+        uint64_t held
+        uint64_t threads
+    ctypedef struct pyconsumer_found:
+        int result
+        int has_right_crc
+        uint8_t *output
+        size_t written
+        size_t capacity
+    enum:
+        PYCONSUMER_OWN
+        PYCONSUMER_READY
+        PYCONSUMER_BUSY
+    pyconsumer_queue *pyconsumer_queue_new(int threads, size_t room, size_t worth) noexcept nogil
+    void pyconsumer_queue_free(pyconsumer_queue *queue) noexcept nogil
+    int pyconsumer_queue_is_used(const pyconsumer_queue *queue) noexcept nogil
+    void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *counts) noexcept nogil
+    pyconsumer_job *pyconsumer_job_new(
+        pyconsumer_queue *queue, const uint8_t *data, size_t most, size_t limit, int check_crcs
+    ) noexcept nogil
+    void pyconsumer_job_add(pyconsumer_job *job, size_t position, size_t size, int codec, uint32_t crc) noexcept nogil
+    size_t pyconsumer_job_start(pyconsumer_job *job) noexcept nogil
+    int pyconsumer_job_reach(pyconsumer_job *job, size_t position, pyconsumer_found *found) noexcept nogil
+    int pyconsumer_job_wait(
+        pyconsumer_job *job, size_t position, uint64_t nanoseconds, int is_last, pyconsumer_found *found
+    ) noexcept nogil
+    int pyconsumer_job_end(pyconsumer_job *job, void *view) noexcept nogil
+    void *pyconsumer_ended_view() noexcept nogil
+    void pyconsumer_give_back(uint8_t *output, size_t capacity) noexcept nogil
+    void pyconsumer_ahead_stop(unsigned milliseconds) noexcept nogil
+    void pyconsumer_ahead_fault(int fault, unsigned delay) noexcept nogil
+
+cdef enum:
+    SHORT_WAIT = 200_000  # nanoseconds for which the interpreter's lock is not worth giving up
+    LONG_WAIT = 2_000_000
+    WAIT_PER_BYTE = 50  # of compressed data: what it takes to decompress it, and then some
+    LARGE_BATCH = 1 << 18
+    WORTH_WAKING = 1 << 17
+    EXIT_MS = 100
+
+
+cdef void release_ended_views() noexcept:
+    """Let go of record sets that were given up while a worker was at them."""
+    cdef Py_buffer *view = <Py_buffer *>pyconsumer_ended_view()
+    while view is not NULL:
+        PyBuffer_Release(view)
+        free(view)
+        view = <Py_buffer *>pyconsumer_ended_view()
+
+
+@cython.final
+cdef class DecodeAhead:
+    """Decompresses what waits in a consumer's buffer, while its thread does something else.
+
+    Args:
+        threads: most threads that work for it; the process shares them.
+        size_bytes: most output that waits.
+        worth_bytes: fewer bytes of output are not worth waking a thread.
+    """
+
+    cdef pyconsumer_queue *queue
+    cdef readonly Py_ssize_t size_bytes
+
+    def __cinit__(self, int threads, Py_ssize_t size_bytes, Py_ssize_t worth_bytes=WORTH_WAKING):
+        self.size_bytes = size_bytes
+        self.queue = pyconsumer_queue_new(threads, max(0, size_bytes), max(0, worth_bytes))
+        if self.queue is NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        if self.queue is not NULL:
+            pyconsumer_queue_free(self.queue)
+        release_ended_views()
+
+    @property
+    def is_used(self):
+        """True while something waits that was added."""
+        return pyconsumer_queue_is_used(self.queue) != 0
+
+    def add(self, Cursor cursor not None):
+        """Queue the compressed batches of a cursor. Returns whether there are any to queue."""
+        release_ended_views()
+        return cursor.queue_job(self)
+
+    def remove(self, Cursor cursor not None):
+        """Decompress nothing more of a cursor, and drop what it has not reached."""
+        release_ended_views()
+        cursor.leave_queue()
+
+    def counts(self):
+        """What was done by whom, by name."""
+        cdef pyconsumer_counts counts
+        pyconsumer_queue_counts(self.queue, &counts)
+        return counts
+
+
+def break_workers(int fault, unsigned delay_us=0):
+    """For tests: let threads fail in one way or another, see ahead.h."""
+    pyconsumer_ahead_fault(fault, delay_us)
+
+
+def stop_workers():
+    """Stop decompressing ahead, at the end of the process."""
+    with nogil:
+        pyconsumer_ahead_stop(EXIT_MS)
+
+
+atexit.register(stop_workers)
