@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tests.benchmarks import client_program, raw_loop
 from tests.benchmarks.cells import APACHE, CORE, EMBEDDED, GRID, MAIN, Cell
 from tests.benchmarks.clients import CLIENTS
 from tests.benchmarks.java_programs import consume_with_java
-from tests.benchmarks.measure import Contender, alternate, checked, child
+from tests.benchmarks.measure import Contender, alternate, checked, child, process_cpu_s
 from tests.benchmarks.results import Results, Run, Series
-from tests.benchmarks.setup import Setup, Topic, installed
+from tests.benchmarks.setup import Server, Setup, Topic, installed
 from tests.benchmarks.tables import REFERENCE, Matrix, Table, cell_values, thousands
 from tests.support.go import FRANZ_VERSION
 
@@ -49,13 +50,24 @@ def _measure(setup: Setup, cell: Cell, rounds: int) -> None:
                 server, records, cell.size_bytes, partitions=cell.partitions, codec=cell.codec, keyed=cell.keyed
             )
         contenders = [
-            Contender(name, lambda read=read, topic=topics[quick]: read(topic), note)  # type: ignore[misc]
+            Contender(
+                name,
+                lambda read=read, topic=topics[quick]: _with_broker(read, topic, server),  # type: ignore[misc]
+                note,
+            )
             for name, note, quick, read in _contenders(setup)
         ]
         alternate(setup.wanted(contenders), rounds, setup.say, scope)
     finally:
         for name in {topic.name for topic in topics.values()}:
             server.delete_topic(name)
+
+
+def _with_broker(read: _Read, topic: Topic, server: Server) -> Run:
+    """Read, and note the broker's processor time for a million records while the client's process was there."""
+    before = process_cpu_s(server.pid)
+    run = read(topic)
+    return replace(run, values={**run.values, "broker_cpu_s": (process_cpu_s(server.pid) - before) / run.amount * 1e6})
 
 
 # ------------------------------------------------------------------ contenders
@@ -151,6 +163,16 @@ _FIGURES: tuple[tuple[str, str, str, Callable[[Run], float | None], str], ...] =
         "Seconds of the client's process, all threads, for a million records.",
     ),
     (
+        "broker",
+        ": the broker's processor time",
+        "CPU s",
+        lambda run: run.values.get("broker_cpu_s"),
+        (
+            "Seconds of the broker's process for a million records while the client's process was there (Java, same "
+            "loop, reads twice). Where both share the cores, no rate is above cores / (client's time + broker's time)."
+        ),
+    ),
+    (
         "memory",
         ": memory",
         "MB",
@@ -169,6 +191,8 @@ def _matrices(results: Results, cells: Sequence[Cell], name: str, title: str, pa
     columns = list(dict.fromkeys(item.name for series in measured.values() for item in series))
     found: list[Table | Matrix] = []
     for key, more, unit, value, text in _FIGURES:
+        if not any(value(run) for series in measured.values() for item in series for run in item.runs):
+            continue  # older results lack it
         rows = [_row(cell, series, value, with_broker=with_broker) for cell, series in measured.items()]
         shown = [column for column in columns if any(item["cells"].get(column) for item in rows)]
         found.append(Matrix(f"{name}-{key}", f"{title}{more}", unit, text, shown, rows, page))

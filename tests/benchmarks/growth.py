@@ -7,7 +7,6 @@ first record. Brokers get 10 to 5,000 connections, of which each sends one reque
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import socket
 import statistics
@@ -17,15 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.protocol.api import encode_request
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from tests.benchmarks import client_program
 from tests.benchmarks.cells import APACHE, EMBEDDED
 from tests.benchmarks.clients import CLIENTS
-from tests.benchmarks.measure import Contender, alternate, checked, child
+from tests.benchmarks.measure import Contender, alternate, checked, child, process_cpu_s
 from tests.benchmarks.results import Results, Run
-from tests.benchmarks.setup import Server, Setup, Topic, installed
+from tests.benchmarks.setup import Setup, Topic, installed
 from tests.benchmarks.tables import Matrix, cell_values
 from tests.support.go import FRANZ_VERSION
 
@@ -100,32 +98,12 @@ def _brokers(setup: Setup, connections: int) -> list[Contender]:
     def run(kind: str) -> Run:
         server = setup.server(kind)
         told = {"servers": server.bootstrap_servers, "connections": connections, "exchanges": _EXCHANGES}
-        found = child(__name__, told | {"pid": _broker_pid(server)})
+        found = child(__name__, told | {"pid": server.pid})
         values = {"median_ms": found["median_ms"], "memory_mb": found["memory_mb"]}
         return Run("", "", found["exchanges"], found["seconds"], found["broker_cpu_s"], None, values)
 
     names = {"embedded broker": EMBEDDED, "Apache Kafka": APACHE}
     return [Contender(name, lambda kind=kind: run(kind), "") for name, kind in names.items()]  # type: ignore[misc]
-
-
-def _broker_pid(server: Server) -> int:
-    cluster = server.cluster
-    if isinstance(cluster, EmbeddedCluster):
-        return cluster.pid
-    folder = os.fsencode(cluster.folder)
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = path.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if command[0].endswith(b"java") and any(part.startswith(folder) for part in command[1:]):
-            return int(path.parent.name)
-    raise AssertionError("the broker's process is not there")
-
-
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_mb(pid: int) -> float:
@@ -150,7 +128,7 @@ def exchanges(arguments: dict[str, Any]) -> dict[str, Any]:
         _frame(link)
     sent_at: dict[Any, float] = {}
     times: list[float] = []
-    cpu, start, turn = _cpu_s(pid), time.perf_counter(), 0
+    cpu, start, turn = process_cpu_s(pid), time.perf_counter(), 0
     while len(times) < wanted:
         while len(sent_at) < min(16, len(links)) and len(times) + len(sent_at) < wanted:
             link = links[turn % len(links)]
@@ -166,7 +144,7 @@ def exchanges(arguments: dict[str, Any]) -> dict[str, Any]:
     found = {
         "exchanges": len(times),
         "seconds": seconds,
-        "broker_cpu_s": _cpu_s(pid) - cpu,
+        "broker_cpu_s": process_cpu_s(pid) - cpu,
         "median_ms": 1e3 * statistics.median(times),
         "memory_mb": _memory_mb(pid) - before,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 from tests.benchmarks.results import Run, Scope
 from tests.support.process import Finished, run
 
-__all__ = ["ROOT", "Contender", "WrongAnswerError", "alternate", "checked", "child", "timed"]
+__all__ = ["ROOT", "Contender", "WrongAnswerError", "alternate", "checked", "child", "process_cpu_s", "timed"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,6 +72,12 @@ def children_cpu_s() -> float:
     """Processor time of all children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def process_cpu_s(pid: int) -> float:
+    """Processor time that a running process has used, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def timed(action: Callable[[], Finished]) -> tuple[Finished, float, float]:

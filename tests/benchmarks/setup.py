@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import os
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -41,6 +42,21 @@ class Server:
     @property
     def bootstrap_servers(self) -> str:
         return self.cluster.bootstrap_servers
+
+    @property
+    def pid(self) -> int:
+        """The id of the broker's process."""
+        if isinstance(self.cluster, EmbeddedCluster):
+            return self.cluster.pid
+        folder = os.fsencode(self.cluster.folder)
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                command = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if command[0].endswith(b"java") and any(part.startswith(folder) for part in command[1:]):
+                return int(path.parent.name)
+        raise AssertionError("the broker's process is not there")
 
     def create_topic(self, partitions: int) -> str:
         """A topic with a name of its own."""

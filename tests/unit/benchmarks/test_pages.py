@@ -111,6 +111,15 @@ def test_cells_one_below_the_other() -> None:
     assert "| 100 B, 4 partitions | 80.0 | 500 | failed |" in markdown_table(asdict(peaks))
 
 
+def test_the_brokers_time_has_a_table_where_it_was_measured() -> None:
+    results = filled()
+    for cell in CORE:
+        of_broker = {"broker_cpu_s": 0.25}
+        results.scope("consume", cell.name).add(3, Run("pyconsumer", "ours", 4e6, 0.5, 0.5, 80_000_000, of_broker))
+    matrix = next(table for table in consume.tables(results) if table.name == "consume-core-broker")
+    assert "| 100 B, 4 partitions | 0.25 |" in markdown_table(asdict(matrix))
+
+
 def test_the_main_cell_has_a_table_with_everything() -> None:
     table = consume.tables(filled())[0]
     assert isinstance(table, Table)
