@@ -54,7 +54,7 @@ if EVENT_LOOP != "asyncio":
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """With ``-n 3 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
+    """With ``-n 4 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
 
     Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka; and
     those that start programs with Spark, beside which a second one would find Python too slow to start. Those

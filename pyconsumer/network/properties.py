@@ -286,6 +286,7 @@ OTHERS: Final = frozenset(
         "client.rack",
         "compression.type",
         "consumer.timeout.ms",
+        "decode.threads",
         "delivery.timeout.ms",
         "enable.auto.commit",
         "enable.auto.offset.store",

@@ -180,7 +180,7 @@ cdef class BatchBuilder:
         elif self.last_delta < relative_offset <= MAX_INT32:
             delta = relative_offset
         else:
-            raise ValueError(f"relative offset {relative_offset} after {self.last_delta}")
+            raise ValueError(f"relative offset {relative_offset} does not come after {self.last_delta}")
         if self.exports:
             raise BufferError("the batch is being read")
         view_of(key, &key_view)

@@ -96,7 +96,7 @@ def test_both_builders_refuse_the_same(native: Any) -> None:
     for kind in (BatchBuilder, native.BatchBuilder):
         builder = kind()
         builder.try_append(NOW, b"k", b"v", relative_offset=5)
-        with pytest.raises(ValueError, match="relative offset 5 after 5"):
+        with pytest.raises(ValueError, match="relative offset 5 does not come after 5"):
             builder.try_append(NOW, b"k", b"v", relative_offset=5)
         with pytest.raises(ValueError, match="last offset delta 4 is below"):
             builder.build(last_offset_delta=4)
