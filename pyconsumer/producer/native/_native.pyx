@@ -38,7 +38,7 @@ from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.structs import RecordMetadata
 
 #: Changes with what the Python modules expect of this one: a build of an older source is not used.
-REVISION = 3
+REVISION = 4
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

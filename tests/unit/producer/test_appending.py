@@ -98,7 +98,7 @@ def test_both_builders_refuse_the_same(native: Any) -> None:
         builder.try_append(NOW, b"k", b"v", relative_offset=5)
         with pytest.raises(ValueError, match="relative offset 5 does not come after 5"):
             builder.try_append(NOW, b"k", b"v", relative_offset=5)
-        with pytest.raises(ValueError, match="last offset delta 4 is below"):
+        with pytest.raises(ValueError, match="last offset delta 4 is less than"):
             builder.build(last_offset_delta=4)
         with pytest.raises(TypeError):
             builder.try_append(NOW, "text", b"v")
