@@ -178,14 +178,14 @@ def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture(scope="session")
 def decode_threads(request: pytest.FixtureRequest) -> int | None:
-    """How many threads decompress what consumers of a test marked ``ahead`` fetch; None: the default, and no codec."""
+    """``decode_threads`` of a test marked ``ahead``, which reads a topic in zstd then; None: the default, no codec."""
     found: int | None = request.param
     return found
 
 
 @pytest.fixture
 def _decompress_ahead(decode_threads: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test marked ``ahead`` read a topic in zstd with so many threads, whom the smallest batch wakes."""
+    """Let a test marked ``ahead`` read a topic in zstd by that many threads; even the smallest batch wakes them."""
     if decode_threads is None:
         return
     monkeypatch.setattr(consumer_support, "default_codec", "zstd")

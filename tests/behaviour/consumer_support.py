@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import pytest
+
 from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
+from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
+from tests.support.proxy_rules import Rule
 from tests.support.raw_client import RawClient
 
 #: What a test marked ``ahead`` sets: the codec of what is appended, and settings of all consumers made here.
@@ -123,6 +127,29 @@ def offsets(records: Iterable[ConsumerRecord]) -> list[int]:
 def values(records: Iterable[ConsumerRecord]) -> list[int]:
     """The numbers that :func:`fill` wrote."""
     return [int(record.value) for record in records]
+
+
+def check_damage(
+    consumer: KafkaConsumer, tp: TopicPartition, rule: Rule, *, damaged: int, after: int, end: int
+) -> None:
+    """Check that a damaged batch is raised each time, can be passed by a seek, and is read once ``rule`` is gone.
+
+    Args:
+        rule: damages the batch; removed here.
+        damaged: the first offset of the batch, at which the consumer is.
+        after: the offset after the batch.
+        end: the offset after the last record.
+    """
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError) as caught:
+            consumer.poll(60_000)
+        assert (caught.value.topic_partition, caught.value.offset) == (tp, damaged)
+    assert consumer.position(tp) == damaged
+    consumer.seek(tp, after)
+    assert offsets(read(consumer, end - after)) == list(range(after, end))
+    rule.remove()
+    consumer.seek(tp, damaged)
+    assert offsets(read(consumer, end - damaged)) == list(range(damaged, end))
 
 
 def read_to_end(servers: str, topic: str, partitions: int, isolation_level: str) -> list[bytes]:

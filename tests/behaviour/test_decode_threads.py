@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
-from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.protocol.records import scan
-from tests.behaviour.consumer_support import append, consuming, fill, offsets, poll_until, read
+from tests.behaviour.consumer_support import append, check_damage, consuming, fill, offsets, poll_until, read
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 from tests.unit.records.helpers import decoder_named, streamed_batch
@@ -32,7 +31,7 @@ _LONG_S = 30.0
 
 @pytest.fixture(params=[0, 1, 4])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """How many threads there are; the smallest batch wakes them."""
+    """The number of threads; even the smallest batch wakes them."""
     made = _native.DecodeAhead
     monkeypatch.setattr(module, "DecodeAhead", lambda *given: made(*given, 1))
     yield request.param
@@ -40,7 +39,7 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def counts(consumer: KafkaConsumer) -> dict[str, int]:
-    """What has been decompressed by whom."""
+    """Return the queue's counters; zeros without threads."""
     ahead = consumer._delegate.fetcher.buffer._ahead
     return dict.fromkeys(("queued", "workers", "jobs", "held", "threads"), 0) if ahead is None else ahead.counts()
 
@@ -166,16 +165,7 @@ def test_a_damaged_batch_is_raised_when_poll_reaches_it(
         rule = proxy.edit(ApiKey.FETCH, damage)
         found = begin(consumer, threads)
         assert offsets(found + read(consumer, 200 - len(found))) == list(range(200))
-        for _ in range(2):
-            with pytest.raises(CorruptRecordError) as caught:
-                consumer.poll(60_000)
-            assert (caught.value.topic_partition, caught.value.offset) == (tp, 200)
-        assert consumer.position(tp) == 200
-        consumer.seek(tp, 250)
-        assert offsets(read(consumer, 250)) == list(range(250, 500))
-        rule.remove()
-        consumer.seek(tp, 200)
-        assert offsets(read(consumer, 300)) == list(range(200, 500))
+        check_damage(consumer, tp, rule, damaged=200, after=250, end=500)
 
 
 @pytest.mark.blocking_only("the threads are late by a second and the test knows when it calls")

@@ -65,9 +65,10 @@ def _measure(setup: Setup, cell: Cell, rounds: int) -> None:
 
 def _with_broker(read: _Read, topic: Topic, server: Server) -> Run:
     """Read, and note the broker's processor time for a million records while the client's process was there."""
-    before = process_cpu_s(server.pid)
+    pid = server.pid
+    before = process_cpu_s(pid)
     run = read(topic)
-    return replace(run, values={**run.values, "broker_cpu_s": (process_cpu_s(server.pid) - before) / run.amount * 1e6})
+    return replace(run, values={**run.values, "broker_cpu_s": (process_cpu_s(pid) - before) / run.amount * 1e6})
 
 
 # ------------------------------------------------------------------ contenders

@@ -73,7 +73,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             response, appended = _append(broker, name, data, request, context, verification)
             if appended is not None and appended.outcome != 0:
                 unreplicated.append(_Unreplicated(partitions, len(partitions), appended))
-            failed = failed or response.error_code != 0
+            failed = failed or response.error_code != Errors.NONE
             partitions.append(response)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
     if unreplicated:

@@ -1,4 +1,4 @@
-"""How many threads decompress ahead, and what the buffer is charged for them."""
+"""The number of threads that decompress ahead, and what the buffer is charged for their output."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class AheadDesk(Desk):
 
     @property
     def charged_ahead(self) -> int:
-        """What is held, but for the fetches."""
+        """The charge apart from the fetches."""
         return self.budget.held - sum(fetch.charged for fetches in self.buffer._of.values() for fetch in fetches)
 
 
