@@ -223,7 +223,8 @@ class KafkaTools:
     def shared_classes(self) -> Path:
         """The file in which :mod:`tests.support.shared_classes` keeps the classes, for this Java and these jars."""
         java = shutil.which("java") or "java"
-        key = "\n".join([os.path.realpath(java), what_java_says(java), self.class_path])
+        jars = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(self.libs.glob("*.jar"))]
+        key = "\n".join([os.path.realpath(java), what_java_says(java), *jars])
         return self._home / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
     def java(self, *args: str, quick: bool = True, log_level: str = "WARN", log_to: str = "SYSTEM_ERR") -> list[str]:

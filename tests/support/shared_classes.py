@@ -2,7 +2,8 @@
 
 Java calls it class-data sharing (JEP 310, JEP 350). A broker starts in half of the processor time, Spark in a third.
 A file holds what some programs have used; other classes are read from their jars as before. Each file is made once
-for each Java and each set of jars, in about 20 s of processor time.
+for each Java and each set of jars, in about 20 s of processor time. Java takes no class from the file once a jar has
+another size or date than it had or comes elsewhere in the class path, so these are a part of what names a set.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.support.apache_kafka import ApacheKafka
@@ -85,12 +86,29 @@ def share_sparks_classes() -> None:
     from pyconsumer.spark import java_home
 
     java = str(Path(java_home() or "", "bin", "java"))
-    key = "\n".join(
-        [java, what_java_says(java), pyspark.__version__, pyspark.__file__, os.environ.get("SPARK_HOME", "")]
-    )
-    file = cache_folder() / f"spark-classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
+    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent, "jars")
+    file = sparks_file(java, jars)
     _make_once(file, _make_sparks)
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*QUICK_START, *shared_classes_options(file)])
+
+
+def sparks_file(java: str, jars: Path) -> Path:
+    """Return where the classes of these jars are kept for this Java. Files of jars that were there before are deleted.
+
+    Args:
+        jars: a folder; Java puts its jars into the class path in the order in which the folder lists them.
+    """
+    place = _digest([java, what_java_says(java), str(jars)])
+    dated = [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in os.scandir(jars)]
+    file = cache_folder() / f"spark-classes-{place}-{_digest(dated)}.jsa"
+    for other in cache_folder().glob(f"spark-classes-{place}-*"):
+        if other.stem != file.stem:
+            other.unlink(missing_ok=True)
+    return file
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 def _make_once(file: Path, make: Callable[[Path], None]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.java import KafkaTools
 from tests.support.process import run
-from tests.support.shared_classes import share_kafkas_classes
+from tests.support.shared_classes import share_kafkas_classes, sparks_file
 
 
 @pytest.mark.kafka
@@ -21,6 +21,24 @@ def test_kafkas_classes_come_from_the_file(kafka_tools: KafkaTools) -> None:
     command.insert(command.index("-cp"), "-Xlog:class+load:stdout")
     told = run(command).stdout
     assert "org.apache.kafka.tools.TopicCommand source: shared objects file" in told
+
+
+def test_jars_that_were_replaced_get_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java ignores a file made from others, without a word: each installation anew would have been slow from then on."""
+    monkeypatch.setenv("PYCONSUMER_TEST_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr("tests.support.shared_classes.what_java_says", lambda java: "the same")
+    jars = tmp_path / "jars"
+    jars.mkdir()
+    jar = jars / "a.jar"
+    jar.write_bytes(b"a class")
+    os.utime(jar, (1_000_000, 1_000_000))
+    first = sparks_file("java", jars)
+    assert sparks_file("java", jars) == first
+    first.write_bytes(b"classes")
+    os.utime(jar, (1_000_000, 1_000_001))
+    assert sparks_file("java", jars) != first
+    assert not first.exists()
 
 
 _PROGRAM = """
