@@ -533,6 +533,11 @@ class ClassicMembership(GroupMember):
         return self.state
 
     @property
+    def is_stable(self) -> bool:
+        """Return whether no rebalance is due or in progress."""
+        return self.state is ClassicMemberState.STABLE
+
+    @property
     def beats(self) -> bool:
         """Return whether heartbeats are sent: from the response to JoinGroup until the next JoinGroup or a loss."""
         return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)

@@ -20,14 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.classic_group_rebalance import ClassicGroupProtocol
-from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
-from pyconsumer.consumer.coordinator.consumer_group_membership import FIRST_HEARTBEAT_INTERVAL, ConsumerMembership
-from pyconsumer.consumer.coordinator.consumer_group_reconciliation import ConsumerGroupProtocol
-from pyconsumer.consumer.coordinator.consumer_group_state import ConsumerMemberState
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
 from pyconsumer.consumer.coordinator.group_protocol import CoordinatorHooks, GroupProtocol
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
-from pyconsumer.consumer.coordinator.membership import MemberSettings
+from pyconsumer.consumer.coordinator.membership import GroupMember, MemberSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import ConfigurationError, KafkaError
@@ -40,6 +36,19 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.context import ConsumerContext
 
 __all__ = ["ConsumerCoordinator"]
+
+_MakeProtocol = Callable[["ConsumerContext", CoordinatorClient[Any], OffsetCommitter, CoordinatorHooks], GroupProtocol]
+
+
+def _choose_protocol(name: str, settings: MemberSettings, now: float) -> tuple[GroupMember, _MakeProtocol]:
+    """Return the core of a member that follows the protocol of this name, and what makes the member's steps."""
+    if name == "classic":
+        return ClassicMembership(settings, now=now), ClassicGroupProtocol
+    # A member of a classic group, as by default, does not pay for the modules of the other protocol.
+    from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership
+    from pyconsumer.consumer.coordinator.consumer_group_reconciliation import ConsumerGroupProtocol
+
+    return ConsumerMembership(settings, now=now), ConsumerGroupProtocol
 
 
 class ConsumerCoordinator:
@@ -65,7 +74,6 @@ class ConsumerCoordinator:
         if config.group_id is None:
             raise ConfigurationError("a consumer without group_id has no coordinator")
         now = clock.now()
-        classic = config.group_protocol == "classic"
         backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._config = config
         self._client = client
@@ -79,14 +87,13 @@ class ConsumerCoordinator:
             group_instance_id=config.group_instance_id,
             rack=config.client_rack or None,
             remote_assignor=config.group_remote_assignor,
-            session_timeout=config.session_timeout_ms / 1000 if classic else math.inf,
+            session_timeout=config.session_timeout_ms / 1000,
             rebalance_timeout=config.max_poll_interval_ms / 1000,
-            heartbeat_interval=config.heartbeat_interval_ms / 1000 if classic else FIRST_HEARTBEAT_INTERVAL,
+            heartbeat_interval=config.heartbeat_interval_ms / 1000,
             request_timeout=config.request_timeout_ms / 1000,
             backoff=backoff,
         )
-        core = ClassicMembership(settings, now=now) if classic else ConsumerMembership(settings, now=now)
-        self._core: ClassicMembership | ConsumerMembership = core
+        self._core, make_protocol = _choose_protocol(config.group_protocol, settings, now)
         self._coordinator = CoordinatorClient(
             client, self._core, self._lock, clock, changed=self._changed, disconnect=self._disconnect
         )
@@ -114,11 +121,10 @@ class ConsumerCoordinator:
             look_at_metadata=self._look_at_metadata,
             knows_topics=lambda: self._knows_topics,
         )
-        make = ClassicGroupProtocol if isinstance(core, ClassicMembership) else ConsumerGroupProtocol
-        self._protocol: GroupProtocol = make(context, self._coordinator, self._committer, hooks)  # type: ignore[arg-type]
+        self._protocol = make_protocol(context, self._coordinator, self._committer, hooks)
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
-        self._notified = (core.epoch, core.stage)
+        self._notified = (self._core.epoch, self._core.stage)
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
@@ -244,7 +250,7 @@ class ConsumerCoordinator:
     @property
     def is_stable(self) -> bool:
         """Return whether the member is stable: no rebalance is due or in progress. Any thread may ask."""
-        return self._core.state in (ClassicMemberState.STABLE, ConsumerMemberState.STABLE)
+        return self._core.is_stable
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Revoke the partitions and leave the group, without waiting unless the assignor announces it.

@@ -37,6 +37,7 @@ import base64
 import math
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.consumer.coordinator.consumer_group_state import (
@@ -75,13 +76,13 @@ from pyconsumer.protocol.messages.consumer_group_heartbeat import (
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["FIRST_HEARTBEAT_INTERVAL", "ConsumerMembership", "new_member_id"]
+__all__ = ["ConsumerMembership", "new_member_id"]
 
 _S = ConsumerMemberState
 _API: Final = "ConsumerGroupHeartbeat"
 
 #: Seconds between heartbeats until the coordinator has named its ``group.consumer.heartbeat.interval.ms``.
-FIRST_HEARTBEAT_INTERVAL: Final = 5.0
+_FIRST_HEARTBEAT_INTERVAL: Final = 5.0
 
 _ASSIGNABLE: Final = frozenset((_S.JOINING, _S.STABLE, _S.ACKNOWLEDGING, _S.RECONCILING))
 _UNSUPPORTED: Final = (
@@ -175,6 +176,8 @@ class ConsumerMembership(GroupMember):
     """
 
     def __init__(self, settings: MemberSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
+        # How long its session lasts, the coordinator alone knows; the interval it will name.
+        settings = replace(settings, session_timeout=math.inf, heartbeat_interval=_FIRST_HEARTBEAT_INTERVAL)
         super().__init__(settings, now=now)
         self.state = _S.UNSUBSCRIBED
         self.member_id = member_id or new_member_id()
@@ -203,6 +206,11 @@ class ConsumerMembership(GroupMember):
     def stage(self) -> ConsumerMemberState:
         """Return the state."""
         return self.state
+
+    @property
+    def is_stable(self) -> bool:
+        """Return whether the member has confirmed the coordinator's last assignment."""
+        return self.state is _S.STABLE
 
     def on_subscription(self, topics: Iterable[str], regex: str | None = None) -> None:
         """Set the topics that the member wants, or a regular expression for the broker, for the next heartbeat."""

@@ -21,13 +21,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.errors import BY_CODE, Errors, KafkaError
-from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.structs import BrokerMetadata
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 __all__ = [
     "COORDINATOR_LOST",

@@ -27,7 +27,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, CoordinatorDiscovery
 from pyconsumer.consumer.coordinator.group_state import (
@@ -45,10 +45,12 @@ from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, for_code
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 __all__ = ["LONGEST_REASON", "GroupLog", "GroupMember", "Leaving", "MemberSettings"]
 
@@ -165,6 +167,11 @@ class GroupMember(ABC):
     @abstractmethod
     def stage(self) -> object:
         """Return where the member stands, in the terms of its protocol."""
+
+    @property
+    @abstractmethod
+    def is_stable(self) -> bool:
+        """Return whether no rebalance is due or in progress."""
 
     @abstractmethod
     def on_subscription(self, topics: Iterable[str]) -> None:

@@ -60,8 +60,7 @@ class Member:
     """A core and its coordinator's answers, with a clock."""
 
     def __init__(self, **changes: object) -> None:
-        values: dict[str, object] = {"session_timeout": math.inf, "heartbeat_interval": 5.0}
-        self.core = ConsumerMembership(settings(**(values | changes)), member_id="me")
+        self.core = ConsumerMembership(settings(**changes), member_id="me")
         self.now = 0.0
 
     def subscribe(self, *topics: str, regex: str | None = None) -> Member:
