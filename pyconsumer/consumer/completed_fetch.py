@@ -177,6 +177,11 @@ class CompletedFetch:
         return len(self._source[0])
 
     @property
+    def record_bytes(self) -> float:
+        """The size of a record (bytes, compressed if it is), about: compaction and transactions leave offsets out."""
+        return len(self._source[0]) / max(1, self.cursor.end_offset - self.cursor.next_offset)
+
+    @property
     def exhausted(self) -> bool:
         """True if nothing is left."""
         return not self.ready and not self.raw and self.cursor.exhausted

@@ -292,7 +292,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             52_428_800,
             Integer(0),
             "Most bytes in one response; a larger first batch is returned nevertheless. One request asks for no more"
-            " than 8 MiB, or eight times `max_partition_fetch_bytes`.",
+            " than 8 MiB (16 MiB where records are large), or eight times `max_partition_fetch_bytes`.",
         ),
         Setting(
             "fetch_max_wait_ms",

@@ -12,8 +12,9 @@ Rules
    response replaces the reservation by its actual size, and returning the records releases that. Each node's limit is
    its share, so that no node starves; nodes that found no room come first next time. An oversized first batch may
    exceed the bound, alone.
-   Requests for many partitions are capped at 8 MiB: such responses were read faster than 50 MiB ones (a fifth less
-   processor time for 1,000 partitions), because their memory is reused, and they need a third of the memory.
+   Requests for many partitions are capped at 8 MiB, so that the processor's cache still has a response when it is
+   decoded; at 16 MiB where records are large. There the broker is what takes long: it looks at all partitions of a
+   session for each request.
    What paused partitions hold counts, but does not block the others for ever: if nothing else is held, one request for
    a partition's share may be sent.
 5. Only partitions that changed are planned again (the journal of ``SubscriptionState``), so planning costs what changed
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.consumer.fetch_session import FetchSessionHandler, SessionPartition, SessionRequest
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
@@ -41,8 +42,13 @@ from pyconsumer.structs import TopicPartition, make_tuple
 
 __all__ = ["ByteBudget", "FetchPlanner", "PlannedFetch"]
 
-_LARGEST_RESPONSE = 8 << 20
+_LARGE_RECORD: Final = 512
+"""From this size on (bytes, compressed if they are) records are large."""
+
+_LARGEST_RESPONSE: Final = 8 << 20
 """Limit (bytes) of a request, however many partitions it names; higher if eight full partitions are more."""
+
+_LARGEST_RESPONSE_OF_LARGE_RECORDS: Final = 16 << 20
 
 _FULL_PARTITIONS = 8
 
@@ -94,7 +100,7 @@ class PlannedFetch(NamedTuple):
 class _Node:
     """A node to fetch from: its partitions, and those that changed since its last request."""
 
-    __slots__ = ("changed", "idle", "in_flight", "not_before", "session", "wanted")
+    __slots__ = ("changed", "has_large_records", "idle", "in_flight", "not_before", "session", "wanted")
 
     def __init__(self, session: FetchSessionHandler) -> None:
         self.session = session
@@ -103,6 +109,7 @@ class _Node:
         self.in_flight: PlannedFetch | None = None
         self.not_before = 0.0
         self.idle = 0  # responses in a row that brought nothing
+        self.has_large_records = False  # as far as the last response tells
 
     def start(self, planned: PlannedFetch) -> None:
         """Note the fetch that is in flight now."""
@@ -111,6 +118,10 @@ class _Node:
     def finish(self) -> None:
         """Forget the fetch that was in flight."""
         self.in_flight = None
+
+    def on_record_size(self, size_bytes: float) -> None:
+        """Note how large the records of the last response are."""
+        self.has_large_records = size_bytes >= _LARGE_RECORD
 
     def on_progress(self) -> None:
         """Let the next request leave at once."""
@@ -165,7 +176,9 @@ class FetchPlanner:
         self._is_asked = is_asked
         self._max_partition_bytes = max_partition_bytes
         self._max_bytes = max_bytes
-        self._largest = max(_LARGEST_RESPONSE, _FULL_PARTITIONS * max_partition_bytes)
+        full = _FULL_PARTITIONS * max_partition_bytes
+        self._largest = max(_LARGEST_RESPONSE, full)
+        self._largest_of_large_records = max(_LARGEST_RESPONSE_OF_LARGE_RECORDS, full)
         self._incremental = incremental
         self._backoff = backoff or Backoff(0.1, 1.0)
         self._nodes: dict[int, _Node] = {}
@@ -183,15 +196,25 @@ class FetchPlanner:
         for tp in partitions:
             self._place(tp, now)
 
-    def on_fetched(self, node_id: int, partitions: Iterable[TopicPartition], *, progress: bool = True) -> None:
+    def on_fetched(
+        self,
+        node_id: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        progress: bool = True,
+        record_bytes: float | None = None,
+    ) -> None:
         """Request these partitions from their new fetch offsets, at the node whose response has just moved them.
 
         Args:
             progress: the response brought something, or waited for data: the next request may leave at once.
+            record_bytes: the size of a record in it, about; None if it brought none.
         """
         node = self._nodes.get(node_id)
         if node is not None:
             node.changed.update(dict.fromkeys(partitions))
+            if record_bytes is not None:
+                node.on_record_size(record_bytes)
             if progress and (node.idle or node.not_before):
                 node.on_progress()
 
@@ -279,12 +302,13 @@ class FetchPlanner:
             if until > now:
                 self._retry_nodes_at = min(self._retry_nodes_at, until)
                 continue
-            need = min(share, len(node.wanted) * self._max_partition_bytes)
+            most = min(share, self._largest_of_large_records if node.has_large_records else self._largest)
+            need = min(most, len(node.wanted) * self._max_partition_bytes)
             free = self.budget.free
             if free >= min(need, self._max_partition_bytes):
-                limit = max(1, min(share, free))
+                limit = max(1, min(most, free))
             elif self.budget.held - self.budget.paused + self.budget.reserved == 0:
-                limit = min(share, self._max_partition_bytes)
+                limit = min(most, self._max_partition_bytes)
             else:
                 without_room.append(node_id)
                 continue
@@ -301,13 +325,13 @@ class FetchPlanner:
         return planned
 
     def _share(self) -> int:
-        """Return the limit of one request: it leaves room to hold one more response of every node."""
+        """Return what memory allows for one request: it leaves room to hold one more response of every node."""
         active = 0
         for node in self._nodes.values():
             if node.wanted:
                 active += 1
         share = max(self.budget.limit // (2 * (active or 1)), self._max_partition_bytes)
-        return min(self._max_bytes, share, self._largest)
+        return min(self._max_bytes, share)
 
     def _session_request(self, node: _Node) -> SessionRequest:
         changed: dict[TopicPartition, SessionPartition] = {}

@@ -95,6 +95,18 @@ _FREE_SESSION_ERRORS: Final = 1
 """After this many session errors in a row a new session is still opened at once: a busy broker evicts sessions."""
 _FREE_EMPTY_RESPONSES: Final = 2
 """This many responses in a row may be empty and early before the next fetch is delayed."""
+_RETURNED_MEMORY: Final = 128 << 10
+"""Pieces of memory from this size on (bytes) are returned to the system at once, see :func:`_keep_freed_memory`."""
+
+
+def _keep_freed_memory() -> None:
+    """Let the memory of large values stay with the process when it is free, until 32 MiB of it are free.
+
+    glibc does so once a piece of 16 MiB was freed. Before, it returns freed memory of large values to the system, which
+    fills it with zeros before it gives it back: for values of 1 MB that took as long as receiving them. Receive
+    buffers are reused, so that none of them is such a piece.
+    """
+    bytearray(16 << 20)
 
 
 class Fetcher:
@@ -129,6 +141,7 @@ class Fetcher:
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
         self._is_awaited = False
+        self._keeps_memory = False
         self._read_committed = config.read_committed
         self._check_crcs = config.check_crcs
         self._settings = FetchSettings(
@@ -273,6 +286,7 @@ class Fetcher:
         failed: list[tuple[TopicPartition, PartitionData]] = []
         assigned, check_crcs, read_committed = self._subscriptions.by_partition, self._check_crcs, self._read_committed
         frame: Frame | None = None
+        fetch: CompletedFetch | None = None
         aborted: list[tuple[int, int]] | None = None
         add_to_buffer = self.buffer.add
         for tp, data, asked in partitions:
@@ -310,7 +324,13 @@ class Fetcher:
                     progress = True
             if records:
                 size += len(records)
-        self.planner.on_fetched(planned.node_id, fetched, progress=progress)
+        record_bytes = None
+        if fetch is not None:  # the last one stands for all
+            record_bytes = fetch.record_bytes
+            if record_bytes >= _RETURNED_MEMORY and not self._keeps_memory:
+                self._keeps_memory = True
+                _keep_freed_memory()
+        self.planner.on_fetched(planned.node_id, fetched, progress=progress, record_bytes=record_bytes)
         if not progress:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
         if failed:

@@ -19,7 +19,7 @@ _SMALL = 4096
 # Memory allocated for a size before its bytes arrive: a false size costs no more than this.
 _TRUSTED = 16 << 20
 # Sizes of frames whose memory is kept: smaller ones cost nothing, larger ones would be too much for a client at rest.
-_KEPT = range(1 << 16, 9 << 20)
+_KEPT = range(1 << 16, 18 << 20)
 
 
 class FrameReader:
@@ -98,6 +98,8 @@ class FrameReader:
             frame.extend(bytes(min(len(frame), self._frame_size - len(frame))))
             return []
         self._frame = None
+        if self._frame_size in _KEPT:
+            self._last = frame
         return [frame]
 
     def close(self) -> None:
@@ -116,7 +118,7 @@ class FrameReader:
                 frames.append(small[body : body + size])
                 start = body + size
                 continue
-            frame = self._memory(min(size, _TRUSTED))
+            frame = self._memory(size)
             frame[: end - body] = small[body:end]
             self._frame, self._frame_size, self._frame_filled = frame, size, end - body
             start = end
@@ -130,10 +132,10 @@ class FrameReader:
         return ProtocolError(f"a frame of {size} bytes was announced; the limit is {self.max_bytes}")
 
     def _memory(self, size: int) -> bytearray:
-        """Return memory for a frame."""
+        """Return memory for a frame, or for its beginning if that would be a lot of new memory."""
         if size not in _KEPT:
-            return bytearray(size)
-        last = self._last
+            return bytearray(min(size, _TRUSTED))
+        last, self._last = self._last, None
         if last is not None and size // 2 <= len(last) <= 2 * size:
             try:
                 last.append(0)  # refused while there is a view
@@ -145,8 +147,7 @@ class FrameReader:
                 else:
                     del last[size:]
                 return last
-        self._last = bytearray(size)
-        return self._last
+        return bytearray(min(size, _TRUSTED))
 
 
 def looks_like_tls(head: bytes) -> bool:

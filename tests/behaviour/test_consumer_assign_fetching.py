@@ -207,6 +207,17 @@ def test_memory_is_bounded_by_fetch_buffer_bytes(
     assert max(f.max_bytes for f in fetches(proxy)) <= limit
 
 
+@pytest.mark.parametrize(("size", "most"), [(1000, 16 << 20), (10, 8 << 20)])
+def test_requests_ask_for_more_where_records_are_large(
+    cluster: Cluster, topic: str, proxy: KafkaProxy, size: int, most: int
+) -> None:
+    fill(cluster, topic, 40, size=size, each=10)
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0)) as consumer:
+        read(consumer, 40)
+        asked = proxy.wait_for(ApiKey.FETCH, "request", 2)
+    assert [event.message.max_bytes for event in asked[:2]] == [8 << 20, most]
+
+
 @pytest.mark.ahead
 def test_a_closed_consumer_holds_no_records(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 400, size=1000, each=50)

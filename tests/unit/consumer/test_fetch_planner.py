@@ -339,6 +339,19 @@ def test_a_request_asks_for_8_mib_or_what_eight_partitions_may_bring(limits: dic
     assert fetch.max_bytes == expected
 
 
+@pytest.mark.parametrize(("partition", "small", "large"), [(10 * KIB, 8, 16), (MIB, 8, 16), (3 * MIB, 24, 24)])
+def test_a_request_asks_for_more_where_records_are_large(partition: int, small: int, large: int) -> None:
+    world = World(buffer=100 * MIB, max_bytes=50 * MIB, partition=partition)
+    world.assign(*PARTITIONS[::2])
+    for record_bytes, expected in ((None, small), (512, large), (None, large), (511, small)):
+        world.plan()
+        world.done(1)
+        world.planner.on_fetched(1, [T0], record_bytes=record_bytes)
+        (fetch,) = world.plan()
+        assert fetch.max_bytes == expected * MIB
+        world.done(1)
+
+
 def test_nothing_is_asked_for_beyond_the_bound() -> None:
     world = World(buffer=4 * KIB, max_bytes=2 * KIB, partition=2 * KIB)
     world.assign(T0, T1)
