@@ -20,7 +20,7 @@ _SET, _DELETE = 0, 1
 
 
 def _target(calls: Calls, resource: ConfigResource) -> Target | None:
-    """Settings of a broker are answered by that broker, all others by any."""
+    """Return the node to ask: for the settings of a broker that broker, for all others any (None)."""
     if resource.resource_type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name:
         if not resource.name.isdecimal():
             raise ValueError(
@@ -39,7 +39,7 @@ def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: 
     """
     wanted = sorted({int(ConfigResourceType(kind)) for kind in types})
     only_metrics = wanted == [ConfigResourceType.CLIENT_METRICS]
-    answer = yield from calls.call(
+    response = yield from calls.call(
         ApiKey.LIST_CONFIG_RESOURCES,
         list_config_resources.ListConfigResourcesRequest(resource_types=[] if only_metrics else wanted),
         list_config_resources.ListConfigResourcesResponse,
@@ -47,10 +47,10 @@ def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: 
         min_version=0 if only_metrics else 1,
         what="listing the resources that have settings",
     )
-    if answer.error_code:
-        raise for_code(answer.error_code, "listing the resources that have settings")
+    if response.error_code:
+        raise for_code(response.error_code, "listing the resources that have settings")
     found = {
-        ConfigResource(ConfigResourceType(one.resource_type), one.resource_name) for one in answer.config_resources
+        ConfigResource(ConfigResourceType(one.resource_type), one.resource_name) for one in response.config_resources
     }
     return sorted(
         (one for one in found if not only_metrics or one.resource_type == ConfigResourceType.CLIENT_METRICS),
@@ -108,7 +108,7 @@ def alter(
         KafkaError: what the broker says of a resource; others may have been changed.
     """
     for resource, values in changes.items():
-        answer = yield from calls.call(
+        response = yield from calls.call(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             incremental_alter_configs.IncrementalAlterConfigsRequest(
                 resources=[
@@ -130,7 +130,7 @@ def alter(
             target=_target(calls, resource),
             what=f"changing the settings of {resource.resource_type.name.lower()} {resource.name!r}",
         )
-        _raise_first(answer.responses)
+        _raise_first(response.responses)
 
 
 def _raise_first(

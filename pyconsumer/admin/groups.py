@@ -74,7 +74,7 @@ def list_all(
             list_groups.ListGroupsResponse,
             deadline,
             target=calls.node(broker.node_id),
-            check=lambda answer: for_code(answer.error_code) if answer.error_code else None,
+            check=lambda response: for_code(response.error_code) if response.error_code else None,
             min_version=5 if types else 4 if states else 0,
             what="listing groups",
         )
@@ -95,7 +95,7 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
     try:
         return (yield from _describe_classic(calls, group_id, deadline))
     except GroupIdNotFoundError as not_classic:
-        # A newer group looks like none to the older request, and a broker that has none may not know the newer one.
+        # To the older request a newer group does not exist; a broker without such groups may not know the newer one.
         try:
             return (yield from _describe_newer(calls, group_id, deadline))
         except UnsupportedVersionError:
@@ -104,8 +104,8 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
 
 def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
     request = describe_groups.DescribeGroupsRequest(groups=[group_id])
-    answer = describe_groups.DescribeGroupsResponse
-    response = yield from _ask(calls, ApiKey.DESCRIBE_GROUPS, request, answer, group_id, deadline)
+    response_class = describe_groups.DescribeGroupsResponse
+    response = yield from _ask(calls, ApiKey.DESCRIBE_GROUPS, request, response_class, group_id, deadline)
     group = response.groups[0]
     if group.group_state == "Dead":  # how brokers before DescribeGroups 6 say that there is none (KIP-1043)
         raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
@@ -118,8 +118,8 @@ def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[Gro
 
 def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
     request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
-    answer = consumer_group_describe.ConsumerGroupDescribeResponse
-    response = yield from _ask(calls, ApiKey.CONSUMER_GROUP_DESCRIBE, request, answer, group_id, deadline)
+    response_class = consumer_group_describe.ConsumerGroupDescribeResponse
+    response = yield from _ask(calls, ApiKey.CONSUMER_GROUP_DESCRIBE, request, response_class, group_id, deadline)
     group = response.groups[0]
     coordinator = yield from _coordinator_of(calls, group_id, deadline)
     members = tuple(
@@ -152,13 +152,13 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
 
 
 def _ask(
-    calls: Calls, api_key: ApiKey, request: Message, answer: type[Described], group_id: str, deadline: float
+    calls: Calls, api_key: ApiKey, request: Message, response_class: type[Described], group_id: str, deadline: float
 ) -> Steps[Described]:
-    """Ask the coordinator to describe a group; the answer holds it."""
+    """Ask the coordinator to describe a group; return a response that contains it."""
 
     def check(response: Described) -> KafkaError | None:
         if not response.groups:
-            return ProtocolError("the coordinator's answer holds no group")
+            return ProtocolError("the coordinator's response contains no group")
         group = response.groups[0]
         return for_code(group.error_code, group.error_message) if group.error_code else None
 
@@ -166,7 +166,7 @@ def _ask(
         yield from calls.call(
             api_key,
             request,
-            answer,
+            response_class,
             deadline,
             target=calls.coordinator(group_id),
             check=check,
@@ -249,8 +249,8 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
         GroupIdNotFoundError, KafkaError: what the coordinator says.
     """
 
-    def check(answer: delete_groups.DeleteGroupsResponse) -> KafkaError | None:
-        code = answer.results[0].error_code if answer.results else 0
+    def check(response: delete_groups.DeleteGroupsResponse) -> KafkaError | None:
+        code = response.results[0].error_code if response.results else 0
         return for_code(code, f"group {group_id!r}") if code else None
 
     call = calls.call(
@@ -278,11 +278,11 @@ def offsets_of(
         sent_version = version
         return offset_fetch_request(version, group_id=group_id, partitions=wanted, require_stable=False)
 
-    def read(answer: offset_fetch.OffsetFetchResponse) -> FetchedOffsets:
-        return read_offset_fetch(sent_version, answer, group_id=group_id)
+    def read(response: offset_fetch.OffsetFetchResponse) -> FetchedOffsets:
+        return read_offset_fetch(sent_version, response, group_id=group_id)
 
-    def check(answer: offset_fetch.OffsetFetchResponse) -> KafkaError | None:
-        code = read(answer).error_code
+    def check(response: offset_fetch.OffsetFetchResponse) -> KafkaError | None:
+        code = read(response).error_code
         return for_code(code, f"group {group_id!r}") if code else None
 
     response = yield from calls.call(
@@ -311,8 +311,8 @@ def commit_offsets(
         KafkaError: what the coordinator says.
     """
 
-    def check(answer: offset_commit.OffsetCommitResponse) -> KafkaError | None:
-        for tp, code in read_offset_commit(LAST_VERSION_WITH_NAMES, answer).items():
+    def check(response: offset_commit.OffsetCommitResponse) -> KafkaError | None:
+        for tp, code in read_offset_commit(LAST_VERSION_WITH_NAMES, response).items():
             if code:
                 return for_code(code, f"{tp} of group {group_id!r}")
         return None
@@ -343,10 +343,10 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
         topic = topics.setdefault(tp.topic, offset_delete.OffsetDeleteRequestTopic(name=tp.topic))
         topic.partitions.append(offset_delete.OffsetDeleteRequestPartition(partition_index=tp.partition))
 
-    def check(answer: offset_delete.OffsetDeleteResponse) -> KafkaError | None:
-        if answer.error_code:
-            return for_code(answer.error_code, f"group {group_id!r}")
-        for result in answer.topics:
+    def check(response: offset_delete.OffsetDeleteResponse) -> KafkaError | None:
+        if response.error_code:
+            return for_code(response.error_code, f"group {group_id!r}")
+        for result in response.topics:
             for item in result.partitions:
                 if item.error_code:
                     return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")

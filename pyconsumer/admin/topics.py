@@ -97,7 +97,7 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
         return [found[name] for name in sorted(found)]
     left_out = [name for name in names if name not in found]
     if left_out:
-        raise ProtocolError(f"the broker's answer leaves out topic {left_out[0]!r}")
+        raise ProtocolError(f"the broker's response leaves out topic {left_out[0]!r}")
     return [found[name] for name in names]
 
 
@@ -138,7 +138,7 @@ def create(
         create_topics.CreateTopicsResponse,
         deadline,
         target=calls.controller,
-        check=lambda answer: _controller_moved((item.error_code, item.error_message) for item in answer.topics),
+        check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.topics),
         what="creating topics",
     )
     return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.topics}
@@ -160,7 +160,7 @@ def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, K
         delete_topics.DeleteTopicsResponse,
         deadline,
         target=calls.controller,
-        check=lambda answer: _controller_moved((item.error_code, item.error_message) for item in answer.responses),
+        check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.responses),
         what="deleting topics",
     )
     return {
@@ -191,7 +191,7 @@ def raise_partitions(
         create_partitions.CreatePartitionsResponse,
         deadline,
         target=calls.controller,
-        check=lambda answer: _controller_moved((item.error_code, item.error_message) for item in answer.results),
+        check=lambda response: _controller_moved((item.error_code, item.error_message) for item in response.results),
         what="creating partitions",
     )
     return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.results}

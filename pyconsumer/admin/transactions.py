@@ -61,7 +61,7 @@ def list_all(
             list_transactions.ListTransactionsResponse,
             deadline,
             target=calls.node(broker.node_id),
-            check=lambda answer: for_code(answer.error_code) if answer.error_code else None,
+            check=lambda response: for_code(response.error_code) if response.error_code else None,
             min_version=2 if pattern else 1 if min_duration_ms is not None else 0,
             what="listing transactions",
         )
@@ -90,7 +90,7 @@ def describe(calls: Calls, transactional_id: str, deadline: float) -> Steps[Tran
         describe_transactions.DescribeTransactionsResponse,
         deadline,
         target=target,
-        check=lambda answer: _first_error(answer.transaction_states, transactional_id),
+        check=lambda response: _first_error(response.transaction_states, transactional_id),
         what=f"describing transactional id {transactional_id!r}",
     )
     state = response.transaction_states[0]
@@ -108,7 +108,7 @@ def describe(calls: Calls, transactional_id: str, deadline: float) -> Steps[Tran
 
 def _first_error(states: list[describe_transactions.TransactionState], transactional_id: str) -> KafkaError | None:
     if len(states) != 1 or states[0].transactional_id != transactional_id:
-        return ProtocolError(f"the answer is not about transactional id {transactional_id!r}")
+        return ProtocolError(f"the response is not about transactional id {transactional_id!r}")
     code = states[0].error_code
     return for_code(code, f"transactional id {transactional_id!r}") if code else None
 
@@ -117,10 +117,10 @@ def describe_producers_of(calls: Calls, tp: TopicPartition, deadline: float) -> 
     """Return the producers that the leader of a partition knows."""
     topic = describe_producers.TopicRequest(tp.topic, [tp.partition])
 
-    def check(answer: describe_producers.DescribeProducersResponse) -> KafkaError | None:
-        found = [one for each in answer.topics if each.name == tp.topic for one in each.partitions]
+    def check(response: describe_producers.DescribeProducersResponse) -> KafkaError | None:
+        found = [one for each in response.topics if each.name == tp.topic for one in each.partitions]
         if len(found) != 1 or found[0].partition_index != tp.partition:
-            return ProtocolError(f"the answer is not about {tp}")
+            return ProtocolError(f"the response is not about {tp}")
         code = found[0].error_code
         return for_code(code, found[0].error_message or None) if code else None
 
@@ -155,10 +155,10 @@ def _abort(calls: Calls, tp: TopicPartition, producer: ProducerState, deadline: 
         max(producer.coordinator_epoch, 0),
     )
 
-    def check(answer: write_txn_markers.WriteTxnMarkersResponse) -> KafkaError | None:
-        codes = [one.error_code for each in answer.markers for topic in each.topics for one in topic.partitions]
+    def check(response: write_txn_markers.WriteTxnMarkersResponse) -> KafkaError | None:
+        codes = [one.error_code for each in response.markers for topic in each.topics for one in topic.partitions]
         if len(codes) != 1:
-            return ProtocolError(f"the answer is not about {tp}")
+            return ProtocolError(f"the response is not about {tp}")
         return for_code(codes[0], f"the transaction of producer {producer.producer_id} in {tp}") if codes[0] else None
 
     yield from calls.call(
@@ -200,8 +200,8 @@ def fence(calls: Calls, transactional_id: str, deadline: float) -> Steps[tuple[i
         init_producer_id.InitProducerIdResponse,
         deadline,
         target=calls.transaction_coordinator(transactional_id),
-        check=lambda answer: (
-            for_code(answer.error_code, f"transactional id {transactional_id!r}") if answer.error_code else None
+        check=lambda response: (
+            for_code(response.error_code, f"transactional id {transactional_id!r}") if response.error_code else None
         ),
         what=f"fencing transactional id {transactional_id!r}",
     )

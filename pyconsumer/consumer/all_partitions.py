@@ -3,9 +3,9 @@
 Java refuses that: a subscription there needs a group. Rules:
 
 1. The assignment is what metadata says of the subscribed topics, or of those that match the pattern, and follows it.
-2. A partition that was there when the subscription was made begins by ``auto_offset_reset``. One that is found later,
-   because its topic has grown or was created, begins at its start, also with ``latest``: or what was written before the
-   consumer heard of it would be lost.
+2. A partition that exists when the subscription is made starts according to ``auto_offset_reset``. One that is found
+   later, because its topic has grown or was created, starts at its beginning, also with ``latest``: otherwise records
+   written before the consumer learned of it would be lost.
 3. The rebalance listener is notified of partitions that come and go, after the assignment has changed.
 4. Only the application's thread calls this; nothing here waits, but for a listener that is a coroutine function.
 """
@@ -36,7 +36,7 @@ class AllPartitions:
     def __init__(self, context: ConsumerContext) -> None:
         _, self._client, self._metadata, self._subscriptions, _ = context
         self._seen = -1
-        self._since = -1  # metadata that came before this number of updates did not answer for our topics
+        self._since = -1  # metadata up to this update was not requested for our topics
         self._found: set[str] = set()  # topics that metadata has said something about since they were subscribed
 
     def on_subscription_change(self) -> None:

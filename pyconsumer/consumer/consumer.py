@@ -546,7 +546,7 @@ class KafkaConsumer(Consumer[K, V]):
         Raises:
             ValueError: a time is negative.
             TopicAuthorizationFailedError: the broker denied access to a topic.
-            KafkaTimeoutError: not all partition leaders answered in time.
+            KafkaTimeoutError: not all partition leaders responded in time.
         """
         with self._guard:
             deadline = self._deadline(timeout_ms)

@@ -154,7 +154,7 @@ class ConsumerDelegate:
             coordinator.note_poll(now)
             if now >= coordinator.next_due_at or coordinator.has_user_output:
                 return None
-            if now >= self._check_response_at and coordinator.awaits_answer:
+            if now >= self._check_response_at and coordinator.awaits_response:
                 return None
         elif self._all_partitions is not None and self._all_partitions.is_due:
             return None
@@ -183,7 +183,7 @@ class ConsumerDelegate:
                 yield from self._coordinate()
                 fetcher.raise_error()
                 sent = fetcher.send_fetches()
-                if self.coordinator is not None and self.coordinator.awaits_answer:
+                if self.coordinator is not None and self.coordinator.awaits_response:
                     if not checked:
                         checked = True
                         self._interrupted = False
@@ -352,7 +352,7 @@ class ConsumerDelegate:
         self.fetcher.offsets.apply_leaders()
         self.fetcher.offsets.validate_positions(now)
         if self._initialise(now):
-            # Before the first fetch leaves: a broker answers a connection's requests in order, and holds that one back.
+            # Before the first fetch is sent: a broker serves a connection's requests in order, and holds that one back.
             self.fetcher.offsets.validate_positions(now)
         self.fetcher.offsets.reset_positions(now)
 

@@ -141,7 +141,7 @@ class FetchPlanner:
         leaders: the leader of each partition according to metadata.
         topic_id: returns a topic's id according to metadata, 16 zero bytes if unknown.
         unavailable_until: returns the time (seconds) until which a node is in backoff, 0.0 if it is not.
-        is_asked: returns whether a node is asked for positions, so that its next fetch waits for the answer.
+        is_asked: returns whether a node is asked for positions, so that its next fetch waits for the response.
         max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
         buffer_bytes: ``fetch_buffer_bytes``.
         incremental: True to use fetch sessions.
@@ -320,7 +320,7 @@ class FetchPlanner:
         if without_room and planned:
             first = {node_id: self._nodes[node_id] for node_id in without_room}
             self._nodes = first | self._nodes
-        # No event announces that memory is free again, a node's backoff is over, or an answer has come.
+        # No event announces that memory is free again, a node's backoff is over, or a response has arrived.
         self._settled = not without_room and not held_back and self._retry_nodes_at == float("inf")
         return planned
 

@@ -29,7 +29,7 @@ from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
 from pyconsumer.protocol.requests.fetch import FIRST_VERSION_WITH_TOPIC_IDS
 from pyconsumer.structs import TopicPartition, make_tuple
 
-__all__ = ["FetchSessionHandler", "SessionAnswer", "SessionPartition", "SessionRequest"]
+__all__ = ["FetchSessionHandler", "SessionPartition", "SessionRequest", "SessionResponse"]
 
 _MAX_EPOCH: Final = 0x7FFFFFFF
 
@@ -65,7 +65,7 @@ class SessionRequest(NamedTuple):
         return self.epoch in (0, -1)
 
 
-class SessionAnswer(NamedTuple):
+class SessionResponse(NamedTuple):
     """A checked response: its partitions with the request for each, or the problem with the whole."""
 
     partitions: list[tuple[TopicPartition, PartitionData, SessionPartition]]
@@ -163,7 +163,7 @@ class FetchSessionHandler:
         self.session_id, self.next_epoch = 0, self._first_epoch
         return request
 
-    def on_response(self, response: FetchResponse, api_version: int) -> SessionAnswer:
+    def on_response(self, response: FetchResponse, api_version: int) -> SessionResponse:
         """Check a response, and set :attr:`session_id` and :attr:`next_epoch` for the next request."""
         was_full = self.next_epoch <= 0
         if response.error_code:
@@ -171,11 +171,11 @@ class FetchSessionHandler:
                 self.session_id, self.next_epoch = 0, self._first_epoch
             else:
                 self.on_failure()
-            return SessionAnswer([], error_name(response.error_code))
+            return SessionResponse([], error_name(response.error_code))
         found, problem = self._resolve(response, api_version)
         if was_full and not found and problem is None and response.throttle_time_ms > 0:
             self.session_id, self.next_epoch = 0, self._first_epoch
-            return SessionAnswer([], "throttled", throttled=True)
+            return SessionResponse([], "throttled", throttled=True)
         if problem is None and was_full and len(found) != len(self.partitions):
             missing = self.partitions.keys() - {tp for tp, _, _ in found}
             problem = f"a full response lacks {', '.join(map(str, sorted(missing)))}"
@@ -184,14 +184,14 @@ class FetchSessionHandler:
                 self.session_id, self.next_epoch = 0, self._first_epoch
             else:
                 self.on_failure()
-            return SessionAnswer([], problem)
+            return SessionResponse([], problem)
         if response.session_id == 0 or not self._incremental:
             self.session_id, self.next_epoch = 0, self._first_epoch
         elif was_full:
             self.session_id, self.next_epoch = response.session_id, 1
         else:
             self.next_epoch = 1 if self.next_epoch >= _MAX_EPOCH else self.next_epoch + 1
-        accepted: SessionAnswer = make_tuple(SessionAnswer, (found, None, False))
+        accepted: SessionResponse = make_tuple(SessionResponse, (found, None, False))
         return accepted
 
     def on_failure(self) -> None:

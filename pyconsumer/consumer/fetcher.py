@@ -227,8 +227,8 @@ class Fetcher:
     def close_sessions(self) -> list[RequestFuture[ClientResponse]]:
         """Queue requests that close our sessions, at brokers that can respond at once.
 
-        A broker that holds one of our fetches reads no further request before it has answered that one. Its session
-        is evicted in time.
+        A broker that holds one of our fetches reads no further request before it has responded to that one. It evicts
+        the session in time.
         """
         sent = []
         for session in self.planner.sessions():
@@ -367,7 +367,7 @@ class Fetcher:
         return self._error is not None or self.offsets.has_error
 
     def _prefer_replica(self, state: TopicPartitionState, replica: int, node_id: int) -> None:
-        """Fetch from the replica that the leader named (KIP-392), unless that is the node that answered."""
+        """Fetch from the replica that the leader named (KIP-392), unless that is the node that responded."""
         if replica != node_id:
             state.prefer_replica(replica, self._clock.now() + self._config.metadata_max_age_ms / 1000)
             self._subscriptions.note_changed(state.topic_partition)

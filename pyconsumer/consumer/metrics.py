@@ -56,7 +56,7 @@ class GroupMetrics:
         self.callbacks = {"revoked": Timing(), "assigned": Timing(), "lost": Timing()}
         self._last_heartbeat_at = self._last_rebalance_at = -1.0
 
-    def heartbeat_answered(self, latency: float, now: float) -> None:
+    def heartbeat_completed(self, latency: float, now: float) -> None:
         self.heartbeats.add(latency)
         self._last_heartbeat_at = now
 

@@ -9,7 +9,7 @@ Rules
    ``retry_backoff_ms``, with new metadata.
 2. A response counts only if policy or position are still those of the request.
 3. While a reset or validation is in flight, fetches from that node are held back (:meth:`OffsetFetcher.is_asked`). A
-   broker answers in order, so the fetch would come back no sooner; and if it waited for records of the partitions known
+   broker responds in order, so the fetch would complete no sooner; and if it waited for records of the partitions known
    so far, the others could not be fetched in the meantime. (Java sends it.)
 4. A reset that lacks only a leader is not tried again before metadata has changed (``leaders_version``). After each
    such change, partitions that have a leader now are due, and metadata is requested again for the others.
@@ -133,7 +133,7 @@ class OffsetFetcher:
         Raises:
             TopicAuthorizationFailedError: the broker denied access to a topic.
             UnknownTopicOrPartitionError: a topic or partition does not exist.
-            KafkaTimeoutError: not all leaders answered by the deadline (monotonic seconds).
+            KafkaTimeoutError: not all leaders responded by the deadline (monotonic seconds).
         """
         since = self._metadata.update_count
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}

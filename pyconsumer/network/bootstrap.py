@@ -1,11 +1,11 @@
-"""Reports that no broker answers, and the limit of waiting for the first one. A core: no I/O, no clock.
+"""Reports that no broker responds, and limits the wait for the first response. A core: no I/O, no clock.
 
 Rules
-1. A client waits as long as it takes for a cluster, which may start after it. That nobody answers is one line in the
-   log as soon as each address has failed once (or after 5 s), and again after 10 s, 20 s, 40 s and so on, at most 5
-   minutes apart. The line names the causes; the answer that ends the wait is a line, too.
-2. With ``bootstrap_timeout_ms`` it is an error if no broker has answered within that time, and again each time that it
-   passes once more. That ends with the first answer: what is known of a cluster that is lost later may still be right.
+1. A client waits as long as it takes for a cluster, which may start after it. While no broker responds, it logs one
+   line as soon as each address has failed once (or after 5 s), and again after 10 s, 20 s, 40 s and so on, at most 5
+   minutes apart. The line names the causes; the response that ends the wait is logged, too.
+2. With ``bootstrap_timeout_ms`` it is an error if no broker has responded within that time, and again each time that
+   it passes once more. The first response ends that: what is known of a cluster that is lost later may still be right.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ class BootstrapWatch:
         self._servers = servers
         self._timeout = timeout
         self._since: float | None = None
-        self._begun: float | None = None  # of the time that the timeout counts
+        self._begun: float | None = None  # of the period that the timeout limits
         self._report_at = math.inf
         self._pause = 0.0
 
     def waiting(
         self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str]
     ) -> NoBrokersAvailableError | None:
-        """Return the error to raise if no broker has answered in time; log that none has, when a line is due.
+        """Return the error to raise if no broker has responded in time; log that none has, when a line is due.
 
         Args:
             now: monotonic seconds.
-            first: no broker has ever answered this client.
+            first: no broker has ever responded to this client.
             all_failed: an attempt to connect has failed for each address.
             causes: describes the failures, for the message.
 
@@ -65,7 +65,7 @@ class BootstrapWatch:
         if now >= self._report_at or (all_failed and not self._pause):
             waited = f"for {now - self._since:.0f} s" if self._pause else "yet"
             _log.warning(
-                "[%s] no broker at %s has answered %s, trying again: %s",
+                "[%s] no broker at %s has responded %s, trying again: %s",
                 *(self._client_id, self._servers, waited, causes()),
             )
             self._pause = min(self._pause * 2 or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
@@ -73,7 +73,7 @@ class BootstrapWatch:
         if first and self._timeout is not None and self._begun is not None and now >= self._begun + self._timeout:
             self._begun = now
             return NoBrokersAvailableError(
-                f"no broker at {self._servers} has answered within {round(self._timeout, 3):g} s"
+                f"no broker at {self._servers} has responded within {round(self._timeout, 3):g} s"
                 f" (bootstrap_timeout_ms): {causes()}",
                 stage="TCP",
             )
@@ -86,9 +86,9 @@ class BootstrapWatch:
         limit = self._begun + self._timeout if first and self._timeout is not None else math.inf
         return min(self._report_at, limit)
 
-    def answered(self, now: float) -> None:
-        """Take note that a broker has answered."""
+    def responded(self, now: float) -> None:
+        """Record that a broker has responded."""
         if self._since is not None and self._pause:
-            _log.warning("[%s] a broker has answered after %.1f s", self._client_id, now - self._since)
+            _log.warning("[%s] a broker has responded after %.1f s", self._client_id, now - self._since)
         self._since = self._begun = None
         self._report_at = math.inf

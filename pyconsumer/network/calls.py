@@ -1,4 +1,4 @@
-"""Requests to the broker that can answer them, repeated until they succeed or time is up. Generators, no I/O.
+"""Requests to the broker that can serve them, repeated until they succeed or time is up. Generators, no I/O.
 
 :class:`Calls` chooses the broker (any one, a certain one, the controller, a partition's leader, a coordinator), sends,
 and decides whether an error is worth another attempt. The functions beside it are the steps that other blocking calls
@@ -134,7 +134,7 @@ class Calls:
         self,
         api_key: ApiKey,
         request: Message | Callable[[int], Message],
-        answer: type[R],
+        response_class: type[R],
         deadline: float,
         *,
         target: Target | None = None,
@@ -146,14 +146,13 @@ class Calls:
         """Send a request until its response has no retriable error.
 
         Args:
-            answer: class of the response.
             deadline: monotonic seconds.
             target: chooses the node, again for every attempt; None or a result of None: any broker.
-            check: the error in an answer, None if it is good. An error that is not retriable is raised at once.
+            check: the error in a response, None if it is good. An error that is not retriable is raised at once.
             what: for the message of a time-out.
 
         Raises:
-            KafkaTimeoutError: no good answer in time; the cause is the last error.
+            KafkaTimeoutError: no good response in time; the cause is the last error.
             KafkaError: an error that is not retriable.
         """
         attempts = 0
@@ -176,7 +175,7 @@ class Calls:
                     error: KafkaError | None = response
                 else:
                     message = response.message
-                    assert isinstance(message, answer)
+                    assert isinstance(message, response_class)
                     error = check(message) if check is not None else None
                     if error is None:
                         return message
@@ -212,12 +211,12 @@ class Calls:
         what: str,
         must_exist: bool = False,
     ) -> Steps[dict[TopicPartition, T]]:
-        """Ask the leaders of partitions, all at once, and ask again where one has moved, until all have answered.
+        """Ask the leaders of partitions, all at once, and ask again where one has moved, until all have responded.
 
         Args:
             deadline: monotonic seconds.
             ask: queues a request to a node about some of the partitions, given with their leader epochs.
-            read: reads an answer: an error code and a result for each partition.
+            read: reads a response: an error code and a result for each partition.
             what: for messages.
             must_exist: see :meth:`leader`.
 
@@ -237,7 +236,7 @@ class Calls:
             )
             for node, group, future in sent:
                 response = yield from self._settle(future, deadline, what)
-                if isinstance(response, KafkaError):  # a node that is lost is a leader no more
+                if isinstance(response, KafkaError):  # a node that was lost leads no partition any more
                     if not response.retriable or failures >= self.retries or self.clock.now() >= deadline:
                         raise response
                     last = response
@@ -260,7 +259,7 @@ class Calls:
                     yield from self.pause(failures, deadline)
                 except KafkaTimeoutError as error:
                     raise KafkaTimeoutError(
-                        f"{what}: {len(pending)} partitions did not answer in time; last error: {last}"
+                        f"{what}: no response for {len(pending)} partitions in time; last error: {last}"
                     ) from error
                 failures += 1
         return done
@@ -318,7 +317,7 @@ class Calls:
             while not future.done:
                 yield Wait(future, deadline)
         except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(f"{what} got no answer in time: {self.client.failures()}") from error
+            raise KafkaTimeoutError(f"{what} got no response in time: {self.client.failures()}") from error
         return future.value if future.exception is None else future.exception
 
     # ------------------------------------------------------------ targets
@@ -327,10 +326,10 @@ class Calls:
         """Wait until metadata has arrived once.
 
         Raises:
-            AuthenticationError: the cluster refuses us. KafkaTimeoutError: no answer in time.
+            AuthenticationError: the cluster refuses us. KafkaTimeoutError: no response in time.
         """
         while self.metadata.update_count == 0:
-            yield from self._fresh_metadata(deadline, deadline, "the cluster did not answer")
+            yield from self._fresh_metadata(deadline, deadline, "the cluster did not respond")
 
     def _fresh_metadata(self, until: float, deadline: float, what: str) -> Steps[None]:
         """Ask for metadata and wait until something happened, or ``until``.
@@ -345,7 +344,7 @@ class Calls:
         yield Wait(None, min(until, deadline))
 
     def _raise_refusal(self) -> None:
-        """Raise what makes further attempts pointless: a refused login, or that no broker has answered in time."""
+        """Raise what makes further attempts pointless: a refused login, or that no broker has responded in time."""
         refused = self.metadata.take_fatal_error()
         if refused is not None:
             raise refused

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "ChannelSettings", "ChannelStats"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
-# After an answer of this many bytes, the next one is likely to be as large.
+# After a response of this many bytes, the next one is likely to be as large.
 _LARGE = 1 << 16
 # Bytes that the system may receive ahead of the reader, at most half of net.ipv4.tcp_rmem; see Channel.take_in.
 _TAKEN_IN = 4 << 20
@@ -121,10 +121,10 @@ class Channel:
         self._events = 0
         self._busy = False
         self._progress = False
-        self._answer_bytes = 0
+        self._response_bytes = 0
         self._is_ahead = False
         self.is_bulk = False
-        """True if the last answer was large, so that the next one probably is too."""
+        """True if the last response was large, so that the next one probably is too."""
         self.deadline = now + setup_timeout
         """Time at which the current stage has timed out (monotonic seconds); inf once the connection is in use."""
         self.setup_timeout = setup_timeout
@@ -163,9 +163,9 @@ class Channel:
         return KafkaConnectionError(text, stage=self.stage, address=self.address)
 
     def take_progress(self) -> bool:
-        """Return whether part of an answer that is still incomplete was received since the last call."""
+        """Return whether part of a response that is still incomplete was received since the last call."""
         progress, self._progress = self._progress, False
-        return progress and self.connection is not None and self.connection.inside_answer
+        return progress and self.connection is not None and self.connection.inside_response
 
     def start(self, now: float) -> None:
         """Connect to the first address, now that the lookup is finished.
@@ -195,8 +195,8 @@ class Channel:
                 address=self.address,
             )
         if not self.tcp_pending:
-            raise connection.lost(f"no answer within {self.handshake_timeout:g} s")
-        self._address_failed(f"no answer within {self.setup_timeout:g} s")
+            raise connection.lost(f"no response within {self.handshake_timeout:g} s")
+        self._address_failed(f"no response within {self.setup_timeout:g} s")
         self.setup_timeout = setup_timeout
         self._connect_next(now)
 
@@ -289,7 +289,7 @@ class Channel:
 
         Args:
             events: the events that the selector reported.
-            replies: list to which the answers received are added, even if this raises afterwards.
+            replies: list to which the responses received are added, even if this raises afterwards.
 
         Returns:
             Tokens of the requests without response that have been written.
@@ -336,25 +336,25 @@ class Channel:
             except KafkaError:
                 self._busy = False  # there may be a TLS alert to send
                 raise
-            self._answer_bytes += count
+            self._response_bytes += count
             if found:
                 replies.extend(found)
-                self.is_bulk = _HAS_MARK and self._answer_bytes >= _LARGE
-                self._answer_bytes = 0
+                self.is_bulk = _HAS_MARK and self._response_bytes >= _LARGE
+                self._response_bytes = 0
             if connection.peer_closed:
                 raise connection.lost("the broker closed the connection")
-            # A read that does not fill the buffer has emptied the socket. After an answer there is rarely more.
+            # A read that does not fill the buffer has emptied the socket. After a response there is rarely more.
             if count < room or found:
                 break
         self._busy = False
 
     def take_in(self, ahead: bool) -> None:
-        """Let the system receive the next answer while nobody reads (True), or report every byte again (False).
+        """Let the system receive the next response while nobody reads (True), or report every byte again (False).
 
         While nobody reads, Linux delays the acknowledgement of data beyond ``SO_RCVLOWAT``. A broker that sends from a
-        small buffer (Kafka's has 100 KiB) waits for the acknowledgement, so most of the next answer would arrive only
-        after this one has been decoded. A high ``SO_RCVLOWAT`` avoids the delay. But the selector does not report a
-        socket that holds fewer bytes than that, so it must be low again before anybody waits.
+        small buffer (Kafka's has 100 KiB) waits for the acknowledgement, so most of the next response would arrive
+        only after this one has been decoded. A high ``SO_RCVLOWAT`` avoids the delay. But the selector does not report
+        a socket that holds fewer bytes than that, so it must be low again before anybody waits.
         """
         if ahead == self._is_ahead or self._socket is None or self.connection is None:
             return

@@ -10,7 +10,7 @@ Rules
 * A turn checks only the nodes that something happened to. It checks all of them only when the earliest deadline has
   passed, so a poll costs the same with one broker and with a hundred.
 * Nothing times out before the sockets have been served: if the user spends a minute between two polls, the second one
-  returns the answer that arrived in that minute instead of a timeout.
+  returns the response that arrived in that minute instead of a timeout.
 * Ctrl-C may come at any point. A connection interrupted in mid-operation is closed in the next turn. A request is added
   to its destination before it is removed from its source, so it may be completed twice (the second completion is
   ignored) but is never lost.
@@ -74,13 +74,13 @@ _log = logging.getLogger("pyconsumer.network")
 
 
 class NetworkClient:
-    """Sends requests to nodes and receives their answers. One thread owns it; only :meth:`wakeup` is for all threads.
+    """Sends requests to nodes and receives their responses. One thread owns it; any thread may call :meth:`wakeup`.
 
     Args:
         config: the settings of :data:`pyconsumer.config.CLIENT_SETTINGS`.
         metadata: refreshed by :meth:`poll`; None for a client that only sends to nodes whose address it is given.
         clock: the source of all times here.
-        max_in_flight: most requests that wait for an answer on one connection; None for any number.
+        max_in_flight: most requests that may await a response on one connection; None for any number.
         selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` is called for the mechanism of
             each authentication.
         correlation_ids: correlation ids of the requests; clients with the same client id may share one iterator.
@@ -189,13 +189,13 @@ class NetworkClient:
             node: a node id, or the id with the address if that is not from metadata (a coordinator).
             api: the API key, or the request's class.
             request: the request, or a function that builds it for the negotiated version.
-            timeout: seconds that it may wait to be sent, and then again for its answer; default ``request_timeout_ms``.
+            timeout: seconds to wait until it is sent, and again for its response; default ``request_timeout_ms``.
             connection: ``main``, or ``coordinator`` for the separate connection to the node as coordinator.
             min_version, max_version: the versions that the caller supports.
             expect_response: False for a produce request with ``acks=0``; the future succeeds when it is written.
 
         Returns:
-            A future of the answer. It fails with AuthenticationError or KafkaConnectionError (the node cannot be
+            A future of the response. It fails with AuthenticationError or KafkaConnectionError (the node cannot be
             reached or was lost; RequestTimeoutError is one), UnsupportedVersionError, ProtocolError, or
             RequestCancelledError when this client is closed.
         """
@@ -366,7 +366,7 @@ class NetworkClient:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """The last error of a connection to any node; None once a node has answered after it."""
+        """The last error of a connection to any node; None once a node has responded since."""
         return self._pool.last_error
 
     @property
@@ -424,7 +424,7 @@ class NetworkClient:
         return node.health.backoff_until if node is not None and node.channel is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
-        """Return the last error of a connection; None if the node has answered after it."""
+        """Return the last error of a connection; None if the node has responded since."""
         node = self._pool.find(node_id, connection)
         if node is None:
             return None

@@ -1,6 +1,6 @@
 """A client's requests from creation to completion (Java: ``ClientRequest``, ``UnsentRequests``, ``pendingCompletion``).
 
-A request is *unsent*, in the queue of one connection or of those that any node can answer; then *in flight*, in its
+A request is *unsent*, in the queue of one connection or of those that any node can serve; then *in flight*, in its
 :class:`~pyconsumer.network.node.Node`; then *completed*: its outcome is known, and its future completed a little later.
 
 Rules
@@ -45,14 +45,14 @@ RequestBuilder = Callable[[int], Message]
 
 
 class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
-    """A request was not sent, or not answered, within its timeout; its connection has been closed in the latter case.
+    """A request was not sent, or got no response, within its timeout; in the latter case its connection is closed.
 
     It is a connection error as well as a timeout, so that code that handles a lost connection handles this too.
     """
 
 
 class ClientResponse(NamedTuple):
-    """An answer of a broker.
+    """A response of a broker.
 
     ``message`` is None for a request that has no response. ``received_at`` is monotonic; ``latency`` counts from
     sending, in seconds.
@@ -107,7 +107,7 @@ class Request:
         self.expires_at = now + self.timeout
 
     def extend(self, now: float) -> None:
-        """Give it its timeout from now on: a part of the answer has arrived."""
+        """Start its timeout again: part of the response has arrived."""
         self.expires_at = now + self.timeout
 
 

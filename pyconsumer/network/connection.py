@@ -13,12 +13,13 @@ Rules
        REAUTHENTICATING   as SASL_*, on a connection in use (KIP-368)             SASL
        CLOSED             permanently; a new connection is a new object
 
-2. Requests are taken in READY only. A broker answers them in the order in which they were sent; an answer with another
-   correlation id than the oldest one's means that the stream is broken, and so does one that cannot be decoded.
-3. Re-authentication is two more requests in that order. Requests sent before are answered before; new ones wait.
+2. Requests are accepted in READY only. A broker responds in the order in which they were sent; a response whose
+   correlation id is not that of the oldest request means that the stream is broken, and so does one that cannot be
+   decoded.
+3. Re-authentication is two more requests in that order. Earlier requests get their responses first; new ones wait.
 4. A method that raises has left the connection unusable: write :meth:`output` once more if that is possible without
    waiting (it may hold a TLS alert), then close.
-5. Until READY a frame is at most 1 MiB: what answers may not be a Kafka broker at all.
+5. Until READY a frame is at most 1 MiB: the peer may not be a Kafka broker at all.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ _UNSUPPORTED_VERSION = 35
 
 
 class InFlight(NamedTuple):
-    """A request whose answer has not come."""
+    """A request whose response has not arrived."""
 
     correlation_id: int
     api_key: int
@@ -101,7 +102,7 @@ class InFlight(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer. ``request.token`` is what the request was sent with."""
+    """A response. ``request.token`` is what the request was sent with."""
 
     request: InFlight
     message: Message
@@ -117,7 +118,7 @@ class Connection:
         tls: encrypt by this session.
         sasl: makes the mechanism of each authentication.
         random: numbers in [0, 1), for the moment of re-authentication.
-        correlation_ids: what requests are numbered by, growing by one; its own numbers by default.
+        correlation_ids: yields the correlation ids, each greater by one than the last; by default from 0.
         max_response_bytes: a response that is larger ends the connection.
     """
 
@@ -152,13 +153,13 @@ class Connection:
         self._random = random
         self._reader = FrameReader(_EARLY_FRAME_BYTES)
         self._correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
-        self._answered = False
+        self._responded = False
         self._trailing_noted: set[int] = set()
-        #: What is to be written, in order; for others only to look at: see :meth:`output` and :meth:`wrote`.
+        #: The bytes to write, in order. Others only read it; see :meth:`output` and :meth:`wrote`.
         self.outgoing: deque[memoryview] = deque()
         self._queued_bytes = 0
         self._written_bytes = 0
-        self._unanswered: deque[tuple[int, Any]] = deque()  # end position in the output, token
+        self._without_response: deque[tuple[int, Any]] = deque()  # end position in the output, token
 
     # -- input from the driver ----------------------------------------------------------------------------------------
 
@@ -215,14 +216,14 @@ class Connection:
         return replies
 
     def lost(self, cause: str) -> KafkaConnectionError:
-        """Close the connection, which ended for ``cause``; return the error for everything that waits."""
+        """Close the connection, lost because of ``cause``; return the error for all requests that wait."""
         hint = ""
-        if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._answered:
+        if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._responded:
             if self.state is State.TLS_HANDSHAKE:
                 hint = "; perhaps the port does not speak TLS: check the port and security_protocol"
         elif self.state is State.API_VERSIONS:
             hint = "; perhaps it is not a Kafka port, or one that wants TLS: check the port and security_protocol"
-        elif self.state is State.READY and not self._answered and self._sasl is None and self.in_flight:
+        elif self.state is State.READY and not self._responded and self._sasl is None and self.in_flight:
             hint = "; perhaps the port wants SASL: check security_protocol"
         error = KafkaConnectionError(
             f"{self.stage} with {self.address} failed: {cause}{hint}"
@@ -278,7 +279,7 @@ class Connection:
             entry = (correlation_id, message.API_KEY, version, token, now)
             self.in_flight.append(make_tuple(InFlight, entry))
         else:
-            self._unanswered.append((self._queued_bytes, token))
+            self._without_response.append((self._queued_bytes, token))
 
     def reauthenticate(self, now: float) -> None:
         """Authenticate again before the session ends (KIP-368)."""
@@ -295,7 +296,7 @@ class Connection:
         return [self.outgoing[i] for i in range(_MAX_PIECES)]
 
     @property
-    def inside_answer(self) -> bool:
+    def inside_response(self) -> bool:
         """Return whether a response has been received in part."""
         return self._reader.inside_frame
 
@@ -315,11 +316,11 @@ class Connection:
                 break
             count -= len(first)
             out.popleft()
-        if not self._unanswered:
+        if not self._without_response:
             return []
         done = []
-        while self._unanswered and self._unanswered[0][0] <= self._written_bytes:
-            done.append(self._unanswered.popleft()[1])
+        while self._without_response and self._without_response[0][0] <= self._written_bytes:
+            done.append(self._without_response.popleft()[1])
         return done
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -347,7 +348,7 @@ class Connection:
                 raise self._not_kafka() from error
             if self.ready:
                 raise ProtocolError(
-                    f"{self.address}: {error}; if it is an answer to Fetch, raise fetch_max_bytes"
+                    f"{self.address}: {error}; if it is a response to Fetch, raise fetch_max_bytes"
                 ) from error
             raise
         replies = []
@@ -366,7 +367,9 @@ class Connection:
             self.in_flight.appendleft(request)
             if self.state is State.API_VERSIONS:
                 raise self._not_kafka()
-            raise ProtocolError(f"{self.address} answered request {found}, but {request.correlation_id} comes first")
+            raise ProtocolError(
+                f"{self.address} responded to request {found}, but {request.correlation_id} comes first"
+            )
         try:
             if request.token is _INTERNAL:
                 self._internal(request, frame, now)
@@ -375,7 +378,7 @@ class Connection:
         except ProtocolError:
             self.in_flight.appendleft(request)
             raise
-        self._answered = True
+        self._responded = True
         reply: Reply = make_tuple(Reply, (request, message))
         return reply
 
@@ -386,13 +389,13 @@ class Connection:
     def _on_trailing(self, api_key: int, version: int, count: int) -> None:
         if api_key not in self._trailing_noted:
             self._trailing_noted.add(api_key)
-            text = "%s: %d bytes after the end of an answer to %s version %d are ignored"
+            text = "%s: %d bytes after the end of a response to %s version %d are ignored"
             _log.debug(text, self.address, count, ApiKey(api_key).name, version)
 
     def _not_kafka(self) -> KafkaConnectionError:
         head = self._reader.head
         what = (
-            "it speaks TLS" if looks_like_tls(head) else f"its answer begins with {head[:16]!r}, which is not Kafka's"
+            "it speaks TLS" if looks_like_tls(head) else f"its response begins with {head[:16]!r}, which is not Kafka's"
         )
         return KafkaConnectionError(
             f"ApiVersions with {self.address} failed: {what}; check the port and security_protocol",
@@ -438,7 +441,7 @@ class Connection:
             self._start_sasl(now)
 
     def _older_version(self, frame: bytearray, refused: int) -> int:
-        # KIP-511: the answer is of version 0 and should say which versions of ApiVersions there are. Some servers
+        # KIP-511: the response is of version 0 and should say which versions of ApiVersions there are. Some servers
         # send the error alone, or shape the rest otherwise.
         try:
             message = ApiVersionsResponse.decode(memoryview(frame)[4:], 0, allow_trailing=True)
@@ -477,9 +480,9 @@ class Connection:
         if message.error_code:
             raise self._refused(message.error_message or str(errors.for_code(message.error_code)))
         mechanism, challenge = self._mechanism, bytes(message.auth_bytes)
-        answer = self._guarded(lambda: mechanism.answer(challenge))
-        if answer is not None:
-            self._say(answer, now)
+        response = self._guarded(lambda: mechanism.respond(challenge))
+        if response is not None:
+            self._say(response, now)
             return
         self._mechanism = None
         if message.session_lifetime_ms > 0:

@@ -57,7 +57,7 @@ class ConnectionPool:
         request_timeout: seconds that TLS, ApiVersions and SASL may take together.
         max_idle: seconds after which an unused connection is closed.
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
-        max_in_flight: most unanswered requests on one connection; None for any number.
+        max_in_flight: most requests in flight on one connection; None for any number.
         canonical_bootstrap: look up canonical names of bootstrap addresses (KIP-235).
     """
 
@@ -81,10 +81,10 @@ class ConnectionPool:
         self.nodes: dict[int, Node] = {}
         self.stats = ChannelStats()
         self.last_error: KafkaError | None = None
-        """The last error of a connection to any node; None once a node has answered after it."""
+        """The last error of a connection to any node; None once a node has responded since."""
         self.max_in_flight = max_in_flight
         self.bulk: dict[Channel, None] = {}
-        """Channels whose next answer is likely to be large, at most ``_MOST_AHEAD`` of them; see :meth:`take_in`."""
+        """Channels whose next response is likely to be large, at most ``_MOST_AHEAD`` of them; see :meth:`take_in`."""
         self._settings = settings
         self._selector = selector
         self._names = names
@@ -161,7 +161,7 @@ class ConnectionPool:
 
         Args:
             served: True if the sockets have been served since the user's last call. Without that nothing times out,
-                because an answer may have arrived between two polls and still wait in a socket.
+                because a response may have arrived between two polls and still wait in a socket.
         """
         self._served = served
         if self._turn_unfinished or self._touched is not None:
@@ -229,15 +229,15 @@ class ConnectionPool:
                 overdue = request
                 break
         if overdue is not None and channel.take_progress():
-            # Part of the answer has arrived since the last check: extend its time.
+            # Part of the response has arrived since the last check: extend its time.
             overdue.extend(now)
         elif overdue is not None:
-            cause = f"no answer to {ApiKey(overdue.api_key).name} from {channel.address} within {overdue.timeout:g} s"
+            cause = f"no response to {ApiKey(overdue.api_key).name} from {channel.address} within {overdue.timeout:g} s"
             details = {"stage": channel.stage, "address": channel.address}
             self._completed.add(node, overdue, RequestTimeoutError(cause, **details))
             self.fail_channel(node, KafkaConnectionError(f"connection closed: {cause}", **details), now)
         elif now >= channel.deadline and node.outstanding and not channel.setting_up:
-            # It is reauthenticating, and the broker answers earlier requests first; each of them has its own deadline.
+            # It is reauthenticating, and the broker serves earlier requests first; each of them has its own deadline.
             channel.extend_handshake(now)
         elif now >= channel.deadline:
             if channel.tcp_pending:
@@ -357,7 +357,7 @@ class ConnectionPool:
         was_up = channel is not None and channel.in_use
         self.drop_channel(node)
         self.stats.failed()
-        # Each cause is logged once until the node answers: a broker that is down for an hour takes one line.
+        # Each cause is logged once until the node responds: a broker that is down for an hour takes one line.
         repeated = str(node.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
         if node.node_id < 0 and not isinstance(error, AuthenticationError):
@@ -375,7 +375,7 @@ class ConnectionPool:
         self.mark(node)
 
     def note(self) -> None:
-        """Let a poll return, as after an answer: there is something that its owner has to see."""
+        """Let a poll return, as after a response: there is something that its owner has to see."""
         self._completed.note()
 
     def take_in(self, ahead: bool) -> None:
@@ -417,14 +417,14 @@ class ConnectionPool:
             return
         channel = node.channel
         if channel is not None and channel.deadline != math.inf and not channel.ready and not channel.setting_up:
-            channel.extend_handshake(now)  # the next answer may be SASL's
+            channel.extend_handshake(now)  # the next response may be SASL's
         if node.health.last_error is not None:
             node.health.established()
             self.last_error = None
         elif self.last_error is not None and node.node_id >= 0:
             self.last_error = None
         for entry, message in replies:
-            node.answered(now, getattr(message, "throttle_time_ms", 0))
+            node.received(now, getattr(message, "throttle_time_ms", 0))
             values = (message, entry.api_version, node.node_id, now, now - entry.sent_at)
             self._completed.add(node, entry.token, make_tuple(ClientResponse, values))
 

@@ -82,7 +82,7 @@ class FrameReader:
         if self._frame is None:
             filled = self._small_filled + count
             size = int.from_bytes(self._small[:4], "big")
-            if filled == size + 4:  # one frame and nothing else, as an answer is that somebody waits for
+            if filled == size + 4:  # exactly one frame: a response that somebody waits for
                 if size > self.max_bytes:
                     raise self._too_large(size)
                 self._small_filled = 0

@@ -235,8 +235,8 @@ def drive(
 
     Args:
         steps: the generator.
-        deadline: monotonic seconds. The first wait at or after it is one look without blocking; the second one is
-            answered by KafkaTimeoutError.
+        deadline: monotonic seconds. The first wait at or after it polls once without blocking; the second one
+            raises KafkaTimeoutError.
         poll: waits, ``poll(until, future)``; what it raises is thrown into the generator.
         now: the clock.
 

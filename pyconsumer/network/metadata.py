@@ -10,7 +10,7 @@ Rules
 4. A refresh is due when it was requested, or when what is known is ``max_age`` old; it waits for the backoff since the
    last attempt. Failures in a row make the backoff grow, and so do requested responses that change nothing: a leader
    that is gone is not asked for ten times a second.
-5. An answer settles only what was asked for before its request left: who asks in the meantime causes another one.
+5. A response settles only what was asked for before its request was sent; what was asked for later is requested again.
    A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
    before it is wanted would not be asked for, and whoever needs it would wait for ``max_age``.
@@ -43,7 +43,7 @@ __all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]
 # Before this version epochs in a response may be older than they should be (KAFKA-8206), so they are left out.
 _RELIABLE_EPOCHS_VERSION = 9
 _REBOOTSTRAP_REQUIRED = 129
-_ANSWERS_TO_BELIEVE = 3
+_RESPONSES_TO_BELIEVE = 3
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class TopicMetadata:
 
 
 class MetadataQuery(NamedTuple):
-    """A request to send, and what its response will answer; pass it to :meth:`Metadata.update` or ``failed``."""
+    """A request to send, and what its response will settle; pass it to :meth:`Metadata.update` or ``failed``."""
 
     request: MetadataRequest
     partial: bool
@@ -295,8 +295,8 @@ class Metadata:
         """Forget the brokers and begin with the bootstrap addresses again (KIP-899). Topics and epochs are kept.
 
         Args:
-            now: monotonic seconds. From the second time without an update between, there is a pause before the next
-                request, which grows: a broker that asks for it in each answer must not keep the client busy.
+            now: monotonic seconds. From the second call without an update in between, a growing pause precedes the next
+                request: a broker that asks for it in each response must not keep the client busy.
         """
         self._use_bootstrap()
         self._attempting_since = None
@@ -384,7 +384,7 @@ class Metadata:
                 self._unreported.add(name)
                 stale |= error.invalid_metadata
                 if name in self._topics and (not error.retriable or replace):
-                    # Without topic ids a recreated topic looks like an old answer: keep the epochs.
+                    # Without topic ids a recreated topic looks like an old response: keep the epochs.
                     self._drop_topic(name, keep_epochs=self._topics[name].topic_id == ZERO_UUID)
                 continue
             self._forget_error(name)
@@ -551,13 +551,13 @@ class Metadata:
     def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
         """Return an error if a partition does not exist; None while that is not certain.
 
-        A broker may be behind the others for a moment after a topic or partition was made, so only the third answer
-        counts. (Java's clients ask until their time is over.)
+        A broker may be behind the others for a moment after a topic or partition was created, so only the third
+        response counts. (Java's clients ask until their time is over.)
 
         Args:
             since: :attr:`update_count` when somebody began to ask.
         """
-        if self.update_count - since < _ANSWERS_TO_BELIEVE:
+        if self.update_count - since < _RESPONSES_TO_BELIEVE:
             return None
         known = self._topics.get(tp[0])
         if known is None:

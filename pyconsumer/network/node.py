@@ -2,7 +2,7 @@
 
 There is one :class:`Node` for each connection to a broker: the main one, and a second one to the broker as coordinator.
 The rules here do no I/O: :mod:`pyconsumer.network.connection_pool` applies them to sockets, and
-:mod:`pyconsumer.network.node_selector` chooses the node for a request that any node can answer.
+:mod:`pyconsumer.network.node_selector` chooses the node for a request that any node can serve.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class ConnectionBackoff:
     """The outcome of the attempts to reach one node.
 
     Each failure in a row lengthens the pause before the next attempt (KIP-144) and the timeout of an attempt (KIP-601).
-    Both are reset when the node answers a request. A connection that is ready does not reset them, because a port that
-    requires SASL accepts a plain connection and closes it at the first request.
+    Both are reset when the node responds to a request. A connection that is ready does not reset them, because a port
+    that requires SASL accepts a plain connection and closes it at the first request.
     """
 
     __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "setup_failed", "slow_setups")
@@ -74,7 +74,7 @@ class ConnectionBackoff:
         self.setup_failed = setup_failed
 
     def established(self) -> None:
-        """Record that the node has answered."""
+        """Record that the node has responded."""
         self.failures = self.slow_setups = 0
         self.backoff_until = float("-inf")
         self.last_error = None
@@ -99,7 +99,7 @@ class Candidate(NamedTuple):
 
 
 def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate | None:
-    """Return the best node for a request that any node can answer; None if all are unavailable.
+    """Return the best node for a request that any node can serve; None if all are unavailable.
 
     That is the ready node with the fewest requests in flight; else one that is being connected; else the one with the
     oldest last attempt. Of equal ones it is the first from index ``start``, a random number that spreads the clients.
@@ -151,7 +151,7 @@ class Node:
         self.health = ConnectionBackoff()
         self.throttled_until = -math.inf
         self.last_used = -math.inf
-        self.retired = False  # close the channel when its last answer has come
+        self.retired = False  # close the channel when its last response has arrived
         self.auth_error: KafkaError | None = None
 
     def rename(self, node_id: int) -> None:
@@ -159,7 +159,7 @@ class Node:
         self.connection_key = self.node_id = node_id
 
     def retire(self) -> None:
-        """Have the channel closed when its last answer has come."""
+        """Have the channel closed when its last response has arrived."""
         self.retired = True
 
     def attach(self, channel: Channel, now: float) -> None:
@@ -185,8 +185,8 @@ class Node:
         """Record that a request was sent."""
         self.last_used = now
 
-    def answered(self, now: float, throttle_ms: int) -> None:
-        """Record that an answer was received; the node asks not to be used for a while (KIP-219), 0 ms for no while."""
+    def received(self, now: float, throttle_ms: int) -> None:
+        """Record that a response was received; if ``throttle_ms`` > 0, send nothing for that long (KIP-219)."""
         if throttle_ms:
             self.throttled_until = now + throttle_ms / 1000
         self.last_used = now

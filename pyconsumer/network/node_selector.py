@@ -1,9 +1,9 @@
-"""Choice of the node for a request: for requests that any node can answer, and for the refresh of metadata.
+"""Choice of the node for a request: for requests that any node can serve, and for the refresh of metadata.
 
 Rules
 1. A request for any node is queued until a node is ready, and is then sent to the least loaded one
-   (``least_loaded`` in :mod:`.node`). Until then it
-   belongs to no node, so it does not fail when an attempt to connect fails; only a failed authentication fails it.
+   (``least_loaded`` in :mod:`.node`). Until then it belongs to no node, so it does not fail when an attempt to connect
+   fails; only a failed authentication fails it.
 2. While no node is ready, nodes are tried one after another, 0.25 s apart, at most four at a time.
 3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) when metadata is due and no known broker can
    be reached, when metadata could not be refreshed for too long, or when a broker asks for it. A broker whose
@@ -55,7 +55,7 @@ class NodeSelector:
         random: returns numbers in [0, 1).
         request_timeout: timeout of metadata requests, in seconds.
         rebootstraps: True if rule 3 applies; ``metadata_recovery_strategy`` decides that.
-        watch: reports that no broker answers; None: nobody wants to know.
+        watch: reports that no broker responds; None for no reports.
 
     Attributes:
         pool: the connections.
@@ -101,7 +101,7 @@ class NodeSelector:
         return due
 
     def _report(self, watch: BootstrapWatch, metadata: Metadata, now: float, *, served: bool) -> float:
-        """No broker has answered yet: report that when it is due; return when to look again."""
+        """Report that no broker has responded yet, when that is due; return when to check again."""
         first = metadata.update_count == 0
         nodes = self._main_nodes()
         if not served or any(node.auth_error is not None for node in nodes):  # a refused login is raised to the user
@@ -259,7 +259,7 @@ class NodeSelector:
             self._rebootstrap("a broker asked for it")
             return
         if self._watch is not None:
-            self._watch.answered(now)
+            self._watch.responded(now)
         if node.node_id < 0 and not self._metadata.is_bootstrap:
             self._leave_bootstrap(node)
 

@@ -29,7 +29,7 @@ class SaslMechanism(Protocol):
     def first(self) -> bytes:
         """Return the first message to the broker."""
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         """Return the response to a message of the broker; None if there is nothing left to send.
 
         Raises:
@@ -48,7 +48,7 @@ class Plain:
     def first(self) -> bytes:
         return self._message
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         return None
 
 
@@ -77,7 +77,7 @@ class Scram:
     def first(self) -> bytes:
         return f"n,,{self._bare}".encode()
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         if self._server_signature is None:
             return self._final(challenge)
         if self._verified:
@@ -140,7 +140,7 @@ class OAuthBearer:
         pairs = "".join(f"\x01{key}={value}" for key, value in extensions.items())
         return f"n,,\x01auth=Bearer {token}{pairs}\x01\x01".encode()
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def respond(self, challenge: bytes) -> bytes | None:
         # A challenge means refusal, with the reason as JSON; the client must send one byte, then the error comes.
         return b"\x01" if challenge else None
 

@@ -70,5 +70,5 @@ def test_a_consumer_that_starts_before_the_cluster_reads_when_it_is_there(caplog
             while not consumer.poll(200):
                 assert time.monotonic() < deadline
     texts = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert "has answered yet, trying again" in texts[0]
-    assert any("a broker has answered after" in text for text in texts)
+    assert "has responded yet, trying again" in texts[0]
+    assert any("a broker has responded after" in text for text in texts)

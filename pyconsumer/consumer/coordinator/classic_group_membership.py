@@ -115,7 +115,7 @@ class _Attempt:
         self.in_flight = True
         self.sent_at = now
 
-    def answered(self) -> None:
+    def received(self) -> None:
         """Record that the response has arrived."""
         self.in_flight = False
 
@@ -404,8 +404,8 @@ class ClassicMembership(GroupMember):
         if response.protocol_type not in (None, PROTOCOL_TYPE):
             self._wrong_protocol("JoinGroup", response.protocol_type, response.protocol_name, now)
             return None
-        self.discovery.answered()
-        self._attempt.answered()
+        self.discovery.responded()
+        self._attempt.received()
         self.metrics.joins.add(now - self._attempt.sent_at)
         if self._missed(response.generation_id):
             self._reset(
@@ -413,7 +413,7 @@ class ClassicMembership(GroupMember):
                 keep_member_id=True,
             )
             return None
-        self._move(Event.JOIN_ANSWERED)
+        self._move(Event.JOIN_SUCCEEDED)
         self.timer.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
@@ -468,9 +468,9 @@ class ClassicMembership(GroupMember):
         ):
             self._wrong_protocol("SyncGroup", response.protocol_type, response.protocol_name, now)
             return
-        self.discovery.answered()
+        self.discovery.responded()
         self.metrics.syncs.add(now - self._attempt.sent_at)
-        self._move(Event.SYNC_ANSWERED)
+        self._move(Event.SYNC_SUCCEEDED)
         completed = CompleteJoin(self.generation, bytes(response.assignment))
         self._attempt = _Attempt(number=number, completed=completed)
         self.rejoin_needed = False
@@ -554,19 +554,19 @@ class ClassicMembership(GroupMember):
     def _leave_as_stalled(self, now: float) -> None:
         self.leave("consumer poll timeout has expired", now)
 
-    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """See :meth:`on_heartbeat_response`."""
         assert isinstance(message, HeartbeatResponse)
         self.on_heartbeat_response(action.generation, action.node.node_id, message, now)
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Act on the response to Heartbeat. ``sent``: the generation that it named."""
-        self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
+        self.metrics.heartbeat_completed(now - self.timer.last_sent, now)
         code = response.error_code
         error_action = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
         if error_action is None or error_action is ErrorAction.REJOIN:
-            self.discovery.answered()
+            self.discovery.responded()
             self.timer.received(now)
             self.log.debug("response to the heartbeat%s", f": error {code}" if code else "")
             if error_action is not None and current and self.state is ClassicMemberState.STABLE:
@@ -654,7 +654,8 @@ class ClassicMembership(GroupMember):
         ours = f"{PROTOCOL_TYPE!r}/{self.generation.protocol_name!r}"
         self.log.error("the response to %s is for protocol %r/%r, ours is %s", api, type_, name, ours)
         error = InconsistentGroupProtocolError(
-            f"group {self.settings.group_id} answered {api} for protocol {type_!r}/{name!r}, ours is {ours}"
+            f"the response to {api} of group {self.settings.group_id} is for protocol {type_!r}/{name!r},"
+            f" ours is {ours}"
         )
         self._step_failed(ErrorAction.RAISE, error, now)
 
@@ -666,7 +667,7 @@ class ClassicMembership(GroupMember):
         if error_action is ErrorAction.TAKE_MEMBER_ID:
             self.generation = Generation(-1, member_id)
         if error_action not in (ErrorAction.REDISCOVER, ErrorAction.RAISE):
-            self.discovery.answered()
+            self.discovery.responded()
         self._step_failed(error_action, error, now, f"{api}: {error.code_name}")
 
     def _step_failed(self, error_action: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:

@@ -182,7 +182,7 @@ class RebalanceSteps(ListenerInvoker):
         rack_id: ``client_rack``, None for none.
 
     Attributes:
-        under_way: the request whose answer the rebalance waits for, or None.
+        under_way: the request whose response the rebalance waits for, or None.
         due_at: as in :class:`.ListenerInvoker`.
     """
 
@@ -311,7 +311,7 @@ class RebalanceSteps(ListenerInvoker):
             return
         number = action.attempt
 
-        def answered(future: RequestFuture[ClientResponse]) -> None:
+        def completed(future: RequestFuture[ClientResponse]) -> None:
             now = self._coordinator.clock.now()
             with self._coordinator.lock:
                 if future.exception is not None:
@@ -325,11 +325,11 @@ class RebalanceSteps(ListenerInvoker):
 
         self._core.log.debug("sending to coordinator %s: %s", action.node, action.request)
         future = self._coordinator.send(action.node, JoinGroupRequest, action.request, timeout=action.timeout)
-        future.add_callback(answered)
+        future.add_callback(completed)
         self.under_way, self._attempt = future, number
 
     def _send_sync(self, action: SendSync) -> None:
-        def answered(future: RequestFuture[ClientResponse]) -> None:
+        def completed(future: RequestFuture[ClientResponse]) -> None:
             now = self._coordinator.clock.now()
             with self._coordinator.lock:
                 if future.exception is not None:
@@ -339,7 +339,7 @@ class RebalanceSteps(ListenerInvoker):
             self._coordinator.changed()
 
         future = self._coordinator.send(action.node, SyncGroupRequest, action.request, timeout=action.timeout)
-        future.add_callback(answered)
+        future.add_callback(completed)
         self.under_way, self._attempt = future, action.attempt
 
     def recover(self) -> None:
@@ -597,7 +597,7 @@ class ClassicGroupProtocol(GroupProtocol):
         return self.steps.due_at
 
     @property
-    def awaits_answer(self) -> bool:
+    def awaits_response(self) -> bool:
         """Return whether JoinGroup or SyncGroup is under way, or about to be."""
         return self._core.rejoin_pending
 

@@ -6,8 +6,8 @@ States
 
 1. A member is identified by its :class:`Generation`: generation id, member id and chosen assignor. Every request names
    it; the coordinator refuses requests of a generation that is over.
-2. ``UNJOINED`` -> ``PREPARING_REBALANCE`` when JoinGroup is sent, -> ``COMPLETING_REBALANCE`` when it is answered,
-   -> ``STABLE`` when SyncGroup is answered. An answer counts only in the state that waits for it.
+2. ``UNJOINED`` -> ``PREPARING_REBALANCE`` when JoinGroup is sent, -> ``COMPLETING_REBALANCE`` when it has succeeded,
+   -> ``STABLE`` when SyncGroup has succeeded. A response counts only in the state that waits for it.
 3. A failed JoinGroup or SyncGroup leads back to ``UNJOINED``. The generation survives that,
    unless the coordinator does not know it.
 4. Losing the generation means having lost the partitions: the listener hears *lost*, not *revoked*.
@@ -71,8 +71,8 @@ class Event(enum.Enum):
     """An event that changes a member's state."""
 
     JOIN_SENT = "JoinGroup sent"
-    JOIN_ANSWERED = "JoinGroup answered"
-    SYNC_ANSWERED = "SyncGroup answered"
+    JOIN_SUCCEEDED = "JoinGroup succeeded"
+    SYNC_SUCCEEDED = "SyncGroup succeeded"
     STEP_FAILED = "JoinGroup or SyncGroup failed"
     RESET = "generation lost"
     FENCED = "fenced"
@@ -84,8 +84,8 @@ _S = ClassicMemberState
 #: Event -> state -> next state; an event in a state that is not listed cannot happen.
 TRANSITIONS: Final[Mapping[Event, Mapping[ClassicMemberState, ClassicMemberState]]] = {
     Event.JOIN_SENT: {_S.UNJOINED: _S.PREPARING_REBALANCE, _S.STABLE: _S.PREPARING_REBALANCE},
-    Event.JOIN_ANSWERED: {_S.PREPARING_REBALANCE: _S.COMPLETING_REBALANCE},
-    Event.SYNC_ANSWERED: {_S.COMPLETING_REBALANCE: _S.STABLE},
+    Event.JOIN_SUCCEEDED: {_S.PREPARING_REBALANCE: _S.COMPLETING_REBALANCE},
+    Event.SYNC_SUCCEEDED: {_S.COMPLETING_REBALANCE: _S.STABLE},
     Event.STEP_FAILED: {_S.PREPARING_REBALANCE: _S.UNJOINED, _S.COMPLETING_REBALANCE: _S.UNJOINED},
     Event.RESET: dict.fromkeys(_S, _S.UNJOINED),
     Event.FENCED: dict.fromkeys(_S, _S.FENCED),

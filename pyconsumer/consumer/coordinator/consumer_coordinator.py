@@ -149,10 +149,10 @@ class ConsumerCoordinator:
         return self._core.has_urgent_news or self._committer.has_callbacks
 
     @property
-    def awaits_answer(self) -> bool:
+    def awaits_response(self) -> bool:
         """Return whether a rebalance or an asynchronous commit waits for a response."""
         return self._committer.pending_async > 0 or (
-            self._subscriptions.has_auto_assigned and self._protocol.awaits_answer
+            self._subscriptions.has_auto_assigned and self._protocol.awaits_response
         )
 
     @property
@@ -401,7 +401,7 @@ class ConsumerCoordinator:
             notified, self._notified = self._notified, (core.epoch, core.stage)
             news = notified != self._notified
         if news and self._heartbeat is not None:
-            # Above all when a join was answered: from then on there are heartbeats and a poll deadline.
+            # Above all when JoinGroup has succeeded: from then on there are heartbeats and a poll deadline.
             self._heartbeat.notify()
 
     def _disconnect(self, node_id: int) -> None:

@@ -434,7 +434,7 @@ class ConsumerMembership(GroupMember):
         self._hurry()
 
     def _abandon(self, why: str, now: float) -> None:
-        self._on_lost_answer(now)
+        self._on_lost_response(now)
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -475,18 +475,18 @@ class ConsumerMembership(GroupMember):
         needed = 0 if request.subscribed_topic_regex is None else FIRST_VERSION_WITH_REGEX
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
-    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """Act on the response to a heartbeat; one that is not awaited any more changes nothing."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or action.request is not self._awaited:
             self.log.debug("ignored the response to a heartbeat from before the last join")
             return
         self._awaited = None
-        self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
+        self.metrics.heartbeat_completed(now - self.timer.last_sent, now)
         if message.error_code:
             self._on_error(action, message, now)
             return
-        self.discovery.answered()
+        self.discovery.responded()
         if message.heartbeat_interval_ms > 0:
             self.timer.set_interval(message.heartbeat_interval_ms / 1000)
         self.timer.received(now)
@@ -535,7 +535,7 @@ class ConsumerMembership(GroupMember):
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(action.node.node_id, error.code_name, now)
             return
-        self.discovery.answered()
+        self.discovery.responded()
         if error_action is ErrorAction.LOSE:
             self.timer.received(now)  # the next one may leave at once
             self._lose(f"{_API} of {action.generation}: {error.code_name}")
@@ -560,7 +560,7 @@ class ConsumerMembership(GroupMember):
         """Record that a heartbeat got no response: the coordinator may or may not have received it."""
         if term != self.discovery.term:
             return
-        self._on_lost_answer(now)
+        self._on_lost_response(now)
         if isinstance(error, UnsupportedVersionError) and self.beats:
             self.timer.failed(now)
             refused = UnsupportedVersionError(_UNSUPPORTED if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
@@ -621,7 +621,7 @@ class ConsumerMembership(GroupMember):
         self._expect_nothing()
         self.epoch += 1
 
-    def _on_lost_answer(self, now: float) -> None:
+    def _on_lost_response(self, now: float) -> None:
         if self._awaited is not None:
             self._full_until = now + self.settings.request_timeout
         self._expect_nothing()

@@ -274,7 +274,7 @@ class ConsumerGroupProtocol(GroupProtocol):
         return self.steps.due_at
 
     @property
-    def awaits_answer(self) -> bool:
+    def awaits_response(self) -> bool:
         """Return False: responses arrive in the heartbeat thread, which reports them."""
         return False
 

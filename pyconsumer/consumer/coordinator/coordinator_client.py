@@ -86,7 +86,7 @@ class CoordinatorClient(Generic[M]):
         search = self.client.send_any(
             FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         )
-        search.add_callback(self._on_answer)
+        search.add_callback(self._on_response)
         self._search = search
 
     def recover(self) -> None:
@@ -121,7 +121,7 @@ class CoordinatorClient(Generic[M]):
         """Return what a call without a coordinator waits for, for the message of its time-out."""
         return f"the group's coordinator (connections: {self.client.failures()})"
 
-    def _on_answer(self, future: RequestFuture[ClientResponse]) -> None:
+    def _on_response(self, future: RequestFuture[ClientResponse]) -> None:
         now = self.clock.now()
         failure: KafkaError | None = None
         try:

@@ -111,6 +111,6 @@ class CoordinatorDiscovery:
             search.wait_until(retry_at)
         return True
 
-    def answered(self) -> None:
-        """Record that the coordinator has answered a request as one."""
+    def responded(self) -> None:
+        """Record that the node has responded as the coordinator."""
         self._losses = 0

@@ -42,7 +42,7 @@ class GroupProtocol(ABC):
 
     @property
     @abstractmethod
-    def awaits_answer(self) -> bool:
+    def awaits_response(self) -> bool:
         """Return whether a rebalance waits for a response that arrives at the user thread's network client."""
 
     @abstractmethod

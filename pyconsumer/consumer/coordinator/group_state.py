@@ -74,7 +74,7 @@ class ErrorAction(enum.Enum):
     RETRY_NOW = "send again at once"
     BACK_OFF = "send again after a pause"
     REDISCOVER = "look for the coordinator, then send again"
-    TAKE_MEMBER_ID = "send again with the member id that the answer holds"
+    TAKE_MEMBER_ID = "send again with the member id from the response"
     RESET_GENERATION = "forget the generation, keep the member id, join again"
     RESET_MEMBER = "forget generation and member id, join again"
     REJOIN = "keep generation and member id, join again"

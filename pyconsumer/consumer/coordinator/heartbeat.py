@@ -72,8 +72,8 @@ class Heartbeat:
 
     Attributes:
         last_poll: when the application polled last.
-        last_sent, last_received: when a heartbeat left, and when one was last answered by a coordinator that knows us;
-            -inf: never.
+        last_sent: when a heartbeat was last sent; -inf: never.
+        last_received: when a coordinator that knows us last responded to one; -inf: never.
         in_flight: a heartbeat has been sent and has no response yet.
     """
 

@@ -1,7 +1,7 @@
 """The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
 
 It has a network client of its own, so its own selector and its own connection to the coordinator, for Heartbeat and
-LeaveGroup only, or ConsumerGroupHeartbeat under the consumer protocol: a broker answers the requests of one connection
+LeaveGroup only, or ConsumerGroupHeartbeat under the consumer protocol: a broker serves the requests of one connection
 in turn, and behind a pending JoinGroup a heartbeat would wait until the join ends. When the coordinator is lost it asks
 another broker for the new one, over a connection that it closes afterwards.
 
@@ -187,23 +187,23 @@ class HeartbeatThread:
     def _send_heartbeat(self, client: NetworkClient, action: SendHeartbeat) -> None:
         node_id, term = action.node.node_id, action.term
 
-        def answered(future: RequestFuture[ClientResponse]) -> None:
+        def completed(future: RequestFuture[ClientResponse]) -> None:
             now = self._clock.now()
             error = future.exception
             with self._lock:
                 if error is not None:
                     self._core.on_heartbeat_failed(node_id, error, now, term)
                 else:
-                    self._core.on_heartbeat_answered(action, future.value.message, now)
+                    self._core.on_heartbeat_completed(action, future.value.message, now)
 
         self._drop_old(client, term)
         self._used = node_id, term
         client.send(
             action.node, type(action.request), action.request, connection=COORDINATOR, min_version=action.min_version
-        ).add_callback(answered)
+        ).add_callback(completed)
 
     def _send_leave(self, client: NetworkClient, action: SendLeave) -> None:
-        def answered(future: RequestFuture[ClientResponse]) -> None:
+        def completed(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
                 self._core.log.info("no response to the request to leave the group: %s", error)
@@ -221,7 +221,7 @@ class HeartbeatThread:
 
         self._drop_old(client, action.term)
         self._used = action.node.node_id, action.term
-        client.send(action.node, type(action.request), request, connection=COORDINATOR).add_callback(answered)
+        client.send(action.node, type(action.request), request, connection=COORDINATOR).add_callback(completed)
 
     def _find_coordinator(self, client: NetworkClient) -> None:
         with self._lock:
@@ -238,7 +238,7 @@ class HeartbeatThread:
         self._asked += 1
         group_id = self._core.settings.group_id
 
-        def answered(future: RequestFuture[ClientResponse]) -> None:
+        def completed(future: RequestFuture[ClientResponse]) -> None:
             now = self._clock.now()
             try:
                 node = read_coordinator(group_id, future.result().api_version, future.value.message)
@@ -252,7 +252,7 @@ class HeartbeatThread:
 
         client.send(
             broker, FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
-        ).add_callback(answered)
+        ).add_callback(completed)
 
     def _drop_old(self, client: NetworkClient, term: int) -> None:
         """Close the connection that was opened in an older term than ``term``."""

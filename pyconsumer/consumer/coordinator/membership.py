@@ -239,7 +239,7 @@ class GroupMember(ABC):
         """Return whether heartbeats are sent."""
 
     @abstractmethod
-    def on_heartbeat_answered(self, action: SendHeartbeat, message: Message, now: float) -> None:
+    def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
         """Act on the response to a heartbeat."""
 
     @abstractmethod
@@ -325,7 +325,7 @@ class GroupMember(ABC):
         timer = self.timer
         if timer.session_expired(now):
             seconds = self.settings.session_timeout
-            self.on_coordinator_lost(node.node_id, f"no answer to heartbeats for {seconds:g} s", now)
+            self.on_coordinator_lost(node.node_id, f"no response to heartbeats for {seconds:g} s", now)
             return self.next_background(now)
         if timer.poll_expired(now):
             self.log.warning(
@@ -368,7 +368,7 @@ class GroupMember(ABC):
                 f": session_timeout_ms ({self.settings.session_timeout * 1000:g}) is outside the bounds of the broker, "
                 "group.min.session.timeout.ms (6,000 by default) to group.max.session.timeout.ms (1,800,000)"
             )
-        return for_code(code, detail if code in table else f"unexpected answer to {detail}")
+        return for_code(code, detail if code in table else f"unexpected response to {detail}")
 
     def _report(self, error: KafkaError) -> None:
         """Queue an error for the application, unless one of its type is queued already."""

@@ -420,7 +420,7 @@ class OffsetCommitter:
             max_version=newest_version(ids),
         )
 
-        def answered(done: RequestFuture[ClientResponse]) -> None:
+        def completed(done: RequestFuture[ClientResponse]) -> None:
             metrics = self._core.metrics
             try:
                 if done.exception is not None:
@@ -433,11 +433,11 @@ class OffsetCommitter:
                 result.fail(error)
             else:
                 with self._coordinator.lock:
-                    self._core.discovery.answered()
+                    self._core.discovery.responded()
                 self.acknowledged += 1
                 result.complete(None)
 
-        future.add_callback(answered)
+        future.add_callback(completed)
         return result
 
     def _judge(self, codes: Mapping[TopicPartition, int], sent: Generation, node_id: int) -> None:
@@ -636,7 +636,7 @@ class CommittedOffsets:
         ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
         result: RequestFuture[_Committed] = RequestFuture()
 
-        def answered(done: RequestFuture[ClientResponse]) -> None:
+        def completed(done: RequestFuture[ClientResponse]) -> None:
             try:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
@@ -647,7 +647,7 @@ class CommittedOffsets:
                 result.fail(error)
             else:
                 with self._coordinator.lock:
-                    self._coordinator.core.discovery.answered()
+                    self._coordinator.core.discovery.responded()
                 result.complete({tp: found.offsets.get(tp) for tp in wanted})
 
         def encode(version: int) -> OffsetFetchRequest:
@@ -668,7 +668,7 @@ class CommittedOffsets:
             OffsetFetchRequest,
             encode,
             max_version=newest_version(ids),
-        ).add_callback(answered)
+        ).add_callback(completed)
         return result
 
     def _judge(self, found: FetchedOffsets, node_id: int) -> None:

@@ -269,7 +269,7 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
     elif reason == "user output":
         world.coordinator.has_user_output = True
     elif reason == "an answer awaited":
-        world.coordinator.awaits_answer = True
+        world.coordinator.awaits_response = True
     elif reason == "an error":
         world.delegate.fetcher._error = TopicAuthorizationFailedError("t")
     elif reason == "a position to find":
@@ -284,7 +284,7 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
 def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are_buffered() -> None:
     world = buffered()
     coordinator = world.coordinator
-    coordinator.awaits_answer = True
+    coordinator.awaits_response = True
     steps = world.poll(10.0)
     assert next(steps) == Wait(None, world.clock.now()), "one look, without waiting"
     flushes = world.client.flushes
@@ -294,14 +294,14 @@ def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are
 
     steps = world.poll(0.0)  # and so without time
     next(steps)
-    coordinator.awaits_answer = False
+    coordinator.awaits_response = False
     assert finish(steps).count() == 499
 
 
 def test_looks_for_an_answer_are_some_milliseconds_apart_while_there_are_records() -> None:
     world = buffered()
     now = world.clock.now()
-    world.coordinator.awaits_answer = True
+    world.coordinator.awaits_response = True
     assert world.buffered(now, 10) is None
     steps = world.poll(10.0)
     next(steps)

@@ -192,7 +192,7 @@ def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     polls: list[float] = []
     group: Any = SimpleNamespace(
-        note_poll=polls.append, next_due_at=float("inf"), has_user_output=False, awaits_answer=False
+        note_poll=polls.append, next_due_at=float("inf"), has_user_output=False, awaits_response=False
     )
     reader.delegate.coordinator = group
     assert reader.take(1) == [0]

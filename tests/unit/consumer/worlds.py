@@ -123,7 +123,7 @@ class FakeCoordinator:
         self.subscriptions = subscriptions
         self.next_due_at = float("inf")
         self.has_user_output = False
-        self.awaits_answer = False
+        self.awaits_response = False
         self.calls: list[str] = []
         self.polls_at: list[float] = []
         self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()

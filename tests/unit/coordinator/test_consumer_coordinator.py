@@ -84,22 +84,22 @@ def test_polls_that_do_not_wait_join_step_by_step() -> None:
 def test_an_answer_is_awaited_while_a_rebalance_or_a_commit_is_under_way() -> None:
     bench = Bench()
     coordinator = bench.coordinator
-    assert not coordinator.awaits_answer
+    assert not coordinator.awaits_response
     bench.learn(t=1)
     bench.subscribe("t")
     bench.meet_coordinator()
-    assert coordinator.awaits_answer
+    assert coordinator.awaits_response
     bench.answer_join()
     bench.poll()
-    assert coordinator.awaits_answer
+    assert coordinator.awaits_response
     bench.answer_sync(T0)
     assert bench.poll().result is True
-    assert not coordinator.awaits_answer
+    assert not coordinator.awaits_response
     commit = coordinator.commit_async({T0: OffsetAndMetadata(1)})
-    assert coordinator.awaits_answer
+    assert coordinator.awaits_response
     bench.network.take(OffsetCommitRequest).fail()
     assert commit.done
-    assert not coordinator.awaits_answer
+    assert not coordinator.awaits_response
 
 
 def test_a_poll_that_waits_joins_in_one_go() -> None:

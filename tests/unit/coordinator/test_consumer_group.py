@@ -78,7 +78,7 @@ class Group(Bench):
         )
         step = self._step
         assert isinstance(step, SendHeartbeat)
-        self.core.on_heartbeat_answered(step, message, self.clock.now())
+        self.core.on_heartbeat_completed(step, message, self.clock.now())
         self.coordinator._changed()
 
     def heartbeat(self, epoch: int = 1, *partitions: TopicPartition, **options: Any) -> ConsumerGroupHeartbeatRequest:
@@ -128,7 +128,7 @@ def test_a_member_finds_the_coordinator_then_its_heartbeat_thread_starts() -> No
     assert group.poll().result is False
     assert group.coordinator.started == 1  # type: ignore[attr-defined]
     assert group.coordinator.next_due_at == math.inf, "only an answer helps"
-    assert not group.coordinator.awaits_answer, "and the heartbeat thread hears it"
+    assert not group.coordinator.awaits_response, "and the heartbeat thread hears it"
 
 
 def test_an_assignment_is_adopted_inside_a_poll_and_acknowledged_after_the_listener() -> None:

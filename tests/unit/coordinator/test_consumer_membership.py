@@ -98,7 +98,7 @@ class Member:
             heartbeat_interval_ms=3000,
             assignment=assignment,
         )
-        self.core.on_heartbeat_answered(step, message, self.now)
+        self.core.on_heartbeat_completed(step, message, self.now)
 
     def heartbeat(self, epoch: int = 1, *partitions: int, **options: object) -> SendHeartbeat:
         step = self.beat()
@@ -525,7 +525,7 @@ def test_a_refusal_is_told_in_words(code: int, words: str) -> None:
     member.core.on_subscription((), "t(")
     member.find()
     message = ConsumerGroupHeartbeatResponse(error_code=code, error_message="what the broker says")
-    member.core.on_heartbeat_answered(member.beat(), message, 0.0)
+    member.core.on_heartbeat_completed(member.beat(), message, 0.0)
     member.release()
     step = member.step()
     assert isinstance(step, Raise)

@@ -58,7 +58,7 @@ def test_the_first_loss_is_followed_by_a_search_at_once_the_next_ones_by_pauses(
         dues.append(round(discovery.due_at(USER) - 5.0, 3))
         discovery.found(USER, NODE)
     assert dues == [0.0, 0.1, 0.2, 0.4]
-    discovery.answered()
+    discovery.responded()
     assert discovery.lost(1, 9.0)
     assert discovery.start(USER, 9.0)
 

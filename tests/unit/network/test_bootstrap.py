@@ -33,19 +33,19 @@ def test_one_line_at_once_and_others_further_and_further_apart(caplog: pytest.Lo
     assert watch.due_at(first=True) == math.inf
     assert not wait(watch, 1000.0, 1500.0)
     shown = [record.getMessage() for record in caplog.records]
-    assert shown[0] == f"[consumer-1] no broker at a:1, b:2 has answered yet, trying again: {CAUSE}"
-    assert [text.split(" answered ")[1].partition(",")[0] for text in shown[1:]] == [
+    assert shown[0] == f"[consumer-1] no broker at a:1, b:2 has responded yet, trying again: {CAUSE}"
+    assert [text.split(" responded ")[1].partition(",")[0] for text in shown[1:]] == [
         f"for {n} s" for n in (10, 30, 70, 150, 310, 610, 910, 1210)
     ]
     assert {(record.name, record.levelno) for record in caplog.records} == {("pyconsumer.network", logging.WARNING)}
-    watch.answered(2600.0)
-    assert caplog.records[-1].getMessage() == "[consumer-1] a broker has answered after 1600.0 s"
+    watch.responded(2600.0)
+    assert caplog.records[-1].getMessage() == "[consumer-1] a broker has responded after 1600.0 s"
 
 
 def test_a_cluster_that_is_there_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
     watch = BootstrapWatch("c", "a:1, b:2")
     watch.waiting(0.0, first=True, all_failed=False, causes=lambda: CAUSE)  # a has failed, b is under way
-    watch.answered(1.0)
+    watch.responded(1.0)
     assert caplog.records == []
     assert watch.due_at(first=True) == math.inf
 
@@ -64,7 +64,7 @@ def test_the_limit_is_an_error_again_and_again_until_the_first_answer() -> None:
     errors = wait(watch, 0.0, 10.0)
     assert [at for at, _ in errors] == [3.0, 6.0, 9.0]
     assert isinstance(errors[0][1], NoBrokersAvailableError)
-    assert str(errors[0][1]) == f"no broker at a:1 has answered within 3 s (bootstrap_timeout_ms): {CAUSE}"
-    watch.answered(11.0)
+    assert str(errors[0][1]) == f"no broker at a:1 has responded within 3 s (bootstrap_timeout_ms): {CAUSE}"
+    watch.responded(11.0)
     assert wait(watch, 20.0, 100.0, first=False) == [], "a cluster that is lost later is no such error"
     assert wait(BootstrapWatch("c", "a:1"), 0.0, 5000.0) == [], "without a limit there is none"

@@ -55,7 +55,7 @@ class Network(FakeNetwork):
 def test_a_request_that_outlives_the_call_is_named_with_what_failed() -> None:
     with pytest.raises(KafkaTimeoutError) as raised:
         Network().list_groups(5.0)
-    assert str(raised.value) == "listing groups got no answer in time: TCP connection to host:1 failed"
+    assert str(raised.value) == "listing groups got no response in time: TCP connection to host:1 failed"
 
 
 def test_the_error_of_the_attempt_before_is_told() -> None:

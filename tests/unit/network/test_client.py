@@ -455,7 +455,7 @@ def test_an_answer_that_is_still_coming_gets_its_time_once_more(
     channel = client._pool.node(0).channel
     assert channel is not None
     assert channel.connection is not None
-    while not channel.connection.inside_answer:
+    while not channel.connection.inside_response:
         client.poll(clock.now())
     clock.advance(31.0)
     client.poll(-math.inf)

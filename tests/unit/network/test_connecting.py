@@ -270,7 +270,7 @@ def test_a_request_that_was_never_sent_tells_the_last_failure(make_client: MakeC
     second = client.send(node, HeartbeatRequest, HEARTBEAT, timeout=5.0)
     client.poll(math.inf, second)
     assert isinstance(second.exception, RequestTimeoutError)
-    assert "no answer within 10 s" in str(second.exception)
+    assert "no response within 10 s" in str(second.exception)
     assert second.exception.address == silent
 
 

@@ -130,5 +130,5 @@ def test_a_parked_request_still_has_its_own_deadline() -> None:
     join = bench.send(100.0)
     for _ in range(11):
         bench.turn(10.0)
-    with pytest.raises(KafkaConnectionError, match="no answer to JOIN_GROUP"):
+    with pytest.raises(KafkaConnectionError, match="no response to JOIN_GROUP"):
         join.future.result()

@@ -15,7 +15,7 @@ from tests.unit.network.broker import make_config
 def test_plain_is_one_message() -> None:
     plain = Plain("tim", "tanstaaftanstaaf")
     assert plain.first() == b"\0tim\0tanstaaftanstaaf"
-    assert plain.answer(b"") is None
+    assert plain.respond(b"") is None
 
 
 def make_scram() -> Scram:
@@ -28,11 +28,11 @@ SERVER_FIRST = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0S
 def test_scram_follows_the_example_of_rfc_7677() -> None:
     scram = make_scram()
     assert scram.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
-    assert scram.answer(SERVER_FIRST) == (
+    assert scram.respond(SERVER_FIRST) == (
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
-    assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
-    assert scram.answer(b"") is None
+    assert scram.respond(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    assert scram.respond(b"") is None
 
 
 def test_scram_512_is_another_hash() -> None:
@@ -40,7 +40,7 @@ def test_scram_512_is_another_hash() -> None:
     first = scram.first().decode()
     assert first.startswith("n,,n=a=3Db=2Cc,r=")
     nonce = first.rpartition("r=")[2]
-    final = scram.answer(f"r={nonce}more,s={base64.b64encode(b'salt').decode()},i=8192".encode())
+    final = scram.respond(f"r={nonce}more,s={base64.b64encode(b'salt').decode()},i=8192".encode())
     assert final is not None
     assert len(base64.b64decode(final.rpartition(b"p=")[2])) == 64
     assert Scram("SCRAM-SHA-256", "u", "p").first() != Scram("SCRAM-SHA-256", "u", "p").first()
@@ -60,7 +60,7 @@ def test_scram_512_is_another_hash() -> None:
 )
 def test_scram_refuses_a_first_message_that_is_not_right(message: bytes, why: str) -> None:
     with pytest.raises(AuthenticationError, match=why):
-        make_scram().answer(message)
+        make_scram().respond(message)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_scram_refuses_a_first_message_that_is_not_right(message: bytes, why: st
 )
 def test_scram_wants_a_proof_of_the_broker(message: bytes, why: str) -> None:
     scram = make_scram()
-    scram.answer(SERVER_FIRST)
+    scram.respond(SERVER_FIRST)
     with pytest.raises(AuthenticationError, match=why):
-        scram.answer(message)
+        scram.respond(message)
 
 
 class Provider:
@@ -93,8 +93,8 @@ def test_oauthbearer_sends_the_token_with_extensions() -> None:
 
 
 def test_oauthbearer_lets_the_broker_explain_its_refusal() -> None:
-    assert OAuthBearer(Provider()).answer(b'{"status":"invalid_token"}') == b"\x01"
-    assert OAuthBearer(Provider()).answer(b"") is None
+    assert OAuthBearer(Provider()).respond(b'{"status":"invalid_token"}') == b"\x01"
+    assert OAuthBearer(Provider()).respond(b"") is None
 
 
 def test_oauthbearer_without_a_token_is_an_error() -> None:

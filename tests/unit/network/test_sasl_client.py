@@ -106,7 +106,7 @@ def test_a_mechanism_of_the_users_own(sasl_broker: ScriptedBroker, make_client: 
         def first(self) -> bytes:
             return b"\0user\0secret"
 
-        def answer(self, challenge: bytes) -> bytes | None:
+        def respond(self, challenge: bytes) -> bytes | None:
             return None
 
     client = make_client(metadata=None, sasl=Own)
