@@ -1,4 +1,4 @@
-"""One client's connection: it reads frames, passes requests to handlers, and sends the answers in the same order.
+"""One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
 
 As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues in the meantime, up to
 a bound, so that a client that disconnects is noticed. Record sets are not copied: ``sendmsg`` gets the bytes read from
@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import run_handler
-from pyconsumer.broker.error_responses import code_and_text, error_answer
+from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
@@ -41,8 +41,8 @@ _log = logging.getLogger(__name__)
 _MOST_BUFFERS: Final = 256
 _MOST_WAITING_FRAMES: Final = 64
 _MOST_WAITING_BYTES: Final = 8 << 20
-#: Room for a frame is made as its bytes arrive, so that a size alone costs no memory: at least and at most so much in
-#: one step, and up to three times as much as has come.
+#: The buffer of a frame grows as its bytes arrive, so that a size alone costs no memory. One step adds three times as
+#: many bytes as have arrived, but at least the first of these numbers and at most the second.
 _LEAST_ROOM: Final = 64 << 10
 _MOST_ROOM: Final = 4 << 20
 _ZEROS: Final = memoryview(bytes(_MOST_ROOM))
@@ -108,7 +108,10 @@ class ClientConnection:
 
     @property
     def busy(self) -> bool:
-        """Return whether a request is being served. One whose response is being sent is not: that may never be read."""
+        """Return whether a request is being served.
+
+        It no longer is while its response is being sent: the client may never read that.
+        """
         return self._busy
 
     # --- reading
@@ -278,7 +281,7 @@ class ClientConnection:
                 return
             if not handler.min_version <= header.api_version <= handler.max_version:
                 if header.api_key == ApiKey.API_VERSIONS:
-                    self._answer(unsupported_version_response(), 0, header.correlation_id)
+                    self._reply(unsupported_version_response(), 0, header.correlation_id)
                 else:
                     self._refuse(f"version {header.api_version} of API {header.api_key} is not served")
                 return
@@ -346,7 +349,7 @@ class ClientConnection:
         return True
 
     def _serve_raw_token(self, frame: bytearray) -> None:
-        """A PLAIN message without a header, which follows version 0 of SaslHandshake."""
+        """Authenticate by a PLAIN message without a header, which follows version 0 of SaslHandshake."""
         users = self.session.users
         assert users is not None
         user, problem = users.authenticate(frame)
@@ -366,10 +369,10 @@ class ClientConnection:
         self._coroutine = None
         _log.error("handling a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
         if isinstance(request, ProduceRequest) and request.acks == 0:
-            self.close()  # no answer is expected
+            self.close()  # no response is expected
             return
         code, _ = code_and_text(error)
-        self._answer(error_answer(request, header.api_version, code), header.api_version, header.correlation_id)
+        self._reply(error_response(request, header.api_version, code), header.api_version, header.correlation_id)
 
     def _on_response(self, response: Message | None, header: RequestHeader, rule: FaultRule | None) -> None:
         self._coroutine = None
@@ -377,15 +380,15 @@ class ClientConnection:
             return
         if rule is not None and self._inject_after(rule, response, header):
             return
-        self._answer(response, header.api_version, header.correlation_id)
+        self._reply(response, header.api_version, header.correlation_id)
 
-    def _answer(self, response: Message | None, version: int, correlation_id: int) -> None:
+    def _reply(self, response: Message | None, version: int, correlation_id: int) -> None:
         if self._closed:
             return
         if response is not None:
             try:
                 buffers = encode_response(response, version, correlation_id)
-            except KafkaError as error:  # a handler's mistake: no client is left waiting for an answer
+            except KafkaError as error:  # a bug in a handler; the client must not wait for a response
                 _log.error("the response to %s cannot be encoded: %s", self.client_host, error, exc_info=error)
                 self.close()
                 return
@@ -402,8 +405,8 @@ class ClientConnection:
     def _inject_before(self, rule: FaultRule, request: Message, header: RequestHeader) -> bool:
         """Inject a fault in place of the request's handling; return False if the request is to be handled."""
         if rule.kind == "error":
-            answer = error_answer(request, header.api_version, rule.error_code)
-            self._answer(answer, header.api_version, header.correlation_id)
+            response = error_response(request, header.api_version, rule.error_code)
+            self._reply(response, header.api_version, header.correlation_id)
         elif rule.kind == "disconnect":
             self.reset()
         elif rule.kind == "drop_request":
@@ -416,7 +419,7 @@ class ClientConnection:
         """Inject a fault into the response; return False if the response is to be sent as it is."""
         if rule.kind == "delay":
             when = self._broker.clock.now() + rule.delay_ms / 1000
-            self._broker.timer.schedule(when, lambda: self._answer(response, header.api_version, header.correlation_id))
+            self._broker.timer.schedule(when, lambda: self._reply(response, header.api_version, header.correlation_id))
         elif rule.kind == "drop_response":
             self._busy = False
             if not self._pumping:
@@ -482,7 +485,7 @@ class ClientConnection:
     # --- the end
 
     def close(self, *, flush: bool = False) -> None:
-        """Close the connection; with ``flush``, after what waits to be written has been sent."""
+        """Close the connection; with ``flush``, only once all pending output has been sent."""
         if self._closed or (flush and self._out):
             return
         self._closed = True

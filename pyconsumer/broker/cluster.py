@@ -95,7 +95,7 @@ class EmbeddedCluster:
     # --- life
 
     def start(self) -> None:
-        """Start the cluster, and return when it answers requests. ``BrokerStartError`` if it cannot start."""
+        """Start the cluster, and return once it serves requests. ``BrokerStartError`` if it cannot start."""
         if self._runner is not None or self._killed:
             raise IllegalStateError("the cluster was started already")
         if self._own_folder and self._folder is None:
@@ -285,7 +285,7 @@ class EmbeddedCluster:
         """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`; may be called from several threads.
 
         Raises:
-            KafkaTimeoutError: the brokers did not answer within 30 s. They may still carry it out.
+            KafkaTimeoutError: the brokers did not respond within 30 s. They may still carry it out.
             BrokerStartError: the process of the brokers has ended.
         """
         return self._running().command(name, arguments)

@@ -203,7 +203,7 @@ _BROKER_TABLE = (
     BrokerSetting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
     BrokerSetting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
     BrokerSetting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
-    BrokerSetting("fetch.max.bytes", _INT, 55 * 2**20, "Largest answer to a fetch, in bytes.", between(1024)),
+    BrokerSetting("fetch.max.bytes", _INT, 55 * 2**20, "Largest response to a fetch, in bytes.", between(1024)),
     BrokerSetting(
         "group.consumer.assignment.interval.ms",
         _INT,

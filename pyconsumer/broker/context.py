@@ -11,7 +11,7 @@ __all__ = ["ANONYMOUS", "RequestContext"]
 
 @dataclass(slots=True)
 class RequestContext:
-    """The origin of a request, and the way to answer it.
+    """The origin of a request, and what a handler needs to know to respond to it.
 
     Attributes:
         api_key, api_version, correlation_id: from its header.
@@ -19,9 +19,9 @@ class RequestContext:
         client_host: the peer's address in Kafka's form, such as ``/127.0.0.1``.
         listener: name of the listener that it came through, such as ``PLAINTEXT``.
         principal: who sent it, such as ``User:alice``.
-        now: monotonic seconds when it was taken up.
+        now: monotonic seconds when its handling began.
         wall_ms: the same in ms since the epoch.
-        session: what is known of the connection.
+        session: what is known about the client of the connection.
     """
 
     api_key: int

@@ -1,7 +1,7 @@
 """The state of the cluster: topics, leaders of partitions, settings, blocks of producer ids.
 
-A change is written to the cluster's files (:mod:`.cluster_file`) before it is answered or any broker acts on it. If the
-write fails, nothing has changed, and the caller gets the ``OSError``.
+A change is written to the cluster's files (:mod:`.cluster_file`) before the response is sent or any broker acts on it.
+If the write fails, nothing has changed, and the caller gets the ``OSError``.
 
 Deleted topics are remembered by id until every node with a replica has removed its folder. A node that crashed or was
 down learns from this which of its folders it may remove: only those of topics that are known to be deleted.
@@ -510,7 +510,7 @@ class Controller:
     ) -> Deferred[None]:
         """Create topics that were planned; the result is set when all their logs are open, see :func:`run_in_steps`.
 
-        Until then partitions without a log answer with a retriable error.
+        Until then requests for partitions without a log get a retriable error.
         """
         self._commit_topics(planned)
         return run_in_steps(itertools.chain.from_iterable(self._steps(topic.name) for topic in planned), call_soon)

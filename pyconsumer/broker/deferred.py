@@ -18,8 +18,8 @@ A reply runs the client's next step at once, and that step may be another reques
 a connection, anything in a simulation. Replies are therefore collected while a request, a timer or the end of an append
 is handled, and sent when all of it is done: no callback sees a group that is half changed.
 
-Replies that such a next step causes wait behind those that are ready: one loop sends them all, however many clients
-continue at once. A reply whose callback fails is logged and does not affect the others.
+Replies that such a next step causes are queued behind those that are ready: one loop sends them all, however many
+clients continue at once. A reply whose callback fails is logged and does not affect the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Deferred(Generic[T]):
-    """A value that is set exactly once. A second ``set`` raises ``RuntimeError``: it would answer a request twice."""
+    """A value that is set exactly once. A second ``set`` raises ``RuntimeError``: a request gets one response."""
 
     __slots__ = ("_callbacks", "_done", "_value")
 
@@ -83,7 +83,7 @@ class Deferred(Generic[T]):
 
 
 class _Await:
-    """Hands a deferred to the driver of the coroutine and gets its value back."""
+    """Passes a deferred to the driver of the coroutine and gets its value back."""
 
     __slots__ = ("_deferred",)
 
@@ -107,13 +107,13 @@ def run_handler(
     on_result: Callable[[T], None],
     on_error: Callable[[BaseException], None],
 ) -> None:
-    """Run a handler as far as it goes, now and again whenever what it waits for is set.
+    """Run a handler up to its next wait, now and each time what it waits for is set.
 
     Args:
-        on_result: called with what it returned, in the call that let it end (which may be this one).
-        on_error: called with what it raised instead.
+        on_result: called with its return value, in the call in which it ends (which may be this one).
+        on_error: called instead with the exception that it raised.
 
-    To abandon a handler that waits, close the coroutine: what it waits for may still be set and changes nothing.
+    To abandon a handler that waits, close the coroutine: what it waits for may still be set, without effect.
     """
     _step(coroutine, None, on_result, on_error)
 

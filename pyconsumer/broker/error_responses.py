@@ -12,11 +12,11 @@ from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.primitives import Struct, WireType
 from pyconsumer.protocol.schema import Message
 
-__all__ = ["code_and_text", "error_answer", "storage_error"]
+__all__ = ["code_and_text", "error_response", "storage_error"]
 
 _log = logging.getLogger(__name__)
 
-#: Where a request's list has another name than the response's, by the response's message and field.
+#: Names of lists in requests that differ from those in responses, by the response's message and field.
 _SOURCES = {
     ("ProduceResponse", "responses"): "topic_data",
     ("TopicProduceResponse", "partition_responses"): "partition_data",
@@ -79,12 +79,12 @@ def storage_error(action: str, topic: str, partition: int, folder: Path | None, 
     )
 
 
-def error_answer(request: Message, version: int, error_code: int) -> Message:
-    """Return the response to ``request`` in which everything has failed, as far as there is room for an error."""
+def error_response(request: Message, version: int, error_code: int) -> Message:
+    """Return the response to ``request`` that has this error code wherever there is a field for one."""
     kind = response_type(request.API_KEY)
     values = _values(kind, request, version, error_code)
     if issubclass(kind, FetchResponse) and values.get("responses") and error_code not in _SESSION_ERRORS:
-        values["error_code"] = 0  # that of a fetch as a whole is for its session
+        values["error_code"] = 0  # the error of a fetch as a whole is about its session
     return kind(**values)
 
 

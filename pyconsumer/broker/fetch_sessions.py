@@ -1,8 +1,8 @@
 """Fetch sessions, the broker's side (KIP-227): what a client fetches is remembered, and only changes are sent.
 
 A request is *full* (epoch 0: lists everything and asks for a session; -1: lists everything and wants none, or ends one)
-or *incremental* (epoch n: lists changes to the session; n must be the one after the last).  The answer to an
-incremental request leaves out partitions of which there is nothing new.
+or *incremental* (epoch n: lists changes to the session; n must be the one after the last). The response to an
+incremental request leaves out partitions that have not changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CachedPartition", "FetchContext", "FetchSessions", "PartitionKey"]
 
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
-#: A session that was not used for this long may be closed for a new one.
+#: A session that was not used for this long may be evicted to make room for a new one.
 _EVICT_AFTER_S: Final = 120.0
 
 #: Topic name (before version 13, else empty), topic id, partition.
@@ -40,21 +40,21 @@ class CachedPartition:
     log_start_offset: int = -1
 
     def want(self, wanted: FetchPartition) -> None:
-        """Take what the client asks for from now on."""
+        """Replace what the client asks for."""
         self.wanted = wanted
 
-    def is_news(self, answer: PartitionData) -> bool:
-        """Return whether an answer must be sent; remembers it as sent."""
+    def is_news(self, data: PartitionData) -> bool:
+        """Return whether data read from the partition must be sent, and remember it as sent."""
         news = (
-            bool(answer.records)
-            or answer.high_watermark != self.high_watermark
-            or answer.log_start_offset != self.log_start_offset
-            or answer.preferred_read_replica >= 0
-            or answer.diverging_epoch.epoch >= 0
+            bool(data.records)
+            or data.high_watermark != self.high_watermark
+            or data.log_start_offset != self.log_start_offset
+            or data.preferred_read_replica >= 0
+            or data.diverging_epoch.epoch >= 0
         )
-        self.high_watermark = answer.high_watermark
-        self.log_start_offset = answer.log_start_offset
-        if answer.error_code:
+        self.high_watermark = data.high_watermark
+        self.log_start_offset = data.log_start_offset
+        if data.error_code:
             self.high_watermark = -1  # so that the end of the error is sent as well
             news = True
         return news
@@ -71,7 +71,7 @@ class _Session:
         self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
 
     def use(self, now: float) -> None:
-        """Go to the next epoch, as a request was accepted."""
+        """Advance to the next epoch: a request was accepted."""
         self.epoch = self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1
         self.last_used = now
 
@@ -90,19 +90,19 @@ class FetchContext:
     def session_id(self) -> int:
         return self._session.session_id if self._session is not None else 0
 
-    def select(self, answers: Iterable[tuple[PartitionKey, PartitionData]]) -> list[tuple[PartitionKey, PartitionData]]:
-        """Those answers that must be sent. Partitions with data go to the end of the line for the next request."""
+    def select(self, found: Iterable[tuple[PartitionKey, PartitionData]]) -> list[tuple[PartitionKey, PartitionData]]:
+        """Return the data that must be sent. Partitions with records move to the end of the next request's order."""
         session = self._session
         if session is None:
-            return list(answers)
+            return list(found)
         sent = []
-        for key, answer in answers:
+        for key, data in found:
             cached = session.partitions.get(key)
             if cached is None:
                 continue
-            if cached.is_news(answer) or self._full:
-                sent.append((key, answer))
-                if answer.records:
+            if cached.is_news(data) or self._full:
+                sent.append((key, data))
+                if data.records:
                     session.partitions.move_to_end(key)
         return sent
 
@@ -111,7 +111,8 @@ class FetchSessions:
     """The sessions of one broker.
 
     Args:
-        slots: most sessions (``max.incremental.fetch.session.cache.slots``). A client that gets none fetches in full.
+        slots: largest number of sessions (``max.incremental.fetch.session.cache.slots``). A client that gets none
+            fetches in full.
     """
 
     def __init__(self, slots: int) -> None:

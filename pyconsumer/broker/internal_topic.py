@@ -51,8 +51,8 @@ class InternalTopicLog:
         topic: one of the internal topics.
         codec: compression of its records; ``timeout_ms``: longest wait for the replicas.
         load_bytes: read at a time.
-        replicated: a load ends only when all that was read is in the log of all replicas in sync. Otherwise a leader
-            that is new could act on a record that the next one does not have.
+        replicated: a load ends only when all that was read is in the log of all replicas in sync. Otherwise a new
+            leader could act on a record that the next one does not have.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class InternalTopicLog:
         )
 
     def partition_count(self) -> int:
-        """Return how many partitions the topic has; it is created if it is not there.
+        """Return how many partitions the topic has; it is created if it does not exist.
 
         Raises:
             CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
@@ -131,13 +131,13 @@ class InternalTopicLog:
             return Deferred.of(_result(outcome, result.first_offset))
         broker = self._broker
         until = broker.clock.now() + self._timeout_s
-        answer: Deferred[StoreResult] = Deferred()
+        stored: Deferred[StoreResult] = Deferred()
         replicated = DelayedProduce(broker.timer, broker.call_soon, until, [appended]).deferred
-        replicated.on_done(lambda outcomes: answer.set(_result(outcomes[0], result.first_offset)))
-        return answer
+        replicated.on_done(lambda outcomes: stored.set(_result(outcomes[0], result.first_offset)))
+        return stored
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Record batches from the log start to the log end; see the protocol.
+        """Yield record batches from the log start to the log end; see the protocol.
 
         Raises:
             NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the same epoch. What was

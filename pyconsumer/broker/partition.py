@@ -41,7 +41,7 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["FollowerProgress", "Partition", "ReplicaRead", "Watcher"]
 
 
-#: Called when the high watermark has moved, with the number of bytes by which; -1 says no more than "look again":
+#: Called when the high watermark has moved, with the number of bytes by which; -1 says no more than "check again":
 #: leadership has changed, or the log begins elsewhere.
 Watcher = Callable[[int], None]
 
@@ -403,7 +403,7 @@ class Partition:
         return size
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:
-        """Take over bounds of the leader's log, as far as this one goes."""
+        """Adopt bounds of the leader's log, as far as this log goes."""
         end = self.log.log_end_offset
         self._raise_high_watermark(min(high_watermark, end))
         if log_start_offset > self.log.log_start_offset:
@@ -439,7 +439,7 @@ class Partition:
     # --- those who wait
 
     def close(self) -> None:
-        """Let whoever waits look again: the partition is gone."""
+        """Let waiting requests recheck: the partition is gone."""
         self.leader = NO_LEADER
         self._notify(-1)
 

@@ -44,7 +44,7 @@ def run_broker(
         config: broker settings by Kafka's names.
         advertised_host: the address that clients connect to: a name or address by which all of them reach this
             machine. By default ``host``, or ``localhost`` if that means all addresses, which lets no other machine in.
-        announce: called with ``HOST:PORT[,...]`` when requests are answered; prints ``listening on ...`` by default.
+        announce: called with ``HOST:PORT[,...]`` once requests are served; prints ``listening on ...`` by default.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -90,7 +90,7 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
 
 
 def _prepare() -> None:
-    """Allow as many open files as the system does, and spare the collector what lives as long as the process."""
+    """Allow as many open files as the system does, and exempt what lives as long as the process from collection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
@@ -147,16 +147,16 @@ class _Child:
             self._ended.set()
             return
         request_id = message.pop("id")
-        answer: dict[str, Any]
+        response: dict[str, Any]
         try:
-            answer = {"result": self._start(message) if self._host is None else self._command(message)}
+            response = {"result": self._start(message) if self._host is None else self._command(message)}
         except KafkaError as error:
             text = str(error.args[0]) if error.args else str(error)
-            answer = {"error": type(error).__name__, "message": text}
+            response = {"error": type(error).__name__, "message": text}
         except Exception as error:
             logging.getLogger(__name__).exception("a command failed")
-            answer = {"error": "BrokerStartError", "message": f"{type(error).__name__}: {error}"}
-        os.write(sys.stdout.fileno(), json.dumps({"id": request_id, **answer}).encode() + b"\n")
+            response = {"error": "BrokerStartError", "message": f"{type(error).__name__}: {error}"}
+        os.write(sys.stdout.fileno(), json.dumps({"id": request_id, **response}).encode() + b"\n")
         if self._host is None:
             self._status = 1
             self._ended.set()

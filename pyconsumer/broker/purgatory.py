@@ -19,8 +19,8 @@ class _Delayed(ABC):
 
     Args:
         timer: where the end of the wait is set.
-        call_soon: runs a call after the current one, so that the append that completes the wait
-            answers nobody itself.
+        call_soon: runs a call after the current one, so that the append that completes a wait does not send the
+            response itself.
         until: monotonic seconds.
     """
 
@@ -118,12 +118,12 @@ class AppendProgress(NamedTuple):
 class DelayedProduce(_Delayed):
     """Appends with ``acks=all`` that wait until all replicas in sync have them.
 
-    ``deferred`` gets an error code for each: REQUEST_TIMED_OUT where the time was up first (the records stay), else
+    ``deferred`` gets an error code for each: REQUEST_TIMED_OUT if its time was up first (the records stay), else
     that of :meth:`Partition.replicated`. A later election does not change an outcome.
 
     Args:
         until: monotonic seconds.
-        appends: at least one; none of them needs to be waiting still.
+        appends: at least one; any of them may be complete already.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ __all__ = ["ReplicaFetcher"]
 
 _log = logging.getLogger(__name__)
 
-#: Bytes that are copied before others get their turn.
+#: Bytes that are copied in one turn, before others get theirs.
 _BYTES_AT_A_TIME: Final = 4 << 20
 #: The pause of a partition after an error.
 _BACKOFF_S: Final = 1.0
@@ -79,7 +79,7 @@ class ReplicaFetcher:
         return self._paused
 
     def pause(self) -> None:
-        """Copy nothing until :meth:`resume`, as a slow broker or one behind a broken network."""
+        """Copy nothing until :meth:`resume`, like a slow broker or one behind a broken network."""
         self._paused = True
 
     def resume(self) -> None:
@@ -93,7 +93,7 @@ class ReplicaFetcher:
         self._wanted.clear()
 
     def wake(self, tp: TopicPartition) -> None:
-        """Fetch for this replica, for which there may be something new."""
+        """Fetch for this replica: its leader may have something new."""
         if not self._stopped:
             self._wanted[tp] = None
             if not self._scheduled:
@@ -150,7 +150,7 @@ class ReplicaFetcher:
         while True:
             log = partition.log
             try:
-                answer = source.read_for_follower(
+                read = source.read_for_follower(
                     self._node_id,
                     log.log_end_offset,
                     leader_epoch=partition.leader_epoch,
@@ -162,12 +162,12 @@ class ReplicaFetcher:
             except OffsetOutOfRangeError:
                 self._move_into_range(partition, source)
                 continue
-            if answer.diverging is not None:
+            if read.diverging is not None:
                 before, last_epoch = log.log_end_offset, log.epochs.latest
-                partition.truncate_to_divergence(*answer.diverging)
+                partition.truncate_to_divergence(*read.diverging)
                 if (log.log_end_offset, log.epochs.latest) == (before, last_epoch):
                     raise KafkaError(
-                        f"its log diverges from the leader's at {answer.diverging}, but cannot be truncated there"
+                        f"its log diverges from the leader's at {read.diverging}, but cannot be truncated there"
                     )
                 if log.log_end_offset < before:
                     _log.info(
@@ -178,9 +178,9 @@ class ReplicaFetcher:
                         log.log_end_offset,
                     )
                 continue
-            size = partition.append_from_leader(answer.records) if answer.records else 0
+            size = partition.append_from_leader(read.records) if read.records else 0
             start = log.log_start_offset
-            partition.follow(answer.high_watermark, answer.log_start_offset)
+            partition.follow(read.high_watermark, read.log_start_offset)
             if log.log_start_offset != start:
                 self._starts_moved = True
             elif not size:

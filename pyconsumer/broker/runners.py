@@ -30,7 +30,7 @@ _STOP_TIMEOUT_S: Final = 20.0
 
 class Runner(Protocol):
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
-        """Return the ports of each broker by listener. ``held`` are the runner's, as of :class:`ClusterHost`."""
+        """Return the ports of each broker by listener. The runner closes ``held``, as :class:`ClusterHost` does."""
         ...
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -93,7 +93,7 @@ class ThreadRunner:
             return done.result(_COMMAND_TIMEOUT_S)
         except TimeoutError:
             if done.done():
-                return done.result()  # the error is the command's own, or it was answered just now
+                return done.result()  # the command itself raised the error, or it ended just now
             raise _timed_out(name, _COMMAND_TIMEOUT_S) from None
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class ProcessRunner:
 
     def __init__(self, *, remove_folder: bool) -> None:
         self._remove_folder = remove_folder
-        self._lock = threading.Lock()  # held from the request until its answer
+        self._lock = threading.Lock()  # held from a command until its response
         self._last_id = 0
         self._process: subprocess.Popen[bytes]
         self._log: IO[bytes]
@@ -146,13 +146,13 @@ class ProcessRunner:
         try:
             message = _options_to_json(options) | {"held": handles, "remove_folder": self._remove_folder}
             try:
-                answer = self._exchange("the start", message, _START_TIMEOUT_S)
+                result = self._exchange("the start", message, _START_TIMEOUT_S)
             except KafkaTimeoutError as error:
                 raise BrokerStartError(f"{error}: {self._why()}") from None
         except BaseException:
             self.kill()
             raise
-        return [dict(ports) for ports in answer]
+        return [dict(ports) for ports in result]
 
     def _launch(self, handles: Sequence[int]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (read until the end)
@@ -177,17 +177,17 @@ class ProcessRunner:
                 f"{name} was not sent within {timeout_s:g} s: the brokers are busy with another command"
             )
         try:
-            answer = self._answer(self._send(message), deadline)
+            response = self._receive(self._send(message), deadline)
         except (OSError, ValueError) as error:
             raise BrokerStartError(f"the broker process has ended: {self._why()}") from error
         finally:
             self._lock.release()
-        if answer is None:
+        if response is None:
             raise _timed_out(name, timeout_s)
-        if "error" in answer:
-            kind = getattr(errors, answer["error"], BrokerStartError)
-            raise kind(answer["message"])
-        return answer["result"]
+        if "error" in response:
+            kind = getattr(errors, response["error"], BrokerStartError)
+            raise kind(response["message"])
+        return response["result"]
 
     def _send(self, message: Mapping[str, Any]) -> int:
         assert self._process.stdin is not None
@@ -195,12 +195,12 @@ class ProcessRunner:
         self._process.stdin.write(json.dumps({"id": self._last_id, **message}).encode() + b"\n")
         return self._last_id
 
-    def _answer(self, request_id: int, deadline: float) -> dict[str, Any] | None:
+    def _receive(self, request_id: int, deadline: float) -> dict[str, Any] | None:
         """Return the response to a command, None if there is none at the deadline."""
         while (line := self._read_line(deadline)) is not None:
-            answer: dict[str, Any] = json.loads(line)
-            if answer.pop("id") == request_id:
-                return answer
+            response: dict[str, Any] = json.loads(line)
+            if response.pop("id") == request_id:
+                return response
         return None
 
     def _read_line(self, deadline: float) -> bytes | None:

@@ -102,9 +102,9 @@ class Session:
 
     Attributes:
         needs_login: nothing but ApiVersions and SASL is served yet.
-        mechanism: chosen by SaslHandshake; ``raw_tokens``: by version 0 of it, so that tokens come without a header.
+        mechanism: chosen by SaslHandshake; ``raw_tokens``: it was version 0, so that tokens come without a header.
         expires_at: monotonic seconds from which a new login is needed, None: never.
-        close_after: close the connection once the answer has left.
+        close_after: close the connection once the response has been sent.
     """
 
     users: PlainUsers | None = None
@@ -118,15 +118,15 @@ class Session:
     close_after: bool = False
 
     def identify(self, principal: str) -> None:
-        """Take the name that a certificate gives."""
+        """Adopt the name in a certificate."""
         self.principal = principal
 
     def note_software(self, software: str) -> None:
-        """Take the name and version of the client's software."""
+        """Remember the name and version of the client's software."""
         self.software = software
 
     def choose(self, mechanism: str, *, raw_tokens: bool) -> None:
-        """Take the mechanism of a SaslHandshake."""
+        """Adopt the mechanism of a SaslHandshake."""
         self.mechanism = mechanism
         self.raw_tokens = raw_tokens
 
@@ -135,7 +135,7 @@ class Session:
         self.expires_at = at
 
     def end(self) -> None:
-        """Have the connection closed once the answer has left."""
+        """Have the connection closed once the response has been sent."""
         self.close_after = True
 
     def login(self, user: str) -> None:
@@ -150,7 +150,7 @@ class Session:
 class TlsLayer:
     """The server's side of TLS between bytes from a socket and bytes to it.
 
-    Raises ``ssl.SSLError`` from :meth:`feed` if the peer does not speak TLS, or not as it must.
+    Raises ``ssl.SSLError`` from :meth:`feed` if the peer does not speak TLS or violates its rules.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:

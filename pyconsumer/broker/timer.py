@@ -1,8 +1,9 @@
 """Timers of the broker: a heap of (when, what), driven from outside.
 
 Nothing here reads a clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`; a
-simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set. What
-they set runs in the next call at the earliest, so that one which sets itself again and again cannot keep the driver.
+simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set. A
+timer that one of them sets runs in the next call at the earliest, so that one that keeps setting itself cannot hold up
+the driver.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 __all__ = ["Timer", "TimerHandle"]
 
-#: How many entries there are at least before cancelled ones are looked for.
+#: Cancelled entries are not looked for while there are fewer entries than this.
 _SWEEP_AT: Final = 1024
 
 
@@ -64,7 +65,7 @@ class Timer:
         return handle
 
     def _sweep(self) -> None:
-        """Drop cancelled entries: most requests that wait are answered long before their time is up."""
+        """Drop cancelled entries: most waiting requests are completed long before their time is up."""
         self._heap = [entry for entry in self._heap if entry[2].active]
         heapq.heapify(self._heap)
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._heap))

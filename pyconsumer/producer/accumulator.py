@@ -18,7 +18,7 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 8. A batch is incomplete, for those who flush, until its result is set and its callbacks have run, wherever it is.
 9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
-The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock. Only records
+The caller holds one lock during every call; callbacks of futures are run by the caller, outside the lock. Only records
 that join an open batch may come without it (:mod:`.appending`): so a batch is closed before anything is read of it.
 """
 
@@ -306,17 +306,17 @@ class RecordAccumulator:
         batch.result.split([(index, part.result) for index, part in parts])
 
     def renumber(self, batch: ProducerBatch) -> None:
-        """The broker refused the batch's sequence number: it gets another one when it leaves again."""
+        """Drop the batch's sequence number, which the broker rejected: it gets another one when it is sent again."""
         batch.take_number((-1, -1), -1)
 
     def reuse_sequence(self, batch: ProducerBatch) -> None:
-        """The batch failed and was certainly not written: the next one of its partition takes its number."""
+        """Free the number of a batch that failed and was certainly not written, for the next one of its partition."""
         queue = self._queues.get(batch.topic_partition)
         if queue is not None and batch.base_sequence >= 0 and queue.producer == batch.producer:
             queue.go_back(batch.base_sequence)  # one is in flight at a time, so it had the last number given
 
     def expired(self, now: float) -> list[ProducerBatch]:
-        """Batches past their delivery timeout, taken out; those in flight stay muted until their answer comes."""
+        """Take out batches past their delivery timeout; partitions of those in flight stay muted until the response."""
         limit = now - self._delivery_timeout
         found = []
         for tp in list(self._busy):

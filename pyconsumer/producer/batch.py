@@ -47,7 +47,7 @@ class ProducerBatch:
         topic_partition: where to.
         builder: of its records.
         now: monotonic seconds.
-        memory: what its records count for.
+        memory: in which its records count.
 
     Attributes:
         result: what became of it.
@@ -56,7 +56,7 @@ class ProducerBatch:
         attempts: how often it was sent. retry_at: not to be sent before.
         base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
         uncertain: some attempt ended without showing whether the batch was written.
-        expired: its delivery timeout passed while it was in flight; its result is set, its answer is still awaited.
+        expired: its delivery timeout passed while it was in flight; its result is set, its response is still to come.
         memory: bytes that it counts for.
         data: its bytes for the broker, once it was built.
     """

@@ -84,13 +84,13 @@ class TransactionResult:
 
 
 class PendingRequest:
-    """A request that waits for its turn, or for its answer.
+    """A request that waits for its turn, or for its response.
 
     Attributes:
-        key: what FindCoordinator looks up: a transactional id or a group.
+        key: the transactional id or the group whose coordinator FindCoordinator looks up.
         details: what the sender puts into the message, by kind of request.
         max_version: newest version that may be used.
-        retry_at: not to be sent before, monotonic seconds.
+        retry_at: monotonic seconds before which it is not sent.
     """
 
     __slots__ = ("attempts", "details", "is_bump", "key", "kind", "max_version", "order", "result", "retry_at")
@@ -121,7 +121,7 @@ class PendingRequest:
         return self.kind is RequestKind.COMMIT_OFFSETS
 
     def follow(self, result: TransactionResult) -> None:
-        """Give the outcome to another result."""
+        """Report the outcome to another result."""
         self.result = result
 
     def repeat_at(self, moment: float) -> None:

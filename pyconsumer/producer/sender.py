@@ -1,31 +1,32 @@
-"""The producer's background thread: takes batches that are ready, sends them to the leaders, handles the answers.
+"""The producer's background thread: takes batches that are ready, sends them to the leaders, handles the responses.
 
-One thread owns the network client. It sleeps in one place, the client's ``poll``, until an answer, the next moment at
-which a batch is ready or expires, or a wakeup by ``send``, ``flush`` or ``close``.
+One thread owns the network client. It sleeps in one place, the client's ``poll``, until a response arrives, a batch
+becomes ready or expires, or ``send``, ``flush`` or ``close`` wakes it up.
 
-Locks: the accumulator's lock is held for calls of the accumulator only, never while a request is made, a callback of
+Locks: the accumulator's lock is held for calls of the accumulator only, never while a request is sent, a callback of
 the user's runs, or the thread sleeps.
 
-What an answer leads to (Java's ``Sender.completeBatch``):
+What a response leads to (Java's ``Sender.completeBatch``):
 
 ====================================================  =======================================================
-answer                                                 what happens
+response                                               what happens
 ====================================================  =======================================================
 no error                                               the batch is done
 DUPLICATE_SEQUENCE_NUMBER                              done as well: an earlier attempt arrived
 MESSAGE_TOO_LARGE, more than one record                split into smaller batches, in order
-retriable error, connection lost, time out             sent again after a backoff, while attempts and time are left
+retriable error, lost connection, timeout              sent again after a backoff, while attempts and time are left
 OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,     new producer id, new sequence numbers, sent again (KIP-360)
 INVALID_PRODUCER_EPOCH
 anything else                                          the batch fails with that error
 ====================================================  =======================================================
 
-With a transactional id a batch that fails makes the transaction one that can only be aborted, and the requests of the
+With a transactional id, a batch that fails leaves a transaction that can only be aborted, and the requests of the
 transaction go through the same loop (:mod:`.transaction_manager`); the rest here is about producers without one.
 
-A batch that fails leaves a gap in the sequence numbers of its partition. If it was certainly not written the next batch
-takes its number; otherwise the number would be a guess, and the producer takes a new id. (A new id, where Java raises
-the epoch: then batches of other partitions that are being repeated keep theirs, and stay recognisable.)
+A batch that fails leaves a gap in the sequence numbers of its partition. If it was certainly not written, the next
+batch takes its number; otherwise the number would be a guess, and the producer gets a new id. (Java raises the epoch
+instead. With a new id, batches of other partitions that are being repeated keep their old one, and the broker still
+recognises them.)
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
 from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.producer.transaction_errors import RequestKind
-from pyconsumer.producer.transaction_requests import call_for, take_answer
+from pyconsumer.producer.transaction_requests import call_for, take_response
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -88,12 +89,12 @@ __all__ = ["Sender"]
 _log = logging.getLogger(__name__)
 
 _NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
-# After these answers, and after none, the batch may be in the log all the same.
+# After these errors, and without a response, the batch may be in the log all the same.
 _UNCERTAIN = (RequestTimedOutError, NotEnoughReplicasAfterAppendError, UnknownServerError, KafkaStorageError)
 _LONGEST_SLEEP = 60.0
 #: The last version of Produce that does not bring its partitions into a transaction (KIP-890).
 _LAST_VERSION_THAT_ADDS_NOTHING = 11
-#: Longest pause of a batch that came before the end of the transaction before, seconds.
+#: Longest pause of a batch that was sent before the previous transaction had ended, seconds.
 _TRANSACTION_ENDS_S = 0.02
 
 
@@ -150,8 +151,8 @@ class Sender:
         self._turn_failures = 0
         self._last_failure: KafkaError | None = None
         self._force_close = False
-        self._warned = False  # somebody has
-        self._lost: dict[str, int] | None = None  # records that failed, by topic, from finish on
+        self._warned = False  # somebody has warned of what is lost
+        self._lost: dict[str, int] | None = None  # records that failed since finish(), by topic
         self.wanted_topics: set[str] = set()
         self.dropped: Counter[str] = Counter()
         self.failures = "nothing has failed so far"
@@ -239,10 +240,10 @@ class Sender:
             return self._accumulator.is_empty
 
     def _guarded_turn(self) -> None:
-        """Make one turn; an exception costs a pause and not the thread, as every record of the producer needs it.
+        """Make one turn; after an exception, pause and continue, since every record of the producer needs the thread.
 
-        What was in flight is answered in a later turn, or expires. Nothing is known to raise here: a hostile answer
-        once did, and the producer was dead for the rest of the process.
+        What was in flight completes in a later turn, or expires. Nothing is known to raise here any more: a malformed
+        response once did, and the producer was dead for the rest of the process.
         """
         try:
             self._run_once()
@@ -285,7 +286,7 @@ class Sender:
     # ------------------------------------------------------------ sending
 
     def _send_ready(self, now: float) -> float:
-        """Send what may leave now; return when to look again (monotonic seconds)."""
+        """Send what may be sent now; return when to check again (monotonic seconds)."""
         until = now + _LONGEST_SLEEP
         with self._lock:
             busy = tuple(self._accumulator.busy_partitions())
@@ -331,7 +332,7 @@ class Sender:
         return until
 
     def _explain(self, partitions: Iterable[TopicPartition], error: KafkaError | None) -> None:
-        """Remember why the next batch of these partitions cannot leave."""
+        """Remember why the next batch of these partitions cannot be sent."""
         if error is None:
             return
         with self._lock:
@@ -341,14 +342,14 @@ class Sender:
                     batch.result.attempt_failed(error)
 
     def _more_for(self, node: int, partitions: list[TopicPartition]) -> bool:
-        """Return whether a further request could leave at once: some partitions did not fit into the first."""
+        """Return whether another request could be sent at once: some partitions did not fit into the first."""
         if self._in_flight.get(node, 0) >= self._config.max_in_flight_requests_per_connection:
             return False
         with self._lock:
             return any(self._accumulator.ready_at(tp) == 0.0 for tp in partitions)
 
     def _send_to(self, node: int, partitions: list[TopicPartition]) -> None:
-        """One Produce request with one batch of each partition, as many as fit."""
+        """Send one Produce request with one batch of each partition, as many as fit."""
         transactions = self._transactions
         producer = self._producer if self._config.enable_idempotence else None
         max_version = None
@@ -373,13 +374,13 @@ class Sender:
         for batch in taken:
             try:
                 size += len(self._accumulator.build(batch, transactional=transactions is not None))
-            except Exception as error:  # a fault of our own must not cost the partition, or the other batches
+            except Exception as error:  # a bug of ours must not block the partition, or lose the other batches
                 self._fail_broken(batch, error)
                 continue
             batches.append(batch)
         if not batches:
             return
-        names: dict[bytes, str] = {}  # as asked: metadata may say something else when the answer comes
+        names: dict[bytes, str] = {}  # as sent: metadata may have changed when the response comes
 
         def build(version: int) -> ProduceRequest:
             topics: dict[str, TopicProduceData] = {}
@@ -425,17 +426,17 @@ class Sender:
         failure.__cause__ = cause
         self._finish(batch, -1, -1, failure)
 
-    # ------------------------------------------------------------ answers
+    # ------------------------------------------------------------ responses
 
     def _on_done(
         self, node: int, batches: list[ProducerBatch], names: dict[bytes, str], future: RequestFuture[ClientResponse]
     ) -> None:
-        """Handle the end of a Produce request. If its answer cannot be handled, its batches fail with the reason."""
+        """Handle the end of a Produce request. If the response cannot be handled, the batches fail with the reason."""
         try:
             self._on_response(node, batches, names, future)
         except Exception as error:
-            _log.exception("the answer of node %d to Produce cannot be handled", node)
-            failure = ProtocolError(f"the answer of node {node} to Produce cannot be handled: {error!r}")
+            _log.exception("node %d's response to Produce cannot be handled", node)
+            failure = ProtocolError(f"node {node}'s response to Produce cannot be handled: {error!r}")
             failure.__cause__ = error
             for batch in batches:
                 with self._lock:
@@ -460,21 +461,21 @@ class Sender:
             return
         message = future.value.message
         assert isinstance(message, ProduceResponse)
-        answers: dict[TopicPartition, PartitionProduceResponse] = {}
+        responses: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in message.responses:
             name = topic.name or names.get(bytes(topic.topic_id), "")
             for partition in topic.partition_responses:
-                answers[TopicPartition(name, partition.index)] = partition
+                responses[TopicPartition(name, partition.index)] = partition
         for batch in batches:
-            answer = answers.get(batch.topic_partition)
-            if answer is None:
+            response = responses.get(batch.topic_partition)
+            if response is None:
                 batch.doubt()
-                error: KafkaError = ProtocolError(f"the broker's answer leaves out {batch.topic_partition}")
+                error: KafkaError = ProtocolError(f"the broker's response leaves out {batch.topic_partition}")
                 self._on_error(batch, error, now)
-            elif answer.error_code == 0:
-                self._finish(batch, answer.base_offset, answer.log_append_time_ms, None)
+            elif response.error_code == 0:
+                self._finish(batch, response.base_offset, response.log_append_time_ms, None)
             else:
-                self._on_error(batch, _error_of(answer), now, answer.base_offset)
+                self._on_error(batch, _error_of(response), now, response.base_offset)
 
     def _on_error(self, batch: ProducerBatch, error: KafkaError, now: float, base_offset: int = -1) -> None:
         batch.result.attempt_failed(error)
@@ -571,7 +572,7 @@ class Sender:
     def _settle(
         self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
     ) -> bool:
-        """Set a batch's result and run its callbacks; False if it had one."""
+        """Set a batch's result and run its callbacks; return False if it had one already."""
         first = batch.result.finish(base_offset, log_append_time_ms, error)
         with self._lock:
             self._accumulator.settled(batch.result)
@@ -587,7 +588,7 @@ class Sender:
     # ------------------------------------------------------------ transactions
 
     def _transact(self, transactions: TransactionManager, now: float) -> float:
-        """Drop what an error or an abort has ended, and send the next request; return when to look again."""
+        """Drop what an error or an abort has ended, and send the next request; return when to check again."""
         accumulator = self._accumulator
         features = self._client.finalized_feature("transaction.version")
         with self._lock:
@@ -631,12 +632,12 @@ class Sender:
         with self._lock:
             transactions.on_features(*features)
             if error is None:
-                answer = future.value
+                response = future.value
                 try:
-                    take_answer(transactions, request, answer.message, answer.api_version, now)
+                    take_response(transactions, request, response.message, response.api_version, now)
                 except Exception as cause:
-                    _log.exception("the answer of node %d to %s cannot be handled", answer.node_id, request.kind.value)
-                    failure = ProtocolError(f"the answer to {request.kind.value} cannot be handled: {cause!r}")
+                    _log.exception("node %d's response to %s cannot be handled", response.node_id, request.kind.value)
+                    failure = ProtocolError(f"the response to {request.kind.value} cannot be handled: {cause!r}")
                     failure.__cause__ = cause
                     transactions.on_refused(request, failure)
             elif error.retriable:
@@ -649,7 +650,7 @@ class Sender:
     # ------------------------------------------------------------ producer id
 
     def _have_producer(self, now: float) -> bool:
-        """Return whether there is a producer id to send with; asks for one if not."""
+        """Return whether there is a producer id to send with; request one if not."""
         if self._producer is not None and not self._need_new_id:
             return True
         if self._producer_request is None and now >= self._producer_retry_at:
@@ -668,7 +669,7 @@ class Sender:
             assert isinstance(message, InitProducerIdResponse)
             if message.error_code == 0 and (message.producer_id < 0 or message.producer_epoch < 0):
                 error = ProtocolError(
-                    f"the answer to InitProducerId names producer id {message.producer_id}, epoch "
+                    f"the response to InitProducerId names producer id {message.producer_id}, epoch "
                     f"{message.producer_epoch}; both must be 0 or more"
                 )
             elif message.error_code == 0:
@@ -692,8 +693,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _error_of(answer: PartitionProduceResponse) -> KafkaError:
-    detail = answer.error_message or ""
-    for record in answer.record_errors:
+def _error_of(response: PartitionProduceResponse) -> KafkaError:
+    detail = response.error_message or ""
+    for record in response.record_errors:
         detail += f"; record {record.batch_index}: {record.batch_index_error_message}"
-    return for_code(answer.error_code, detail.lstrip("; ") or None)
+    return for_code(response.error_code, detail.lstrip("; ") or None)

@@ -1,6 +1,6 @@
-"""The meaning of error codes for a transaction: one table, by the request that it answers.
+"""The meaning of error codes for a transaction: a table for each kind of request.
 
-It is that of Java's ``TransactionManager`` 4.3; ``tests/vectors/transactions.tsv.gz`` holds what that one does.
+They follow Java's ``TransactionManager`` 4.3, whose behaviour ``tests/vectors/transactions.tsv.gz`` records.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RequestKind(Enum):
 
 
 class TransactionErrorAction(Enum):
-    """An action that an error code calls for; as text, in the log behind the error."""
+    """An action that an error code calls for; its text follows the error in the log."""
 
     REPEAT = "sending it again after a pause"
     REPEAT_SOON = "sending it again after 20 ms: the transaction before it is about to end"
@@ -90,7 +90,7 @@ _ERROR_ACTIONS: Final[dict[RequestKind, _Table]] = {
 #: For codes that the table does not name and that are not retriable.
 _OTHERWISE: Final = {RequestKind.ADD_PARTITIONS: _A.ABORT}
 
-#: A batch that failed so leaves no way to abort; after any other error the transaction can be aborted.
+#: After a batch failed with one of these there is no way to abort; after any other error there is.
 _FATAL: Final = (
     ClusterAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
@@ -101,7 +101,7 @@ _FATAL: Final = (
 
 
 def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bool = False) -> TransactionErrorAction:
-    """Return what an error code in the answer to a request leads to.
+    """Return the action that an error code in the response to a request calls for.
 
     Args:
         aborting: the transaction is being aborted. If that fails, there is nothing left to do. (After
@@ -118,5 +118,5 @@ def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bo
 
 
 def ends_producer(error: KafkaError) -> bool:
-    """Return whether a batch that failed with this error makes its producer useless, instead of its transaction."""
+    """Return whether a batch that failed with this error ends its producer, not only its transaction."""
     return isinstance(error, _FATAL)

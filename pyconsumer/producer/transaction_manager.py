@@ -1,10 +1,10 @@
 """The transactions of one producer (KIP-98, KIP-360, KIP-890): a core without I/O, thread or clock.
 
 State: where the producer stands (:data:`PREDECESSORS`), its id and epoch, the partitions of the open transaction, and
-requests that wait. The caller holds the producer's lock round every call. Applications call what begins and ends
-transactions, the sender's thread takes requests and brings answers. Rules:
+requests that wait. The caller holds the producer's lock during every call. Applications begin and end transactions; the
+sender's thread fetches the requests and delivers the responses. Rules:
 
-1. One request is under way at a time. Those that wait leave in this order: FindCoordinator, InitProducerId,
+1. One request is in flight at a time. Those that wait are sent in this order: FindCoordinator, InitProducerId,
    what is added to the transaction, EndTxn, and last the InitProducerId that raises the epoch after an abort.
 2. EndTxn waits until every batch has been acknowledged or has failed.
 3. Up to version 1 a partition is added by AddPartitionsToTxn before its first batch leaves, and a group's offsets by
@@ -13,11 +13,11 @@ transactions, the sender's thread takes requests and brings answers. Rules:
    and when a transaction ends, never in between. A move to version 2 raises the epoch once.
 5. An error either lets a request be repeated, or makes the state ABORTABLE_ERROR, which only an abort leaves, or
    FATAL_ERROR, which nothing leaves (:mod:`.transaction_errors`). While aborting, an abortable error changes nothing.
-6. If nothing was added to a transaction, its end needs no request, and gets none: while the end of the transaction
-   before is still being carried out, a broker could take it for that of a producer that was fenced.
-7. A call that ended by its timeout is still being carried out; until that is done only the same call is accepted.
-8. After a batch whose fate is not known, the epoch is raised before the next transaction, so that sequence numbers
-   begin again. A broker that cannot do that (before 2.5) leaves no way but a new producer.
+6. If nothing was added to a transaction, its end needs no request, and none is sent: while the end of the previous
+   transaction is still being carried out, a broker could mistake it for a request of a producer that was fenced.
+7. A call that timed out is still being carried out; until that is done only the same call is accepted.
+8. After a batch that may or may not have been written, the epoch is raised before the next transaction, so that
+   sequence numbers begin again. With a broker that cannot do that (before 2.5), only a new producer helps.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 _NO_PRODUCER: Final = (-1, -1)
 _TV2: Final = 2
-#: Pause where the transaction before is about to end, seconds.
+#: Pause while the previous transaction is about to end, seconds.
 _SOON_S: Final = 0.02
 
 
@@ -102,11 +102,11 @@ _IN_WORDS: Final = {
 
 
 class DetachedTransaction(NamedTuple):
-    """An open transaction that its producer has let go of: what EndTxn needs, sent by anybody.
+    """An open transaction that its producer has detached: all that EndTxn needs, whoever sends it.
 
     Attributes:
         producer_id, epoch: of the producer that sent its records.
-        is_v2: it is one of transaction version 2, which EndTxn has to know (KIP-890).
+        is_v2: it is of transaction version 2, on which the version of EndTxn depends (KIP-890).
     """
 
     transactional_id: str
@@ -164,7 +164,7 @@ class TransactionManager:
     # --- what applications call
 
     def initialize(self) -> TransactionResult:
-        """``init_transactions``: ask for a producer id, which also ends what an earlier producer has left open."""
+        """``init_transactions``: request a producer id, which also ends what an earlier producer has left open."""
 
         def begin(result: TransactionResult) -> None:
             self._raise_error()
@@ -231,7 +231,7 @@ class TransactionManager:
             if self.state is not _S.ABORTABLE_ERROR:
                 self._raise_error()
                 self._check_state("abort_transaction", _S.IN_TRANSACTION)
-            if self.producer == _NO_PRODUCER:  # init_transactions has failed in a way that may be tried again
+            if self.producer == _NO_PRODUCER:  # init_transactions has failed, and may be called again
                 self._move(_S.UNINITIALIZED)
                 result.succeed()
                 return
@@ -244,7 +244,7 @@ class TransactionManager:
         return self._call("abort_transaction", begin)
 
     def detach(self, *, has_incomplete: bool) -> DetachedTransaction | None:
-        """Let go of the open transaction without ending it; somebody else does that. The producer can only be closed.
+        """Detach the open transaction, which somebody else is going to end. The producer can then only be closed.
 
         Args:
             has_incomplete: there are batches that are neither acknowledged nor failed, so that it is too early.
@@ -333,7 +333,7 @@ class TransactionManager:
 
     @property
     def drop_reason(self) -> tuple[KafkaError, bool] | None:
-        """Why batches that wait are not to be sent: the error, and whether repeated ones are meant too; or None."""
+        """Return the error with which to drop waiting batches, and whether it is for repeated ones too; or None."""
         if self.state is _S.FATAL_ERROR:
             return self.final_error(), True
         if self.state is _S.ABORTABLE_ERROR:
@@ -348,7 +348,7 @@ class TransactionManager:
         return tp in self._partitions and self.state is not _S.FATAL_ERROR
 
     def next_request(self, now: float, *, has_incomplete: bool) -> PendingRequest | None:
-        """Return the request that is to be sent now; it then counts as under way.
+        """Return the request that is to be sent now; it then counts as in flight.
 
         Args:
             now: monotonic seconds.
@@ -382,11 +382,11 @@ class TransactionManager:
         return None
 
     def on_sent(self) -> None:
-        """A batch has left: the broker may have opened the transaction."""
+        """Note that a batch was sent: the broker may have opened the transaction."""
         self._started = True
 
     def wake_at(self) -> float | None:
-        """When the first request that waits may be sent, monotonic seconds; None if none waits for time."""
+        """Return when the first waiting request may be sent, monotonic seconds; None if none waits for a time."""
         if self._in_flight is not None or not self._waiting:
             return None
         return self._waiting[0].retry_at or None
@@ -398,7 +398,10 @@ class TransactionManager:
         return found[1] if found is not None and found[0] == key else None
 
     def _is_refused(self, request: PendingRequest) -> bool:
-        """In an error state a request fails with the reason, save that a coordinator may be looked up for the abort."""
+        """Fail a request if this is an error state, and return whether it was failed.
+
+        In ABORTABLE_ERROR a coordinator may still be looked up, for the abort.
+        """
         if self.state is _S.ABORTABLE_ERROR:
             if request.kind is RequestKind.FIND_COORDINATOR:
                 return False
@@ -422,7 +425,7 @@ class TransactionManager:
         assert error is not None
         request.result.fail(error)
 
-    # --- answers
+    # --- responses
 
     def on_features(self, epoch: int, version: int) -> None:
         """Note the cluster's finalized ``transaction.version``, and the epoch of its features."""
@@ -430,14 +433,14 @@ class TransactionManager:
             self._features = (epoch, version)
 
     def on_lost(self, request: PendingRequest, error: KafkaError, now: float) -> None:
-        """The node of a request was lost, or did not answer: look it up, and send the request again."""
+        """Look up the node of a request again, and repeat the request: the node was lost or did not respond."""
         self._in_flight = None
         request.result.note(error)
         self._started = self._started or request.kind is RequestKind.COMMIT_OFFSETS
         self._repeat(request, now, rediscover=request.kind is not RequestKind.FIND_COORDINATOR)
 
     def on_refused(self, request: PendingRequest, error: KafkaError) -> None:
-        """A request cannot be made at all: the broker is too old, or refuses us."""
+        """End with a fatal error: a request cannot be made at all, since the broker is too old or rejects us."""
         self._in_flight = None
         self._fatal(error)
         self._fail_request(request)
@@ -468,7 +471,7 @@ class TransactionManager:
         request.result.succeed()
 
     def on_partitions_added(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
-        """AddPartitionsToTxn was answered, which adds all of them or none."""
+        """Handle the response to AddPartitionsToTxn, which adds all of the partitions or none."""
         failed = {tp: code for tp, code in errors.items() if code != Errors.NONE}
         causes = {tp: code for tp, code in failed.items() if code != Errors.OPERATION_NOT_ATTEMPTED} or failed
         if causes:
@@ -477,7 +480,7 @@ class TransactionManager:
             self.on_error(request, worst, now, for_code(worst, f"cannot add {names} to the transaction"))
             return
         if not request.details <= errors.keys():
-            self.on_refused(request, ProtocolError("the answer to AddPartitionsToTxn leaves out partitions"))
+            self.on_refused(request, ProtocolError("the response to AddPartitionsToTxn leaves out partitions"))
             return
         self._in_flight = None
         self._adding -= request.details
@@ -492,7 +495,7 @@ class TransactionManager:
         self._enqueue(PendingRequest(RequestKind.COMMIT_OFFSETS, request.result, request.details, key=request.key))
 
     def on_offsets_committed(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
-        """TxnOffsetCommit was answered; what is to be repeated is sent again, for the partitions that need it."""
+        """Handle the response to TxnOffsetCommit; if need be, repeat the request for the partitions that failed."""
         left = request.details.left
         if any(code != Errors.CONCURRENT_TRANSACTIONS for code in errors.values()):
             self._started = True
@@ -500,7 +503,7 @@ class TransactionManager:
         for tp in list(left):
             code = errors.get(tp)
             if code is None:
-                self.on_refused(request, ProtocolError(f"the answer to TxnOffsetCommit leaves out {tp}"))
+                self.on_refused(request, ProtocolError(f"the response to TxnOffsetCommit leaves out {tp}"))
                 return
             if code == Errors.NONE:
                 del left[tp]
@@ -525,7 +528,7 @@ class TransactionManager:
         request.result.succeed()
 
     def on_error(self, request: PendingRequest, error_code: int, now: float, error: KafkaError | None = None) -> None:
-        """A request was answered with an error code.
+        """Handle an error code in the response to a request.
 
         Args:
             error: with a message that says more than the code alone.
@@ -599,7 +602,7 @@ class TransactionManager:
         self._abortable(error)
 
     def abandon(self) -> None:
-        """Abort the open transaction, whoever waits for what: the producer is being closed."""
+        """Abort the open transaction, even if a call has not ended: the producer is being closed."""
         self._pending = None
         self.abort()
 
@@ -652,7 +655,7 @@ class TransactionManager:
         self._partitions.clear()
 
     def _use_features(self, *, initial: bool) -> None:
-        """Take over the version that was seen last (rule 4)."""
+        """Adopt the version that was seen last (rule 4)."""
         epoch, version = self._features
         if epoch <= self._used_features:
             return

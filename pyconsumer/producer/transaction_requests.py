@@ -1,4 +1,4 @@
-"""Messages of the requests of a transaction, and what their answers say to the :class:`TransactionManager`."""
+"""Messages of a transaction's requests, and what their responses mean to the :class:`TransactionManager`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyconsumer.producer.transaction_manager import TransactionManager
     from pyconsumer.protocol.schema import Message
 
-__all__ = ["Call", "call_for", "take_answer"]
+__all__ = ["Call", "call_for", "take_response"]
 
 _KNOWS_MEMBERS = 3  # the version of TxnOffsetCommit from which a member is checked (KIP-447)
 _KNOWS_BUMP = 3  # the version of InitProducerId from which a producer can ask for a new epoch (KIP-360)
@@ -45,7 +45,7 @@ def call_for(manager: TransactionManager, request: PendingRequest, timeout_ms: i
     """Return the call that carries a request out.
 
     Args:
-        timeout_ms: the longest life of transactions.
+        timeout_ms: how long a transaction may stay open.
     """
     kind, details = request.kind, request.details
     transactional_id = manager.transactional_id
@@ -105,11 +105,11 @@ def _commit_offsets(manager: TransactionManager, request: PendingRequest) -> Cal
     )
 
 
-def take_answer(manager: TransactionManager, request: PendingRequest, message: Any, version: int, now: float) -> None:
-    """Give the manager the answer to a request.
+def take_response(manager: TransactionManager, request: PendingRequest, message: Any, version: int, now: float) -> None:
+    """Pass the response to a request to the manager.
 
     Args:
-        version: of the answer.
+        version: of the response.
         now: monotonic seconds.
     """
     kind = request.kind
@@ -134,7 +134,7 @@ def take_answer(manager: TransactionManager, request: PendingRequest, message: A
     elif kind is RequestKind.INIT_PRODUCER_ID:
         producer = (message.producer_id, message.producer_epoch)
         if min(producer) < 0:
-            text = f"the answer to InitProducerId names producer id {producer[0]}, epoch {producer[1]}"
+            text = f"the response to InitProducerId names producer id {producer[0]}, epoch {producer[1]}"
             manager.on_refused(request, ProtocolError(f"{text}; both must be 0 or more"))
         else:
             manager.on_producer(request, producer, supports_bump=version >= _KNOWS_BUMP)

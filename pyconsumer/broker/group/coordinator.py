@@ -2,12 +2,12 @@
 
 A method first checks that this broker coordinates the group, and then calls the modules that have the rules:
 :mod:`.classic` for the classic protocol, :mod:`.consumer` for the consumer protocol (KIP-848), :mod:`.manager` for the
-groups' cache and their records, :mod:`.offset_expiration` for removal. The manager owns the groups; the coordinator
-itself has no state but that it is started. A group has one of the protocols at a time, and keeps its offsets when it
-is converted.
+groups' cache and their records, :mod:`.offset_expiration` for removal. The manager owns the groups; the only state
+of the coordinator itself is whether it has been started. A group has one of the protocols at a time, and keeps its
+offsets when it is converted.
 
 No method waits: a result that takes time is a :class:`Deferred`, which is set exactly once. An unexpected exception is
-logged and answered with UNKNOWN_SERVER_ERROR, so that every request gets a response.
+logged and reported to the client as UNKNOWN_SERVER_ERROR, so that every request gets a response.
 
 :class:`GroupBroker` is the part of a broker that the handlers of group requests need.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.broker.error_responses import error_answer
+from pyconsumer.broker.error_responses import error_response
 from pyconsumer.broker.faults import Faults, api_key_of, topics_of
 from pyconsumer.broker.handlers import SERVED
 from pyconsumer.errors import ConfigurationError
@@ -70,45 +70,45 @@ def test_topics_are_found_by_name_and_by_id() -> None:
     assert topics_of(DeleteTopicsRequest(topic_names=["p", "q"]), {}) == {"p", "q"}
 
 
-class TestErrorAnswers:
+class TestErrorResponses:
     def test_partitions_are_named_as_they_were_asked_for(self) -> None:
         request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(3)])])
-        answer = error_answer(request, 9, 6)
-        part = answer.responses[0].partition_responses[0]  # type: ignore[attr-defined]
-        assert (answer.responses[0].name, part.index, part.error_code, part.base_offset) == ("t", 3, 6, -1)  # type: ignore[attr-defined]
+        response = error_response(request, 9, 6)
+        part = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        assert (response.responses[0].name, part.index, part.error_code, part.base_offset) == ("t", 3, 6, -1)  # type: ignore[attr-defined]
 
     def test_a_fetch_fails_as_a_whole_only_for_its_session(self) -> None:
         request = FetchRequest(topics=[FetchTopic("t", partitions=[FetchPartition(2)])], session_id=9)
-        answer = error_answer(request, 12, 6)
-        part = answer.responses[0].partitions[0]  # type: ignore[attr-defined]
-        assert (answer.error_code, part.partition_index, part.error_code) == (0, 2, 6)  # type: ignore[attr-defined]
-        assert error_answer(request, 12, 71).error_code == 71  # type: ignore[attr-defined]
-        assert error_answer(FetchRequest(), 12, 6).error_code == 6  # type: ignore[attr-defined]
+        response = error_response(request, 12, 6)
+        part = response.responses[0].partitions[0]  # type: ignore[attr-defined]
+        assert (response.error_code, part.partition_index, part.error_code) == (0, 2, 6)  # type: ignore[attr-defined]
+        assert error_response(request, 12, 71).error_code == 71  # type: ignore[attr-defined]
+        assert error_response(FetchRequest(), 12, 6).error_code == 6  # type: ignore[attr-defined]
 
     def test_offsets(self) -> None:
         listed = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(1)])])
-        part = error_answer(listed, 7, 6).topics[0].partitions[0]  # type: ignore[attr-defined]
+        part = error_response(listed, 7, 6).topics[0].partitions[0]  # type: ignore[attr-defined]
         assert (part.partition_index, part.error_code) == (1, 6)
         commit = OffsetCommitRequest(
             topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(4)])]
         )
-        part = error_answer(commit, 8, 16).topics[0].partitions[0]  # type: ignore[attr-defined]
+        part = error_response(commit, 8, 16).topics[0].partitions[0]  # type: ignore[attr-defined]
         assert (part.partition_index, part.error_code) == (4, 16)
 
     def test_lists_of_names(self) -> None:
-        groups = error_answer(DescribeGroupsRequest(groups=["g"]), 5, 16).groups  # type: ignore[attr-defined]
+        groups = error_response(DescribeGroupsRequest(groups=["g"]), 5, 16).groups  # type: ignore[attr-defined]
         assert [(group.group_id, group.error_code) for group in groups] == [("g", 16)]
         for version, request in (
             (5, DeleteTopicsRequest(topic_names=["p"])),
             (6, DeleteTopicsRequest(topics=[DeleteTopicState("p")])),
         ):
-            responses = error_answer(request, version, 41).responses  # type: ignore[attr-defined]
+            responses = error_response(request, version, 41).responses  # type: ignore[attr-defined]
             assert [(each.name, each.error_code) for each in responses] == [("p", 41)]
 
     @pytest.mark.parametrize("api", SERVED, ids=lambda api: API[api].name)
     def test_every_served_api_has_one_in_every_version(self, api: ApiKey) -> None:
         request_class, _ = load(api)
         for version in range(API[api].min_version, API[api].max_version + 1):
-            answer = error_answer(request_class(), version, 16)
-            data = answer.encode(version)
+            response = error_response(request_class(), version, 16)
+            data = response.encode(version)
             assert isinstance(response_type(api).decode(data, version), response_type(api))
