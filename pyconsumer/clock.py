@@ -45,7 +45,7 @@ class RunningClock:
 
     Every client takes one as ``clock``. :meth:`advance` makes the clients that wait look at the time again, in whatever
     thread they wait, so that what is due happens now: a retry, a heartbeat, the end of ``max_poll_interval_ms``. Time
-    that a client has to wait for a broker's answer is still real.
+    that a client has to wait for a broker's response is still real.
     """
 
     __slots__ = ("__weakref__", "_ahead", "_lock", "_watchers")

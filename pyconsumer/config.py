@@ -725,7 +725,7 @@ CLIENT_SETTINGS: Final = (
         "bootstrap_timeout_ms",
         None,
         Duration(1, nullable=True),
-        "Raise `NoBrokersAvailableError` when no broker has answered for this long since the client began to connect."
+        "Raise `NoBrokersAvailableError` when no broker has responded for this long since the client began to connect."
         " None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that"
         " nobody answers.",
     ),

@@ -232,7 +232,7 @@ class InvalidConfigurationError(KafkaError):
 
 
 class BrokerResponseError(KafkaError):
-    """A broker answered with an error code.
+    """A broker responded with an error code.
 
     Attributes:
         errno: the code on the wire.

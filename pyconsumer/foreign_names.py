@@ -27,7 +27,7 @@ CLIENT_NAMES: Final[Mapping[str, str]] = {
     "socket_receive_buffer_bytes": "it is called receive.buffer.bytes (receive_buffer_bytes)",
     "socket_keepalive_enable": _ALWAYS,
     "socket_nagle_disable": _ALWAYS,
-    "socket_max_fails": "leave it out; a request without an answer ends its connection",
+    "socket_max_fails": "leave it out; a request without a response ends its connection",
     "broker_address_family": "leave it out; all addresses of a host are tried",
     "broker_address_ttl": "leave it out; a host is looked up for each new connection",
     "reconnect_backoff_jitter_ms": "leave it out; pauses vary by themselves",

@@ -32,7 +32,7 @@ class ClientSettings(TypedDict, total=False):
     """
 
     bootstrap_timeout_ms: int | None
-    """Raise ``NoBrokersAvailableError`` when no broker has answered for this long since the client began to connect.
+    """Raise ``NoBrokersAvailableError`` when no broker has responded for this long since the client began to connect.
     None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that nobody
     answers.
     """

@@ -64,17 +64,19 @@ def _grid() -> Iterator[Cell]:
 #: What most of the targets are about.
 MAIN = Cell()
 
-#: Every combination, once each.
-GRID: tuple[Cell, ...] = tuple(_grid())
+#: Every combination, once each, and lz4 once, which mostly behaves as zstd does.
+GRID: tuple[Cell, ...] = (*_grid(), Cell(codec="lz4"))
 
-#: The twelve that are measured several times: the main one, what differs from it in one thing, and mixtures.
+#: The fourteen that are measured several times: the main one, what differs from it in one thing, and mixtures.
 CORE: tuple[Cell, ...] = (
     MAIN,
     Cell(codec="zstd"),
+    Cell(codec="lz4"),
     Cell(keyed=True),
     Cell(partitions=1),
     Cell(partitions=1000),
     Cell(1000),
+    Cell(1000, partitions=1000),
     Cell(1000, "zstd"),
     Cell(1000, "zstd", True, 1000),
     Cell(1_000_000),

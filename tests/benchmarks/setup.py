@@ -26,7 +26,7 @@ from tests.support.java import KafkaTools, tools
 from tests.support.process import run
 from tests.support.raw_client import RawClient
 
-__all__ = ["Server", "Setup", "installed"]
+__all__ = ["Server", "Setup", "Topic", "installed"]
 
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from tests.benchmarks import spark_program
-from tests.benchmarks.cells import MAIN
+from tests.benchmarks.cells import MAIN, Cell
 from tests.benchmarks.measure import Contender, alternate, checked, child
 from tests.benchmarks.results import Results, Run
-from tests.benchmarks.setup import Setup, installed
+from tests.benchmarks.setup import Setup, Topic, installed
 from tests.benchmarks.tables import Table
 from tests.support.spark import connector_jars
 
 __all__ = ["measure", "tables"]
 
 _THEIRS = "Spark's own connector"
-_CHOICES = {"7 columns": "", "value only": "value"}
+#: Of each: the name of its table, what is read, which columns (none: all).
+_CHOICES = {
+    "7 columns": ("spark-7", MAIN, ""),
+    "value only": ("spark-value", MAIN, "value"),
+    "7 columns of 1 kB, zstd": ("spark-zstd", Cell(1000, "zstd"), ""),
+}
 
 
 def measure(setup: Setup) -> None:
-    """Seven columns, and the value only."""
+    """Seven columns, the value only, and seven columns of larger records that are compressed."""
     version = installed("pyspark")
     if version is None:
         setup.say("left out: pyspark is not installed")
@@ -37,14 +42,9 @@ def measure(setup: Setup) -> None:
     ]
     if not todo:
         return
-    topic = setup.fill(
-        setup.apache,
-        MAIN.records(quick=True, scale=setup.scale),
-        MAIN.size_bytes,
-        partitions=MAIN.partitions,
-    )
+    topics: dict[Cell, Topic] = {}
 
-    def run(format_: str, columns: str) -> Run:
+    def run(topic: Topic, format_: str, columns: str) -> Run:
         found = child(
             spark_program.__name__,
             topic.arguments() | {"format": format_, "columns": columns, "jars": jars},
@@ -55,13 +55,24 @@ def measure(setup: Setup) -> None:
     try:
         for choice, scope in todo:
             setup.say(f"  {choice}")
+            _, cell, columns = _CHOICES[choice]
+            if cell not in topics:
+                records = cell.records(quick=True, scale=setup.scale)
+                topics[cell] = setup.fill(
+                    setup.apache, records, cell.size_bytes, partitions=cell.partitions, codec=cell.codec
+                )
             contenders = [
-                Contender(name, lambda format_=format_, columns=_CHOICES[choice]: run(format_, columns), _note(name))  # type: ignore[misc]
+                Contender(
+                    name,
+                    lambda format_=format_, topic=topics[cell], columns=columns: run(topic, format_, columns),  # type: ignore[misc]
+                    _note(name),
+                )
                 for name, format_ in names.items()
             ]
             alternate(setup.wanted(contenders), setup.rounds, setup.say, scope)
     finally:
-        topic.delete()
+        for topic in topics.values():
+            topic.delete()
 
 
 def _note(name: str) -> str:
@@ -76,12 +87,12 @@ def tables(results: Results) -> list[Table]:
         if series:
             records = max((run.amount for item in series for run in item.runs), default=0)
             text = (
-                f"`local[2]`, {records:,.0f} records of {MAIN.size_bytes} bytes in {MAIN.partitions} partitions of "
+                f"`local[2]`, {records:,.0f} records ({_CHOICES[choice][1].title}) of "
                 "Apache Kafka, a batch into the sink `noop`, three times in a row in a session that has read the topic "
                 "twice before, made by `pyconsumer.spark.session()`: Unix sockets lead to the Python workers, and the "
                 "connector has none; CPU of the virtual machine and of all Python processes. Count and checksum of "
                 "the values are compared."
             )
-            table = Table(f"spark-{choice.split()[0]}", f"Spark, {choice}", "records/s", text, _THEIRS)
+            table = Table(_CHOICES[choice][0], f"Spark, {choice}", "records/s", text, _THEIRS)
             found.append(table.take(series))
     return found

@@ -37,12 +37,33 @@ class Workload:
 # ------------------------------------------------------------------ produce
 
 
-def produce(setup: Setup) -> None:
-    """Write a topic with each client."""
-    cluster = setup.apache
-    servers, records = cluster.bootstrap_servers, setup.scaled(_RECORDS // 4)
+@dataclass(frozen=True)
+class _Shape:
+    """What is written: the name in the results, size and codec of the records, how many, and whether Java's tool is
+    compared.
+    """
 
-    def python(client: str) -> Run:
+    name: str
+    size_bytes: int
+    codec: str
+    records: int
+    java: bool = False
+
+
+_SHAPES = (_Shape("", 100, "none", 1_000_000, java=True), _Shape("zstd", 1000, "zstd", 200_000))
+
+
+def produce(setup: Setup) -> None:
+    """Write topics with each client."""
+    for shape in _SHAPES:
+        _produce(setup, shape)
+
+
+def _produce(setup: Setup, shape: _Shape) -> None:
+    cluster = setup.apache
+    servers, size = cluster.bootstrap_servers, shape.size_bytes
+
+    def python(client: str, records: int) -> Run:
         topic, warm_up = cluster.create_topic(_PARTITIONS), cluster.create_topic(_PARTITIONS)
         found = child(
             producers.__name__,
@@ -52,7 +73,8 @@ def produce(setup: Setup) -> None:
                 "topic": topic,
                 "warm_up_topic": warm_up,
                 "records": records,
-                "record_size_bytes": _SIZE_BYTES,
+                "record_size_bytes": size,
+                "codec": shape.codec,
             },
         )
         truth = setup.run_java("read", servers=servers, topic=topic, partitions=_PARTITIONS, records=records, sum=True)
@@ -64,29 +86,62 @@ def produce(setup: Setup) -> None:
     def java() -> Run:
         topic = cluster.create_topic(_PARTITIONS)
         settings = ("acks=all", "linger.ms=5", "batch.size=65536")
-        measured = produce_with_java(setup, servers, topic, records, _SIZE_BYTES, "--command-property", *settings)
+        records = setup.scaled(shape.records)
+        measured = produce_with_java(setup, servers, topic, records, size, "--command-property", *settings)
         cluster.delete_topic(topic)
         return measured
 
     contenders = [
-        Contender(name, lambda name=name: python(name), found)  # type: ignore[misc]
-        for name in producers.CLIENTS
-        if (found := installed(name)) is not None
+        Contender(
+            name,
+            lambda name=name, way=way: python(name, setup.scaled(shape.records // (1 if way.is_quick else 4))),  # type: ignore[misc]
+            found,
+        )
+        for name, way in producers.WAYS.items()
+        if (found := installed(way.package)) is not None
     ]
-    contenders.insert(1, Contender("Java ProducerPerformance", java, f"Apache Kafka {setup.tools.version}"))
-    alternate(setup.wanted(contenders), setup.rounds, setup.say, setup.results.scope("produce"))
+    if shape.java:
+        contenders.insert(1, Contender(_JAVA_PRODUCER, java, f"Apache Kafka {setup.tools.version}"))
+    alternate(setup.wanted(contenders), setup.rounds, setup.say, setup.results.scope("produce", shape.name))
 
 
 def produce_tables(results: Results) -> list[Table]:
-    series = results.scope("produce").series()
-    records = max((run.amount for item in series for run in item.runs), default=0)
-    text = (
-        f"{records:,.0f} records of {_SIZE_BYTES} bytes without keys or compression, to {_PARTITIONS} partitions of "
-        "Apache Kafka: acks=all, linger 5 ms, batches of 64 KiB, from the first `send` to the end of `flush`. Java's "
-        "consumer reads all of it afterwards, and count and checksum are compared."
-    )
-    table = Table("produce", "Producing", "records/s", text, "Java ProducerPerformance")
-    return [table.take(series)] if series else []
+    found = []
+    for shape in _SHAPES:
+        series = results.scope("produce", shape.name).series()
+        if not series:
+            continue
+        records = max((run.amount for item in series for run in item.runs), default=0)
+        size = "1 kB" if shape.size_bytes == 1000 else f"{shape.size_bytes} bytes"
+        packed = "without compression" if shape.codec == "none" else f"compressed with {shape.codec}"
+        text = (
+            f"{records:,.0f} records of {size} without keys, {packed}, to {_PARTITIONS} partitions of Apache Kafka"
+            " (from kafka-python a quarter of them): acks=all, linger 5 ms, batches of 64 KiB, from the first"
+            " `send` to the end of `flush`. `send_many`, `send_arrow` and `produce_batch` take 10,000 records with one"
+            " call, and return one future or none. Java's consumer reads all of it afterwards, and count and checksum"
+            " are compared."
+        )
+        alone = _JAVA_PRODUCER if shape.java else "confluent-kafka"
+        for many in (False, True):
+            rows = [item for item in series if _takes_many(item.name) == many]
+            reference = "confluent-kafka, produce_batch" if many else alone
+            title = f"Producing{' many with one call' if many else ''}, {size}{_with(shape.codec)}"
+            name = "-".join(filter(None, ("produce", shape.name, "many" if many else "")))
+            if rows:
+                found.append(Table(name, title, "records/s", text, reference).take(rows))
+    return found
+
+
+_JAVA_PRODUCER = "Java ProducerPerformance"
+
+
+def _takes_many(contender: str) -> bool:
+    way = producers.WAYS.get(contender)
+    return way is not None and way.takes_many
+
+
+def _with(codec: str) -> str:
+    return "" if codec == "none" else f", {codec}"
 
 
 # ------------------------------------------------------------------ broker
