@@ -1,21 +1,21 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 # cython: embedsignature=False, auto_pickle=False
-"""The compiled half of the producer: what each record costs between ``send`` and its batch, and its result.
+"""The compiled half of the producer: the work on each record between ``send`` and its batch, and its result.
 
 Its parts, one file each:
 
-* ``builder.pxi``: ``BatchBuilder``, records into bytes.
+* ``builder.pxi``: ``BatchBuilder``, which encodes records.
 * ``result.pxi``: ``BatchResult`` and ``FutureRecordMetadata``.
 * ``appender.pxi``: ``BufferMemory``, ``ProducerBatch`` and ``Appender``.
 
 Rules
 
-1. What is done here between two calls of Python code is atomic: the interpreter's lock is held, and no signal handler
-   runs. So a record can be appended without the producer's lock, and Ctrl-C finds it either in its batch or nowhere.
+1. The code here is atomic between two calls of Python code: it holds the interpreter's lock, and no signal handler
+   runs. So a record can be appended without the producer's lock, and after Ctrl-C it is either in its batch or nowhere.
    (Free-threaded Python uses the twins.)
-2. A record is appended here only if nothing has to be decided: its batch is open and has room, memory is left, and no
-   error is to be raised. Everything else is left to Python, which takes the lock and decides.
-3. A batch that is closed never changes. Whoever takes a batch out of its queue closes it first.
+2. A record is appended here only if no decision is needed: its batch is open and has room, memory is left, and there is
+   no error to raise. Everything else is left to Python, which takes the lock and decides.
+3. A closed batch never changes. Whoever takes a batch out of its queue closes it first.
 """
 
 cimport cython
@@ -37,7 +37,7 @@ from pyconsumer.protocol.records.builder import batch_header, encode_headers
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.structs import RecordMetadata
 
-#: Changes with what the Python modules expect of this one: a build of an older source is not used.
+#: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
 REVISION = 4
 
 cdef extern from "crc32c.h":

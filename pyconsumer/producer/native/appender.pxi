@@ -1,4 +1,4 @@
-# Where a record joins its batch.
+# BufferMemory, ProducerBatch, and Appender, which adds records to batches.
 
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
@@ -20,7 +20,7 @@ cdef enum:
 
 cdef int64_t MAX_INT64 = 0x7FFFFFFFFFFFFFFF
 
-#: How often this process has been made by a fork: a producer is used in the process that made it.
+#: Number of forks that led to this process: a producer is used only in the process that created it.
 cdef int forks = 0
 
 
@@ -152,8 +152,8 @@ cdef class ProducerBatch:
 
 cdef class _Topic:
     cdef int32_t count
-    cdef list open  # a batch or None by partition
-    cdef list sticky  # of the partitioner: a partition, and bytes that went there
+    cdef list open  # the open batch of each partition, or None
+    cdef list sticky  # the partitioner's current partition, and the bytes appended to it
 
 
 cdef class Appender:
@@ -203,7 +203,7 @@ cdef class Appender:
         self.is_open = False
 
     cdef _Topic known_topic(self, topic):
-        """The topic, if records may join its batches now; or None."""
+        """Return the topic, or None if no records may be appended to its batches here."""
         cdef PyObject *found
         if not self.is_open or forks != self.forks or type(topic) is not str:
             return None
@@ -211,7 +211,7 @@ cdef class Appender:
         return None if found is NULL else <_Topic>found
 
     cdef int64_t time_of(self, timestamp_ms):
-        """Milliseconds since 1970, or -1 if that is left to Python."""
+        """Return milliseconds since the epoch, or -1 to leave that to Python."""
         if timestamp_ms is None:
             return pyconsumer_wall_ms() if self.reads_clock else -1
         if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= MAX_INT64:
@@ -219,7 +219,7 @@ cdef class Appender:
         return timestamp_ms
 
     cdef int32_t chosen(self, partition):
-        """The partition that a user gave, CHOOSE without one, or FAILED if that is left to Python."""
+        """Return the user's partition, CHOOSE if there is none, or FAILED to leave that to Python."""
         if partition is None:
             return FAILED if self.chooses else CHOOSE
         if type(partition) is not int or not 0 <= partition <= MAX_INT32:
@@ -237,9 +237,9 @@ cdef class Appender:
         Py_ssize_t value_size,
         int32_t *index,
     ):
-        """Write a record into its open batch and return that; None if something has to be decided first.
+        """Append a record to its open batch and return the batch; None if a decision is needed first.
 
-        No object is made here: that may run the collector, and so any code and any thread.
+        No object is created here: that may run the garbage collector, and with it any code and any thread.
         """
         cdef PyObject *found
         cdef ProducerBatch batch
@@ -308,7 +308,7 @@ cdef class Appender:
                 return None
         except UnicodeEncodeError:
             return None
-        future = FutureRecordMetadata.__new__(FutureRecordMetadata)  # before the batch is looked at, see `place`
+        future = FutureRecordMetadata.__new__(FutureRecordMetadata)  # before the batch is checked, see `place`
         batch = self.place(known, number, timestamp, key_data, key_size, value_data, value_size, &index)
         if batch is None:
             return None
@@ -316,7 +316,7 @@ cdef class Appender:
         future.index = index
         future.key_size = <int32_t>key_size
         future.value_size = <int32_t>value_size
-        future.header_size = -1  # records with headers do not come this way
+        future.header_size = -1  # records with headers are left to Python
         future.timestamp_ms = timestamp
         self.announce(batch)
         return future
@@ -364,7 +364,7 @@ cdef class Appender:
 
 
 cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) except *:
-    """Where the bytes of a key or value are; False if it is neither bytes nor text nor None."""
+    """Set ``start`` and ``length`` to the bytes of a key or value; return False if it is not bytes, str or None."""
     if type(data) is bytes:
         start[0] = PyBytes_AS_STRING(data)
         length[0] = PyBytes_GET_SIZE(data)
@@ -378,7 +378,7 @@ cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) exc
 
 
 cdef uint32_t murmur2_of(const uint8_t *data, Py_ssize_t length) noexcept nogil:
-    """As ``partitioner.murmur2``."""
+    """Return the same hash as ``partitioner.murmur2``."""
     cdef uint32_t m = 0x5BD1E995
     cdef uint32_t h = <uint32_t>0x9747B28C ^ <uint32_t>length
     cdef uint32_t k
@@ -401,5 +401,5 @@ cdef uint32_t murmur2_of(const uint8_t *data, Py_ssize_t length) noexcept nogil:
 
 
 def murmur2(bytes data not None):
-    """As ``partitioner.murmur2``."""
+    """Return the same hash as ``partitioner.murmur2``."""
     return murmur2_of(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

@@ -1,4 +1,4 @@
-# BatchBuilder: records of format v2, written one behind the other.
+# BatchBuilder: records of format v2, written one after another.
 
 cdef enum:
     BATCH_OVERHEAD = 61
@@ -33,7 +33,7 @@ cdef inline uint8_t *put_varint(uint8_t *at, uint64_t number) noexcept nogil:
 
 
 cdef inline uint8_t *put_bytes(uint8_t *at, const char *data, Py_ssize_t length) noexcept nogil:
-    """A field with its length; -1 is null."""
+    """Write a field and its length; length -1 is null."""
     at = put_varint(at, zigzag(length))
     if length > 0:
         memcpy(at, data, length)
@@ -122,7 +122,7 @@ cdef class BatchBuilder:
         const char *headers,
         Py_ssize_t headers_length,
     ) noexcept:
-        """The record's relative offset, or FULL, or FAILED without memory. A length of -1 is null."""
+        """Append a record; return its relative offset, FULL, or FAILED without memory. A length of -1 is null."""
         cdef uint64_t since_base
         cdef int64_t body
         cdef Py_ssize_t total, wanted
@@ -164,7 +164,7 @@ cdef class BatchBuilder:
         return delta
 
     cdef void drop_records(self) noexcept:
-        """Give the memory of the records back; their count stays. The batch is closed."""
+        """Free the memory of the records, and keep their count. The batch is closed."""
         if not self.exports:
             free(self.start)
             self.start = NULL
@@ -271,7 +271,7 @@ cdef class BatchBuilder:
 
 
 cdef int view_of(data, Py_buffer *view) except -1:
-    """The bytes of an object, or a length of -1 for None."""
+    """Get a view of the bytes of an object; its length is -1 for None."""
     if data is None:
         view.buf = NULL
         view.len = -1

@@ -8,8 +8,8 @@ cdef class BatchResult:
     cdef readonly object last_failure
     cdef bint settled
     cdef bint is_released
-    cdef object released  # an event, once somebody waits
-    cdef list waiting  # None once it is settled; made at first, since making a list may let other threads run
+    cdef object released  # an event, as soon as a thread waits
+    cdef list waiting  # None once settled; created in advance, since creating a list may let other threads run
     cdef list parts
 
     def __init__(self, topic_partition):
@@ -104,8 +104,8 @@ cdef enum:
     AFTER_FAILURE = 2
 
 
-# A future is not known to the garbage collector, which saves half of its cost. What it refers to and what may refer back,
-# its function, it lets go when it is done, and every future is done at last.
+# The garbage collector does not track futures, which saves half of their cost. Of the objects that a future refers to,
+# only its function may refer back; it is released when the future is done, and every future is done eventually.
 @cython.no_gc
 @cython.freelist(1024)
 cdef class FutureRecordMetadata:
@@ -116,7 +116,7 @@ cdef class FutureRecordMetadata:
     cdef int32_t header_size
     cdef int64_t timestamp_ms
     cdef int when
-    cdef object function  # the first one, if it takes the outcome alone
+    cdef object function  # the first callback, if it takes no other argument than the outcome
 
     def __init__(self, BatchResult result, index, timestamp_ms, key_size, value_size, header_size=-1):
         self.result_ = result
@@ -209,7 +209,7 @@ cdef class FutureRecordMetadata:
         return 0
 
     cdef object outcome(self, int when):
-        """The metadata or the error, None if it is not what a function waits for."""
+        """Return the metadata or the error, None if a function does not wait for that one."""
         error = self.failure()
         if error is None:
             return self.metadata() if when & AFTER_SUCCESS else None

@@ -1,4 +1,4 @@
-"""The compiled decoder, see ``native/_native.pyx``: the names of the pure one, with the same meaning."""
+"""The compiled decoder (``native/_native.pyx``): the same names as the decoder in Python, with the same meaning."""
 
 from typing import final
 

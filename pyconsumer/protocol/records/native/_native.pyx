@@ -1,26 +1,27 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 # cython: embedsignature=False, auto_pickle=False
-"""The compiled decoder: what ``cursor``, ``record`` and ``columns`` do in Python, record by record in C.
+"""The compiled decoder: the work of ``cursor``, ``record`` and ``columns`` on each record, in C.
 
 Its parts, one file each:
 
-* ``parse.pxi``: headers and records of format v2. Touches no Python object, allocates nothing, reads only what it was
-  given. Whatever is here decides whether bytes are a record; *what* is wrong with others the pure decoder says, so that
-  both have the same words.
+* ``parse.pxi``: headers and records of format v2. It touches no Python object, allocates nothing and reads only the
+  bytes it is given. It decides whether bytes are a record; the decoder in Python describes the error if they are not,
+  so that both raise the same messages.
 * ``check.pxi``: ``check_records``.
-* ``record.pxi``: ``ConsumerRecord`` and its tracked subclass.
+* ``record.pxi``: ``ConsumerRecord``, and its subclass that the garbage collector tracks.
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
-* ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd; ``vendored`` has the decoders of the latter two.
+* ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd. The decoders of lz4 and zstd are in
+  ``vendored``.
 * ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
 
 Rules
 
-1. A byte is read only after its index was compared with the end of what is there; a length is compared with what is
-   left before anything of that size is made.
-2. Records own copies. Nothing made here, except the cursor, refers to the receive buffer.
-3. Whatever happens once a batch, or only when something is wrong, is left to Python.
+1. Before a byte is read, its index is compared with the end of the data. Before anything is allocated, its size is
+   compared with the number of bytes left.
+2. Records own copies. Only the cursor refers to the receive buffer.
+3. Work that is done once per batch, or only after an error, is left to Python.
 """
 
 cimport cython
@@ -44,7 +45,7 @@ from pyconsumer.protocol.records.cursor import aborts
 from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, record_fields, record_repr, same_record, size_of_headers
 from pyconsumer.structs import TopicPartition
 
-#: Changes with what the Python modules expect of this one: a build of an older source is not used.
+#: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
 REVISION = 7
 
 cdef extern from "crc32c.h":
@@ -55,7 +56,7 @@ crc32c_init()
 
 
 def crc32c(data, uint32_t before=0, *, bint by_tables=False):
-    """CRC-32C of a bytes-like object, going on from that of what came before."""
+    """Return the CRC-32C of a bytes-like object; ``before`` is the checksum of the data in front of it."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:

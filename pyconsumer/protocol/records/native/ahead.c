@@ -1,39 +1,44 @@
-/* Decompression ahead of the reader, by native threads: state, owner, order.
+/* Decompression ahead of the reader, by native threads: states, ownership, order.
  *
- * The reader is the thread that takes records. It queues a job for a record set, whose batches are slots; workers, and
- * the reader itself, claim slots from the front and leave the output there until the reader reaches that batch.
+ * The reader is the thread that takes records. It queues a job for a record set; each batch is a slot of the job.
+ * Workers, and the reader itself, claim slots from the front and leave the output in the slot until the reader reaches
+ * that batch.
  *
- * Who owns what
+ * Ownership
  *
- * 1. The record set belongs to the reader. Workers read those slots of it that are CLAIMED or LEFT. The reader lets go of
- *    it only when no slot is; otherwise the view of it goes to the job, and comes back by pyconsumer_ended_view, so that
- *    only the reader's side ever releases one. Memory is not used again while a worker reads it, whatever was sought.
- * 2. A slot's output belongs to whoever claimed it until it is DONE, then to the reader.
- * 3. The lists of queues and jobs, memory that is idle and all counts belong to the lock. It is held for no longer than a
- *    few list operations, never while something is decompressed, and by no Python code.
+ * 1. The record set belongs to the reader. Workers read the parts of it whose slots are CLAIMED or LEFT. If there is
+ *    such a slot when the reader drops the record set, the job keeps the view of it, and pyconsumer_ended_view returns
+ *    the view later, so that only the reader ever releases one. Memory is not reused while a worker reads it, even
+ *    after a seek.
+ * 2. A slot's output belongs to the thread that claimed the slot until it is DONE, then to the reader.
+ * 3. The lists of queues and jobs, idle memory and all counts are protected by the lock. It is held for no longer than
+ *    a few list operations, never during decompression, and never while Python code runs.
  *
- * A slot's state, changed by compare and swap, since the reader looks without the lock:
+ * States of a slot, which are changed by compare and swap, since the reader checks them without the lock:
  *
- *     WAITING -> CLAIMED   a worker, or the reader that helps, under the lock
- *     WAITING -> OWN       the reader has reached it first, or passed it: it decompresses it as if there were no workers
- *     CLAIMED -> DONE      by whoever claimed it; the result may be that it is damaged
- *     CLAIMED -> LEFT      the reader has given up on it: passed it, or waited too long. The output is dropped in the end
- *     LEFT    -> OWN       by whoever claimed it, under the lock
- *     DONE    -> OWN       the reader has taken the output
+ *     WAITING -> CLAIMED   by a worker, or by the reader that helps, under the lock
+ *     WAITING -> OWN       the reader reached it first and decompresses it as if there were no workers, or skipped it
+ *     CLAIMED -> DONE      by the thread that claimed it; the result may be that it is damaged
+ *     CLAIMED -> LEFT      the reader abandoned it: skipped it, or waited too long. The output is dropped in the end
+ *     LEFT    -> OWN       by the thread that claimed it, under the lock
+ *     DONE    -> OWN       the reader took the output
  *
- * Order: jobs as they were queued, slots as they lie in the record set. A worker claims a run of slots of one job at a
- * time. One whose output has no room in its queue is not passed over: everybody waits, and the reader does what it needs.
+ * Order: jobs in the order they were queued, slots in the order of the record set. A worker claims a run of slots of
+ * one job at a time. If the output of the next slot has no room in its queue, that slot is not skipped: no worker
+ * claims more of this queue, and the reader decompresses what it needs.
  *
- * Room: a claimed slot counts with the most that may come out of it, so that there is always room for what does; one that is
- * DONE with the memory that its output has. What frames of zstd may become, if they do not say it, is often eight
- * times what they are; so these are decompressed into memory that each thread keeps, and copied.
+ * Room: a claimed slot counts as the upper bound of its output, so that there is always room for the output; a slot
+ * that is DONE counts as the memory of its output. If zstd frames do not state their size, the bound is often eight
+ * times as large as the output, so these are decompressed into scratch memory, which each thread keeps, and then
+ * copied.
  *
- * Waiting: workers sleep on `work`. They are woken when enough has been queued, or half of the room is free. The reader
- * sleeps on `done`, only for a slot that is CLAIMED when there is nothing else to claim, and never longer than it
- * would take to do it itself: a worker that is late, or has died, costs that, and nothing else.
+ * Waiting: workers sleep on `work`. One is woken when enough output is expected and at least half of the room is free.
+ * The reader sleeps on `done`, only for a slot that is CLAIMED when there is nothing else to claim, and never longer
+ * than decompressing it itself would take: a worker that is late, or has died, costs no more than that.
  *
- * Life: workers are started when there is work, block all signals, and end with the last queue. A forked child has none:
- * what they were at is the reader's there. At the end of the process they stop claiming, and are left.
+ * Lifetime: workers are started when there is work, block all signals, and end with the last queue. A forked child has
+ * none; there, slots that they had claimed are left to the reader. At the end of the process workers stop claiming, and
+ * are not joined.
  */
 #include "ahead.h"
 
@@ -60,11 +65,11 @@ typedef struct slot {
     uint32_t crc;
     pyconsumer_extent extent;
     int state;
-    size_t counted; /* bytes of its queue's room that it takes; the lock's */
+    size_t counted; /* bytes of its queue's room that it uses; protected by the lock */
     pyconsumer_found found;
 } slot;
 
-/* What a thread decompresses with, and keeps. */
+/* Memory that a thread keeps for decompression. */
 typedef struct tools {
     void *context; /* of zstd */
     uint8_t *scratch;
@@ -73,29 +78,29 @@ typedef struct tools {
 
 struct pyconsumer_job {
     pyconsumer_queue *queue;
-    pyconsumer_job *before, *after; /* in its queue, or only `after` in a list of ended ones */
+    pyconsumer_job *before, *after; /* in its queue; in a list of ended jobs only `after` */
     const uint8_t *data;
     size_t limit;
     int check_crcs;
     int is_started, has_ended;
     void *view;     /* kept for a worker, after the end */
-    size_t running; /* slots of runs that have not come back */
+    size_t running; /* slots of runs in progress */
     size_t count, most;
-    size_t next; /* slots before this one are not WAITING */
-    size_t at;   /* the reader is here */
+    size_t next; /* no slot before this one is WAITING */
+    size_t at;   /* the slot that the reader has reached */
     slot slots[];
 };
 
 struct pyconsumer_queue {
     pyconsumer_queue *after;
     pyconsumer_job *first, *last;
-    pyconsumer_job *open; /* jobs before this one have no slot that is WAITING */
+    pyconsumer_job *open; /* no job before this one has a slot that is WAITING */
     int threads;
     int has_owner;
-    size_t jobs; /* that refer to it, ended ones too */
+    size_t jobs; /* that refer to it, including ended ones */
     size_t room, held, worth;
-    size_t waiting; /* bytes that are expected of slots that are WAITING; atomic */
-    tools tools;    /* of the reader that helps */
+    size_t waiting; /* expected bytes of output of slots that are WAITING; atomic */
+    tools tools;    /* for the reader that helps */
     pyconsumer_counts counts;
 };
 
@@ -114,11 +119,11 @@ static pthread_cond_t work, done;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static pyconsumer_queue *queues;        /* all of them */
-static pyconsumer_queue *turn;          /* whose turn it is; NULL: the first one's */
-static pyconsumer_job *ended;           /* jobs that have ended and whose runs have not come back */
-static pyconsumer_job *kept;            /* the same, come back, with a view; atomic */
-static int threads, sleeping, is_called; /* workers; those that sleep; one of them has been woken and has not looked yet */
-static int working;                     /* runs that have not come back */
+static pyconsumer_queue *turn;          /* the queue to serve next; NULL: the first one */
+static pyconsumer_job *ended;           /* jobs that have ended and have runs in progress */
+static pyconsumer_job *kept;            /* ended jobs without runs whose view must be released; atomic */
+static int threads, sleeping, is_called; /* workers; sleeping ones; whether one was woken and is not up yet */
+static int working;                     /* runs in progress */
 static int readers_waiting;             /* atomic */
 static int is_stopping, cannot_start;
 static piece *idle[PIECE_SIZES];
@@ -126,7 +131,7 @@ static size_t idle_bytes;
 static int fault; /* atomic, as is the next */
 static unsigned fault_delay;
 
-#ifdef PYCONSUMER_NO_POOL /* so that an address sanitizer sees each piece come and go */
+#ifdef PYCONSUMER_NO_POOL /* so that an address sanitizer sees each allocation and release */
 enum { MOST_IDLE = 0 };
 #else
 enum { MOST_IDLE = 8 << 20 };
@@ -146,7 +151,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Waits for `done`, so long at most. The lock is held. */
+/* Waits for `done`, at most for this time. The lock is held. */
 static void wait_done(uint64_t nanoseconds) {
     struct timespec until;
 #ifdef __APPLE__
@@ -215,7 +220,7 @@ static void free_pieces(void) {
     idle_bytes = 0;
 }
 
-/* --- what a thread keeps */
+/* --- memory that a thread keeps */
 
 static void free_tools(tools *own) {
     if (own->context != NULL) pyconsumer_free_context(own->context);
@@ -223,7 +228,7 @@ static void free_tools(tools *own) {
     memset(own, 0, sizeof *own);
 }
 
-/* So many bytes of scratch, whose content is not kept; NULL: no memory. */
+/* Returns `size` bytes of scratch, whose content is not kept; NULL if there is no memory. */
 static uint8_t *scratch_of(tools *own, size_t size) {
     if (own->capacity < size) {
         free(own->scratch);
@@ -253,7 +258,7 @@ static void unref_queue(pyconsumer_queue *queue) {
     if (queue->jobs == 0 && !queue->has_owner) free_queue(queue);
 }
 
-/* A slot takes so much of its queue's room from now on. */
+/* Sets how much of its queue's room a slot uses. */
 static void count_room(pyconsumer_queue *queue, slot *it, size_t size) {
     queue->held += size - it->counted;
     it->counted = size;
@@ -265,7 +270,7 @@ static void forget_output(pyconsumer_queue *queue, slot *it) {
     count_room(queue, it, 0);
 }
 
-/* Gives a claimed slot memory for so many bytes of output; NULL: there is none. */
+/* Allocates `size` bytes for the output of a claimed slot; returns NULL if there is no memory. */
 static uint8_t *take_output(pyconsumer_queue *queue, slot *it, size_t size) {
     it->found.output = take_piece(size);
     it->found.capacity = capacity_for(size);
@@ -273,7 +278,7 @@ static uint8_t *take_output(pyconsumer_queue *queue, slot *it, size_t size) {
     return it->found.output;
 }
 
-/* How much is likely to come out: what the frames say, or a guess. */
+/* Returns the expected size of the output: the size stated in the frames, or a guess. */
 static size_t expected_of(const slot *it) {
     return it->extent.is_exact || it->size > it->extent.bound / USUAL_RATIO ? it->extent.bound : it->size * USUAL_RATIO;
 }
@@ -282,7 +287,7 @@ static void subtract_waiting(pyconsumer_queue *queue, const slot *it) {
     __atomic_sub_fetch(&queue->waiting, expected_of(it), __ATOMIC_SEQ_CST);
 }
 
-/* Claims slots of one job; returns how many. */
+/* Claims slots of one job; returns their number. */
 static size_t claim(pyconsumer_queue *queue, size_t most_slots, run *claimed) {
     size_t bytes = 0;
     claimed->count = 0;
@@ -336,7 +341,7 @@ static void start_worker(void) {
     if (error == 0) {
         threads += 1;
     } else {
-        cannot_start = 1; /* until there is another queue: the reader does everything */
+        cannot_start = 1; /* the reader does all the work until another queue is created */
     }
 }
 
@@ -352,7 +357,7 @@ static void call_worker(pyconsumer_queue *queue) {
     }
 }
 
-/* --- doing it; without the lock */
+/* --- decompression; without the lock */
 
 static void decompress(const pyconsumer_job *job, slot *it, tools *own) {
     const uint8_t *batch = job->data + it->position;
@@ -415,7 +420,7 @@ static void do_run(run *claimed, tools *own, int is_worker) {
     }
 }
 
-/* A job that has ended, and whose runs have come back; the lock is held. */
+/* Frees an ended job without runs in progress, or keeps it until its view is released; the lock is held. */
 static void put_away(pyconsumer_job *job) {
     unref_queue(job->queue);
     if (job->view == NULL) {
@@ -426,7 +431,7 @@ static void put_away(pyconsumer_job *job) {
     }
 }
 
-/* A run comes back; the lock is held. */
+/* Ends a run; the lock is held. */
 static void finish_run(run *claimed) {
     pyconsumer_job *job = claimed->job, **at;
     pyconsumer_queue *queue = job->queue;
@@ -437,7 +442,7 @@ static void finish_run(run *claimed) {
             forget_output(queue, it);
             set_state(it, OWN);
         } else if (it->found.output == NULL) {
-            count_room(queue, it, 0); /* damaged, or there is no memory */
+            count_room(queue, it, 0); /* damaged, or out of memory */
         }
     }
     working -= 1;
@@ -490,13 +495,13 @@ static void *work_on(void *nothing) {
     return NULL;
 }
 
-/* The reader does something useful while it waits; the lock is held. Returns whether there was anything. */
+/* Lets the reader decompress another batch while it waits; the lock is held. Returns 0 if there was none to claim. */
 static int help(pyconsumer_queue *queue) {
     run claimed;
     tools own;
     if (!claim(queue, 1, &claimed)) return 0;
     queue->counts.helped += 1;
-    own = queue->tools; /* nobody else's, meanwhile: a child may be forked */
+    own = queue->tools; /* a child that is forked during the run must not use them */
     memset(&queue->tools, 0, sizeof queue->tools);
     pthread_mutex_unlock(&lock);
     do_run(&claimed, &own, 0);
@@ -507,7 +512,7 @@ static int help(pyconsumer_queue *queue) {
     return 1;
 }
 
-/* --- fork: the child gets everything as it is between two holders of the lock, and no worker */
+/* --- fork: it takes the lock, so the child gets consistent state; it gets no workers */
 
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 
@@ -539,7 +544,7 @@ static void make_conditions(void) {
 static void in_child(void) {
     pyconsumer_queue *queue;
     pyconsumer_job *job;
-    make_conditions(); /* which somebody may have been about to enter or to leave */
+    make_conditions(); /* other threads may have been using the old ones */
     threads = sleeping = is_called = working = cannot_start = 0;
     __atomic_store_n(&readers_waiting, 0, __ATOMIC_SEQ_CST);
     for (queue = queues; queue != NULL; queue = queue->after) {
@@ -559,7 +564,7 @@ static void set_up(void) {
     pthread_atfork(before_fork, after_fork, in_child);
 }
 
-/* --- what the reader calls */
+/* --- functions for the reader */
 
 pyconsumer_queue *pyconsumer_queue_new(int wanted, size_t room, size_t worth) {
     pyconsumer_queue *queue = calloc(1, sizeof *queue);
@@ -584,7 +589,8 @@ void pyconsumer_queue_free(pyconsumer_queue *queue) {
     pthread_mutex_unlock(&lock);
 }
 
-int pyconsumer_queue_is_used(const pyconsumer_queue *queue) { return queue->first != NULL; } /* which only the reader changes */
+/* Takes no lock, since only the reader changes the list. */
+int pyconsumer_queue_is_used(const pyconsumer_queue *queue) { return queue->first != NULL; }
 
 void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *counts) {
     pthread_mutex_lock(&lock);
@@ -613,7 +619,7 @@ void pyconsumer_job_add(pyconsumer_job *job, size_t position, size_t size, int c
     it->size = size;
     it->codec = codec;
     it->crc = crc;
-    /* What cannot become anything, or too much, the reader looks at when it gets there. */
+    /* Batches that are damaged or too large are left to the reader. */
     if (pyconsumer_bound(codec, job->data + position + BATCH_OVERHEAD, size - BATCH_OVERHEAD, job->limit, &it->extent) !=
             PYCONSUMER_UNPACKED ||
         it->extent.bound > job->queue->room / 2) {
@@ -641,7 +647,7 @@ size_t pyconsumer_job_start(pyconsumer_job *job) {
     return job->count;
 }
 
-/* The output of a slot that is DONE goes to the reader, who may find none in it. */
+/* Gives the reader the outcome of a slot that is DONE. Returns OWN if there was no memory to decompress it. */
 static int take_done(pyconsumer_queue *queue, slot *it, pyconsumer_found *found) {
     int is_ready = it->found.result != PYCONSUMER_NO_MEMORY || !it->found.has_right_crc;
     pthread_mutex_lock(&lock);
@@ -655,7 +661,7 @@ static int take_done(pyconsumer_queue *queue, slot *it, pyconsumer_found *found)
     return is_ready ? PYCONSUMER_READY : PYCONSUMER_OWN;
 }
 
-/* Nobody wants this slot any more. */
+/* Abandons a slot that the reader has skipped. */
 static void pass(pyconsumer_queue *queue, slot *it) {
     pyconsumer_found found;
     if (change(it, WAITING, OWN)) {

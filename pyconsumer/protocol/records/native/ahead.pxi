@@ -1,4 +1,4 @@
-# Decompression ahead, by the threads of ahead.c, which touch no Python object: DecodeAhead is a consumer's queue.
+# Decompression ahead, by the threads of ahead.c, which touch no Python object. A consumer's queue is its DecodeAhead.
 
 import atexit
 
@@ -47,16 +47,16 @@ cdef extern from "ahead.h":
     void pyconsumer_ahead_fault(int fault, unsigned delay) noexcept nogil
 
 cdef enum:
-    SHORT_WAIT = 200_000  # nanoseconds for which the interpreter's lock is not worth giving up
+    SHORT_WAIT = 200_000  # nanoseconds; too short to release the interpreter's lock for
     LONG_WAIT = 2_000_000
-    WAIT_PER_BYTE = 50  # of compressed data: what it takes to decompress it, and then some
+    WAIT_PER_BYTE = 50  # of compressed data: more than decompressing it takes
     LARGE_BATCH = 1 << 18
     WORTH_WAKING = 1 << 17
     EXIT_MS = 100
 
 
 cdef void release_ended_views() noexcept:
-    """Let go of record sets that were given up while a worker was at them."""
+    """Release the record sets that were dropped while a worker was reading them."""
     cdef Py_buffer *view = <Py_buffer *>pyconsumer_ended_view()
     while view is not NULL:
         PyBuffer_Release(view)
@@ -66,12 +66,12 @@ cdef void release_ended_views() noexcept:
 
 @cython.final
 cdef class DecodeAhead:
-    """Decompresses what waits in a consumer's buffer, while its thread does something else.
+    """Queue of the batches in a consumer's buffer, which native threads decompress while the consumer's thread works.
 
     Args:
-        threads: most threads that work for it; the process shares them.
-        size_bytes: most output that waits.
-        worth_bytes: fewer bytes of output are not worth waking a thread.
+        threads: maximum number of threads that work for it; all queues of the process share them.
+        size_bytes: limit of the output that waits for the reader.
+        worth_bytes: a thread is woken only if at least this much output is expected.
     """
 
     cdef pyconsumer_queue *queue
@@ -90,33 +90,33 @@ cdef class DecodeAhead:
 
     @property
     def is_used(self):
-        """True while something waits that was added."""
+        """True while the batches of a cursor are queued."""
         return pyconsumer_queue_is_used(self.queue) != 0
 
     def add(self, Cursor cursor not None):
-        """Queue the compressed batches of a cursor. Returns whether there are any to queue."""
+        """Queue the compressed batches of a cursor; return whether there are any to queue."""
         release_ended_views()
         return cursor.queue_job(self)
 
     def remove(self, Cursor cursor not None):
-        """Decompress nothing more of a cursor, and drop what it has not reached."""
+        """Decompress no more batches of a cursor, and drop the output that it has not reached."""
         release_ended_views()
         cursor.leave_queue()
 
     def counts(self):
-        """What was done by whom, by name."""
+        """Return the members of ``pyconsumer_counts``, see ``ahead.h``, by name."""
         cdef pyconsumer_counts counts
         pyconsumer_queue_counts(self.queue, &counts)
         return counts
 
 
 def break_workers(int fault, unsigned delay_us=0):
-    """For tests: let threads fail in one way or another, see ahead.h."""
+    """Make threads fail, for tests; ``ahead.h`` lists the faults."""
     pyconsumer_ahead_fault(fault, delay_us)
 
 
 def stop_workers():
-    """Stop decompressing ahead, at the end of the process."""
+    """Stop decompression ahead, at the end of the process."""
     with nogil:
         pyconsumer_ahead_stop(EXIT_MS)
 

@@ -1,4 +1,4 @@
-# Checks of records that are not read.
+# Checks of the records of a batch, for a broker. No record is created.
 
 
 def check_records(

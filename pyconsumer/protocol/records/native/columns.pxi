@@ -1,4 +1,4 @@
-# Records as columns, in the layout of Arrow. The objects that come out are those of columns.py, with memoryviews inside.
+# Records as columns, in the layout of Arrow. The results are objects of columns.py that contain memoryviews.
 
 from pyconsumer.protocol.records.columns import BinaryColumn, Columns, HeaderColumn
 
@@ -7,8 +7,8 @@ cdef Py_ssize_t MOST_BYTES = 0x7FFFFFFF  # offsets have 32 bits
 
 cdef extern from *:
     """
-    /* Copies length bytes by whole pieces, for which a call of memcpy would take longer than the copy. Up to 31 bytes more
-       are read and written. */
+    /* Copies `length` bytes in pieces of 32; for so short a copy, the call of memcpy would take longer than the copy
+       itself. Up to 32 bytes after them are read and written, too. */
     static inline void pyconsumer_copy(char *to, const uint8_t *from, Py_ssize_t length) {
         Py_ssize_t done = 0;
         do {
@@ -21,24 +21,24 @@ cdef extern from *:
 
 cdef enum:
     COPIED_AT_ONCE = 32
-    LONGEST_SMALL = 512  # bytes that pyconsumer_copy is good for
+    LONGEST_SMALL = 512  # bytes; longer strings are copied by memcpy
 
 
 @cython.final
 @cython.no_gc
 cdef class ByteStrings:
-    """Grows into a ``BinaryColumn``."""
+    """Builder of a ``BinaryColumn``."""
 
-    cdef Memory offsets  # where each string ends, after a 0
+    cdef Memory offsets  # 0, then the end of each string
     cdef Memory data
-    cdef Memory bits  # whether there is a string, lowest bit first
+    cdef Memory bits  # 1 for a string, 0 for null; lowest bit first
     cdef int32_t *ends
     cdef char *bytes
     cdef uint8_t *valid
     cdef Py_ssize_t size
     cdef Py_ssize_t count
     cdef Py_ssize_t nulls
-    cdef Py_ssize_t capacity  # strings
+    cdef Py_ssize_t capacity  # number of strings
 
     def __cinit__(self):
         self.size = self.count = self.nulls = self.capacity = 0
@@ -51,7 +51,7 @@ cdef class ByteStrings:
         self.ends[0] = 0
 
     cdef int reserve(self, Py_ssize_t more) except -1:
-        """Room for so many more strings, not for their bytes."""
+        """Make room for ``more`` strings, not for their bytes."""
         cdef Py_ssize_t wanted = self.count + more
         if wanted > self.capacity:
             wanted = max(wanted, 2 * self.capacity)
@@ -63,13 +63,13 @@ cdef class ByteStrings:
         return 0
 
     cdef int grow(self, Py_ssize_t more) except -1:
-        """Room for so many more bytes, and then some."""
+        """Make room for at least ``more`` bytes."""
         self.data.resize(max(self.size + more, 2 * self.data.capacity), self.size)
         self.bytes = self.data.start
         return 0
 
     cdef inline int append(self, const uint8_t *start, Py_ssize_t length) except -1:
-        """Room for one more string must have been reserved, and its bytes must be countable. -1 is null."""
+        """Append a string; length -1 is null. Room for it must be reserved; the column must stay below 2 GiB."""
         cdef Strings strings
         if length > self.data.capacity - self.size:
             self.grow(length)
@@ -79,7 +79,7 @@ cdef class ByteStrings:
         return 0
 
     cdef object build(self):
-        """The column. Nothing may be appended afterwards."""
+        """Return the column. Nothing may be appended afterwards."""
         cdef object bitmap = None
         cdef Py_ssize_t nulls = self.nulls
         if nulls:
@@ -90,13 +90,13 @@ cdef class ByteStrings:
 
 
 cdef struct Strings:
-    # What of a ByteStrings changes with each string.
+    # The members of a ByteStrings that change with each string.
     int32_t *ends
     char *bytes
     uint8_t *valid
     Py_ssize_t size
     Py_ssize_t nulls
-    Py_ssize_t capacity  # bytes
+    Py_ssize_t capacity  # in bytes
 
 
 cdef inline Strings strings_of(ByteStrings column) noexcept:
@@ -113,7 +113,7 @@ cdef inline Strings strings_of(ByteStrings column) noexcept:
 cdef inline bint add_string(
     Strings *strings, Py_ssize_t row, const uint8_t *start, Py_ssize_t length, const uint8_t *limit
 ) noexcept nogil:
-    """Add a string, -1 is null. False if there is no room for its bytes; those before ``limit`` may be read."""
+    """Add a string; length -1 is null. Return False if its bytes have no room. Bytes before ``limit`` may be read."""
     if row & 7 == 0:
         strings.valid[row >> 3] = 0
     if length < 0:
@@ -188,14 +188,14 @@ cdef class ColumnsBuilder:
         return self.heaviness()
 
     def expect(self, Py_ssize_t size_bytes):
-        """So many bytes are likely to come: make room for them at once, when the first come."""
+        """Announce the expected number of bytes, so that memory is allocated at once, for the first record."""
         self.expected = max(size_bytes, 0)
 
     cdef inline Py_ssize_t size(self) noexcept:
         return (0 if self.keys is None else self.keys.size) + (0 if self.values is None else self.values.size)
 
     cdef inline Py_ssize_t heaviness(self) noexcept:
-        """Bytes that count for the limit of a take."""
+        """Return the number of bytes that count towards the limit of a take."""
         cdef Py_ssize_t size = self.size()
         if self.header_names is not None:
             size += self.header_names.size + self.header_values.size + 8 * self.header_names.count
@@ -204,7 +204,7 @@ cdef class ColumnsBuilder:
     cdef int reserve(self, Py_ssize_t more) except -1:
         cdef Py_ssize_t wanted = self.count + more
         if self.is_built or self.offsets is None:
-            raise ValueError("these columns are built")  # and their memory belongs to whoever has them
+            raise ValueError("these columns are built")  # and own the memory
         if wanted > self.capacity:
             wanted = max(wanted, 2 * self.capacity)
             self.offsets.resize(8 * wanted, 8 * self.count)
@@ -221,13 +221,13 @@ cdef class ColumnsBuilder:
         return 0
 
     cdef inline bint has_room(self, const RecordView *record) noexcept:
-        """Whether the offsets of the columns can count the record's bytes."""
+        """Return whether the record's bytes fit: offsets have 32 bits."""
         if self.keys is not None and record.key_length > MOST_BYTES - self.keys.size:
             return False
         if self.values is not None and record.value_length > MOST_BYTES - self.values.size:
             return False
         if self.header_names is not None:
-            # A byte that is replaced becomes three, and a header takes two bytes at least.
+            # A byte that is replaced becomes three, and a header has at least two bytes.
             if 3 * record.headers_length > MOST_BYTES - self.header_names.size:
                 return False
             if record.headers_length > MOST_BYTES - self.header_values.size:
@@ -237,7 +237,7 @@ cdef class ColumnsBuilder:
         return True
 
     cdef int add_headers(self, const uint8_t *at, Py_ssize_t length) except -1:
-        """Headers that ``read_record`` found to be sound."""
+        """Add the headers of a record, which ``read_record`` has checked."""
         cdef const uint8_t *end = at + length
         cdef const uint8_t *start
         cdef uint64_t count = 0, number = 0
@@ -256,7 +256,7 @@ cdef class ColumnsBuilder:
             size = <Py_ssize_t>(number >> 1)
             for i in range(size):
                 if at[i] >= 0x80:
-                    # Whatever is not UTF-8 is replaced, as in a record's headers.
+                    # Bytes that are not UTF-8 are replaced, as in a record's headers.
                     name = PyUnicode_DecodeUTF8(<const char *>at, size, "replace").encode()
                     self.header_names.append(<const uint8_t *>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
                     break
@@ -278,7 +278,7 @@ cdef class ColumnsBuilder:
         (<int32_t *>self.epochs.start)[self.count] = epoch
 
     cdef inline void add_same(self, Py_ssize_t end, int32_t timestamp_type, int32_t epoch) noexcept:
-        """What rows up to ``end`` have in common. They count from now on."""
+        """Fill in the values that the rows up to ``end`` have in common, and count these rows."""
         cdef int32_t *types = <int32_t *>self.types.start
         cdef int32_t *epochs = <int32_t *>self.epochs.start
         cdef Py_ssize_t row
@@ -311,7 +311,7 @@ cdef class ColumnsBuilder:
             self.end_row()
 
     def build(self, topic="", partition=-1):
-        """The columns; the builder cannot be used afterwards."""
+        """Return the columns; the builder cannot be used afterwards."""
         cdef object headers = None
         self.reserve(0)
         self.is_built = True

@@ -1,8 +1,8 @@
-/* CRC-32C (Castagnoli) at memory speed: by the processor's own instruction where it has one, else by tables.
+/* CRC-32C (Castagnoli) at memory speed: by the processor's own instruction if it has one, otherwise by tables.
 
-   A processor can begin an instruction for the next eight bytes only when the last one is done, three clocks later.
-   So three parts of the data are computed side by side and then joined: what n zero bytes do to a checksum is a
-   multiplication by x^(8n), which four tables of 256 entries do in four look-ups. */
+   The instruction for the next eight bytes needs the result of the one before, which takes three clock cycles. So three
+   parts of the data are computed side by side and then joined: n zero bytes multiply a checksum by x^(8n), which four
+   tables of 256 entries do in four look-ups. */
 
 #ifndef PYCONSUMER_CRC32C_H
 #define PYCONSUMER_CRC32C_H
@@ -23,7 +23,7 @@
 #endif
 
 #define CRC_POLYNOMIAL 0x82F63B78u /* reflected */
-#define CRC_LONG 2048              /* bytes of one of three parts */
+#define CRC_LONG 2048              /* bytes of each of the three parts */
 #define CRC_SHORT 256
 
 static uint32_t crc_bytes[8][256];
@@ -31,7 +31,7 @@ static uint32_t crc_long[4][256];
 static uint32_t crc_short[4][256];
 static int crc_hardware;
 
-/* a * b modulo the polynomial; bit 31 is x^0. */
+/* Returns a * b modulo the polynomial; bit 31 is x^0. */
 static uint32_t crc_multiply(uint32_t a, uint32_t b) {
     uint32_t product = 0;
     for (int i = 31; i >= 0; i--) {
@@ -58,7 +58,7 @@ static inline uint32_t crc_shift(uint32_t table[4][256], uint32_t crc) {
     return table[0][crc & 0xFF] ^ table[1][crc >> 8 & 0xFF] ^ table[2][crc >> 16 & 0xFF] ^ table[3][crc >> 24];
 }
 
-/* Once, before anything else here. */
+/* Must be called once, before anything else here. */
 static void crc32c_init(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t value = byte;
@@ -118,7 +118,7 @@ static uint32_t crc_by_tables(uint32_t crc, const uint8_t *data, size_t size) {
 #define CRC_STEP1(crc, byte) __crc32cb((uint32_t)(crc), (byte))
 #endif
 
-/* Three parts of `part` bytes each, a multiple of 8. */
+/* Returns the checksum of three parts of `part` bytes each, a multiple of 8. */
 CRC_TARGET static inline uint32_t crc_three(uint32_t crc, const uint8_t *data, size_t part, uint32_t table[4][256]) {
     uint64_t first = crc, second = 0, third = 0;
     for (const uint8_t *end = data + part; data < end; data += 8) {
@@ -151,7 +151,7 @@ CRC_TARGET static uint32_t crc_by_hardware(uint32_t crc, const uint8_t *data, si
 
 #endif
 
-/* The checksum of `size` bytes that follow those whose checksum is `before` (0: none). */
+/* Returns the checksum of `size` bytes that follow data with the checksum `before` (0: none). */
 static uint32_t crc32c_of(const uint8_t *data, size_t size, uint32_t before, int may_use_hardware) {
 #if defined(CRC_X86) || defined(CRC_ARM)
     if (crc_hardware && may_use_hardware)

@@ -1,11 +1,11 @@
-# Cursor: the same steps as in cursor.py, with which it shares every error's words.
+# Cursor: the same steps as in cursor.py, and the same error messages.
 
 cdef Py_ssize_t DEFAULT_COLUMN_BYTES = 8 * 1024 * 1024
-cdef Py_ssize_t BYTES_PER_ROW = 16  # a take of columns has no more rows than this allows in its bytes
+cdef Py_ssize_t BYTES_PER_ROW = 16  # a take of columns has at most one row per 16 bytes of its limit
 
 
 @cython.final
-@cython.no_gc_clear  # `at` points into `payload`, or `unpacked`: they go together, at the end
+@cython.no_gc_clear  # `at` points into `payload` or `unpacked`, so they are freed together, at the end
 cdef class Cursor:
     cdef readonly object topic_partition
     cdef readonly int64_t fetch_offset
@@ -18,29 +18,29 @@ cdef class Cursor:
     cdef int32_t leader_epoch
     cdef bint check_crcs
     cdef object max_decompressed_bytes
-    cdef size_t most_unpacked  # the same
-    # The record set. Behind a pointer, so that the garbage collector does not see what the view holds: it would begin to
-    # release a memoryview that is still in use here.
+    cdef size_t most_unpacked  # the same, as a C number
+    # The record set. It is behind a pointer, so that the garbage collector does not see the object in the view:
+    # otherwise it would begin to release a memoryview that is still in use here.
     cdef Py_buffer *view
     cdef bint is_released
     cdef const uint8_t *data
-    # What is decompressed ahead of it, if it was added to a queue, which then is kept.
+    # The job that decompresses it ahead, or NULL, and the queue of the job, which must live as long, or None.
     cdef pyconsumer_job *job
     cdef DecodeAhead ahead
     cdef Py_ssize_t place  # of the next batch to open
     cdef Py_ssize_t end  # of the last complete batch
     cdef BatchHeader head  # of the batch at `place`, if there is one
-    # Transactions still to come, the earliest last, and the producers whose batches are skipped now.
+    # Aborted transactions that have not been reached, the earliest last; the producers whose batches are skipped now.
     cdef list aborted
     cdef set aborting
-    # The batch being read: a v2 batch decodes record by record, a message set is decoded at once.
+    # The batch being read: a v2 batch is decoded record by record, a message set at once.
     cdef bint is_open
     cdef BatchHeader current
     cdef object payload  # decompressed in Python
-    cdef char *unpacked  # decompressed in C: `unpacked_size` bytes, in memory that is given back; else NULL
+    cdef char *unpacked  # decompressed in C: `unpacked_size` bytes, in memory for `drop_unpacked`; else NULL
     cdef size_t unpacked_size
     cdef Py_ssize_t unpacked_capacity
-    cdef bint is_ahead  # it was decompressed ahead
+    cdef bint is_ahead  # `unpacked` was decompressed ahead
     cdef const uint8_t *at
     cdef const uint8_t *limit
     cdef int32_t remaining
@@ -48,7 +48,7 @@ cdef class Cursor:
     cdef object origin
     cdef list pending
     cdef object damage  # of the header after the complete batches
-    cdef object failure  # what the next take raises
+    cdef object failure  # the error that the next take raises
     cdef bint is_busy
 
     def __init__(
@@ -212,8 +212,8 @@ cdef class Cursor:
     # --- the buffer
 
     cdef int enter(self) except -1:
-        # Memory is read without the interpreter's help, so it must not be released meanwhile: not by another thread,
-        # nor by what a decompressor, or the garbage collector, may call.
+        # Memory is read without the interpreter's help, so nothing may release it concurrently: no other thread, and no
+        # code that a decompressor or the garbage collector calls.
         if self.is_busy:
             raise RuntimeError("this cursor is in use")
         self.is_busy = True
@@ -246,7 +246,7 @@ cdef class Cursor:
         return 0
 
     cdef object info(self, const BatchHeader *header):
-        """The header as Python has it."""
+        """Return the header as a ``BatchInfo``."""
         cdef object part = memoryview(self.buffer())[header.position : header.position + header.size]
         return scan_until_damage(part)[0][0]._replace(position=header.position)
 
@@ -257,10 +257,10 @@ cdef class Cursor:
             crc32c_of(self.data + header.position + CRC_START, header.size - CRC_START, 0, True) == header.crc
         )
 
-    # --- what is decompressed ahead
+    # --- decompression ahead
 
     cdef bint queue_job(self, DecodeAhead ahead) except -1:
-        """Queue the batches from ``place`` on; returns whether there are any."""
+        """Queue the batches from ``place`` on; return whether there are any to queue."""
         cdef BatchHeader header
         cdef Py_ssize_t position = self.place
         if not self.packed_count or self.job is not NULL or self.data is NULL:
@@ -281,7 +281,7 @@ cdef class Cursor:
         return self.job is not NULL
 
     cdef int leave_queue(self) except -1:
-        """End the job, and read on."""
+        """End the job, but keep the record set, which is still to be read."""
         cdef Py_buffer *other
         if self.job is NULL:
             return 0
@@ -306,7 +306,7 @@ cdef class Cursor:
         return 0
 
     cdef bint end_job(self) noexcept:
-        """False: a worker still reads the record set, so the job has the view now."""
+        """End the job; return False if it has kept the view, because a worker still reads the record set."""
         cdef pyconsumer_job *job = self.job
         cdef bint is_free
         if job is NULL:
@@ -320,7 +320,7 @@ cdef class Cursor:
         return is_free
 
     cdef bint reach(self, const BatchHeader *head, pyconsumer_found *found) noexcept:
-        """Take what was decompressed ahead of the batch at ``place``, or of its checksum; False: nothing was."""
+        """Take the outcome of the batch at ``place`` if it was decompressed ahead; return False if it was not."""
         cdef size_t position = head.position
         cdef uint64_t longest = LONG_WAIT + <uint64_t>head.size * WAIT_PER_BYTE
         cdef int state = pyconsumer_job_reach(self.job, position, found)
@@ -342,7 +342,7 @@ cdef class Cursor:
     # --- one batch
 
     cdef bint open_next(self) except -1:
-        """Make the next visible batch the current one. False at the end, or with ``failure`` set."""
+        """Make the next visible batch the current one; return False at the end, or after setting ``failure``."""
         cdef const BatchHeader *head = &self.head
         self.pass_hidden()
         if self.failure is not None or self.place >= self.end:
@@ -377,7 +377,7 @@ cdef class Cursor:
         return True
 
     cdef int open_batch(self, const BatchHeader *head, int result) except -1:
-        """``result``: of what was decompressed ahead; -1: nothing was."""
+        """Prepare to decode a v2 batch. ``result`` is that of its decompression ahead, or -1."""
         cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
         cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
         if is_codec(head.attributes & CODEC_MASK) and head.record_count:
@@ -401,7 +401,7 @@ cdef class Cursor:
         return 0
 
     cdef int unpack_batch(self, const BatchHeader *head, const uint8_t *start, Py_ssize_t size, int result) except -1:
-        """Decompress the records of a batch into ``unpacked``, unless they are there."""
+        """Decompress the records of a batch into ``unpacked``, unless that was done ahead."""
         cdef int codec = head.attributes & CODEC_MASK
         cdef size_t written = 0
         cdef Py_ssize_t capacity = 0
@@ -434,7 +434,7 @@ cdef class Cursor:
             self.is_ahead = False
 
     cdef inline bint is_unpacked(self) noexcept:
-        """Whether the open batch was compressed."""
+        """Return whether the open batch was compressed."""
         return self.unpacked is not NULL or len(<bytes>self.payload) > 0
 
     cdef int open_message_set(self, const BatchHeader *head, origin) except -1:
@@ -455,7 +455,7 @@ cdef class Cursor:
         return 0
 
     cdef object origin_of(self, const BatchHeader *head):
-        """What the records of this batch share, the same object as for the batch before if possible."""
+        """Return the origin of the batch's records, the same object as for the previous batch if it is equal."""
         cdef object origin = self.origin
         cdef int timestamp_type = timestamp_type_of(head)
         if (
@@ -478,7 +478,7 @@ cdef class Cursor:
         return 0
 
     cdef int decode(self, list records, Py_ssize_t room) except -1:
-        """Take up to so many records out of the open batch."""
+        """Append up to ``room`` records of the open batch."""
         cdef RecordView found
         cdef ConsumerRecord record
         cdef const BatchHeader *head = &self.current
@@ -518,9 +518,9 @@ cdef class Cursor:
         return 0
 
     cdef inline Py_ssize_t distance_ahead(self) noexcept:
-        """How far behind a record's bytes those of the next batch are that are to be fetched into the cache; 0: none.
+        """Return the distance from a record's bytes to the bytes of the next batch to prefetch; 0 for no prefetch.
 
-        A checksum reads faster than memory gives. So while a batch is decoded, the next one comes.
+        A checksum is computed faster than memory is read. So the next batch is fetched while this one is decoded.
         """
         cdef Py_ssize_t size = self.current.size
         if self.is_unpacked() or size > MOST_AHEAD or self.place + size > self.end:
@@ -528,23 +528,23 @@ cdef class Cursor:
         return size
 
     cdef int expect(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most_bytes) except -1:
-        """Make room at once for what the record set is likely to give: growing step by step moves it several times."""
+        """Make room at once for the expected rows of the record set: growing step by step copies them several times."""
         cdef Py_ssize_t size = self.limit - self.at
         cdef Py_ssize_t count = self.remaining
         cdef Py_ssize_t bytes_per_record = size // max(count, 1) + 1
         if not self.is_unpacked():
-            size += self.end - self.place  # the batches that follow are likely to be of the same kind
+            size += self.end - self.place  # the batches that follow are probably similar
         size = min(max(size, columns.expected), most_bytes + 2 * bytes_per_record, (room + 1) * bytes_per_record)
         columns.expected = 0
         if columns.values is not None and size > columns.values.data.capacity - columns.values.size:
             columns.values.grow(size)
-        # Of a record's bytes some are no key or value, so a limit on those lets more rows come.
+        # The overhead of a record does not count towards the limit of keys and values, so more rows fit.
         bytes_per_record -= min(bytes_per_record - 1, bytes_per_record // 8 + 6)
         columns.reserve(min(size // bytes_per_record + 16, room, most_bytes // BYTES_PER_ROW + 1))
         return 0
 
     cdef bint decode_columns(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) except -1:
-        """The same into columns. True if they can take no more."""
+        """Append up to ``room`` records of the open batch to columns; return True if these are full, or on damage."""
         cdef RecordView found
         cdef const BatchHeader *head = &self.current
         cdef bint has_append_time = timestamp_type_of(head) == 1
@@ -561,7 +561,7 @@ cdef class Cursor:
                 room -= self.decode_plain_rows(columns, room, most)
                 if room <= 0 or columns.heaviness() >= most:
                     break
-            # One row, whatever is special about it.
+            # One row, which may have headers, or be skipped or damaged.
             before = self.at
             result = read_record(&self.at, self.limit, head, self.next, not self.delivering, &found)
             if result == DAMAGED:
@@ -595,7 +595,7 @@ cdef class Cursor:
         return False
 
     cdef Py_ssize_t decode_plain_rows(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) noexcept:
-        """Rows for which nothing has to be made or told; how many. Without a column of headers."""
+        """Append rows up to the first that needs more than a copy; return their number. No column of headers."""
         cdef RecordView found
         cdef Strings keys, values
         cdef const BatchHeader *head = &self.current
@@ -622,7 +622,7 @@ cdef class Cursor:
                 break
             if distance:
                 prefetch(before + distance, at + distance, data_end)
-            # Keys first: if values have no room, the same key is written once more.
+            # Keys come first: if the value has no room, the key will be written again.
             if has_keys and not add_string(&keys, row, found.key, found.key_length, limit):
                 at = before
                 break
@@ -649,7 +649,7 @@ cdef class Cursor:
         return row - first
 
     cdef int end_batch(self) except -1:
-        """All of its records are read."""
+        """End the open batch after its last record; set ``failure`` if bytes are left."""
         if self.at == self.limit:
             self.finish_batch()
         else:
@@ -680,7 +680,7 @@ cdef class Cursor:
         return 0
 
     cdef int fail_at_record(self) except -1:
-        """The next record is damaged: the pure decoder says how."""
+        """Set the error of the next record, which is damaged: the decoder in Python describes it."""
         cdef bytes rest = PyBytes_FromStringAndSize(<const char *>self.at, self.limit - self.at)
         damage = decode_records(rest, 0, 1, self.info(&self.current), self.next, not self.delivering, self.origin, [])[2]
         return self.fail(&self.current, damage or "a record is damaged")
@@ -688,7 +688,7 @@ cdef class Cursor:
     # --- batches that are not delivered
 
     cdef int pass_hidden(self) except -1:
-        """Move past batches that a user never sees, and past those below the wanted offset."""
+        """Skip batches below the position, control batches, and batches of aborted transactions."""
         cdef const BatchHeader *head = &self.head
         while self.place < self.end and self.failure is None:
             self.read_head()
@@ -732,7 +732,7 @@ cdef class Cursor:
 
 
 cdef inline bint is_queued(const BatchHeader *header) noexcept nogil:
-    """Whether it may be decompressed ahead: a batch of records in zstd. The others are not worth the hand-over."""
+    """Return whether a batch is decompressed ahead: records in zstd. Other codecs are not worth the overhead."""
     return (
         header.attributes & CODEC_MASK == PYCONSUMER_ZSTD
         and header.magic == 2

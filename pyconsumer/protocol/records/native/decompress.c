@@ -1,11 +1,11 @@
-/* See decompress.h. Snappy is decoded here; the blocks of lz4 and the frames of zstd by the code of their projects, unchanged:
- * lz4.c is included here, so that of it only the decoder is compiled; decompress_zstd.c includes that of zstd.
+/* See decompress.h. Snappy is decoded here; lz4 blocks and zstd frames are decoded by the unchanged code of their
+ * projects. lz4.c is included here, so that only its decoder is compiled; decompress_zstd.c includes zstd's.
  *
  * Rules
  *
- * 1. A byte is read only after its place was compared with the end of the input, and written only after that was compared
- *    with the end of the output. Bytes behind what has been written, up to the end of the output, may hold anything.
- * 2. A length is compared with what is left before it is added to a position.
+ * 1. Before a byte is read, its position is compared with the end of the input; before one is written, with the end of
+ *    the output. Bytes after those written, up to the end of the output, may contain anything.
+ * 2. Before a length is added to a position, it is compared with the number of bytes left.
  */
 #include "decompress.h"
 
@@ -29,7 +29,7 @@ static uint32_t little32(const uint8_t *at) {
 
 static uint64_t little64(const uint8_t *at) { return (uint64_t)little32(at) | (uint64_t)little32(at + 4) << 32; }
 
-/* Adds to the bound, which then may be beyond the limit; a sum that no memory could hold stays where it is. */
+/* Adds to the bound, which may then exceed the limit; the sum is at most UINT64_MAX / 2. */
 static void add_bound(uint64_t *bound, uint64_t more) {
     *bound = more > UINT64_MAX / 2 - *bound ? UINT64_MAX / 2 : *bound + more;
 }
@@ -53,7 +53,7 @@ static int is_xerial(const uint8_t *data, size_t size) {
     return size >= sizeof XERIAL_MAGIC && memcmp(data, XERIAL_MAGIC, sizeof XERIAL_MAGIC) == 0;
 }
 
-/* The block at `at` in xerial's framing; NULL if it does not fit. */
+/* Returns the block at `at` in xerial's framing; NULL if its length is invalid. */
 static const uint8_t *xerial_block(const uint8_t *at, const uint8_t *end, size_t *size) {
     uint32_t length;
     if (end - at < 4) return NULL;
@@ -64,7 +64,7 @@ static const uint8_t *xerial_block(const uint8_t *at, const uint8_t *end, size_t
     return at;
 }
 
-/* The length with which a block begins; NULL, or the place after it. */
+/* Reads the length with which a block begins; returns the position after it, or NULL if it is invalid. */
 static const uint8_t *snappy_length(const uint8_t *at, size_t size, uint32_t *length) {
     const uint8_t *end = at + size;
     uint64_t found = 0;
@@ -85,7 +85,7 @@ static int snappy_block_bound(const uint8_t *data, size_t size, size_t limit, ui
     uint32_t length;
     if (snappy_length(data, size, &length) == NULL) return PYCONSUMER_DAMAGED;
     if (length > limit - *bound) return PYCONSUMER_TOO_LARGE;
-    if (length > 64 * (uint64_t)size) return PYCONSUMER_DAMAGED; /* the longest copy is 64 bytes and takes 2 */
+    if (length > 64 * (uint64_t)size) return PYCONSUMER_DAMAGED; /* a copy yields at most 64 bytes and takes 2 */
     *bound += length;
     return PYCONSUMER_UNPACKED;
 }
@@ -110,9 +110,10 @@ static int snappy_bound(const uint8_t *data, size_t size, size_t limit, pyconsum
     return result;
 }
 
-enum { SNAPPY_SLACK = 64 + 16 }; /* what one element of a block writes at most, and 16 bytes more */
+enum { SNAPPY_SLACK = 64 + 16 }; /* the most that one element of a block writes, and 16 bytes more */
 
-/* Copies 1 to 64 bytes from `distance` bytes before `to`, where the two may overlap; up to 15 bytes behind are overwritten. */
+/* Copies 1 to 64 bytes from `distance` bytes before `to`; the two may overlap. It may write beyond the copy,
+ * within SNAPPY_SLACK bytes from `to`. */
 static inline void copy_near(uint8_t *to, size_t distance, size_t length) {
     const uint8_t *from = to - distance;
     if (distance >= 16) {
@@ -124,7 +125,7 @@ static inline void copy_near(uint8_t *to, size_t distance, size_t length) {
         memcpy(to + 48, from + 48, 16);
         return;
     }
-    /* What repeats at a distance repeats at its multiples, too: with one of 8 or more, 8 bytes go at once. */
+    /* Bytes that repeat at a distance also repeat at its multiples: at 8 or more, 8 bytes can be copied at once. */
     if (distance < 8) {
         size_t period = distance, done;
         while (period < 8) period += distance;
@@ -143,7 +144,8 @@ static inline void copy_near(uint8_t *to, size_t distance, size_t length) {
     }
 }
 
-/* Of each tag of a copy: its length, 8 bits; the bytes after it, 4 bits; the high bits of the distance, at their place. */
+/* For each tag of a copy: the length (8 bits), the number of bytes after the tag (4 bits), and in the rest the high
+ * bits of the distance. */
 #define SNAPPY_NEAR(tag) ((tag >> 2 & 7) + 4) | 1 << 8 | (uint32_t)(tag >> 5) << 20
 #define SNAPPY_FAR(tag) ((tag >> 2) + 1) | 2 << 8
 #define SNAPPY_FARTHEST(tag) ((tag >> 2) + 1) | 4 << 8
@@ -237,14 +239,14 @@ enum {
     LZ4_HAS_CONTENT_CHECKSUM = 0x04,
     LZ4_HAS_CONTENT_SIZE = 0x08,
     LZ4_HAS_BLOCK_CHECKSUMS = 0x10,
-    LZ4_HAS_OWN_BLOCKS = 0x20, /* they do not refer to the blocks before */
+    LZ4_HAS_OWN_BLOCKS = 0x20, /* blocks do not refer to previous ones */
     LZ4_HISTORY = 65536
 };
 #define LZ4_STORED 0x80000000u
 
 static uint32_t rotated(uint32_t value, int bits) { return value << bits | value >> (32 - bits); }
 
-/* xxHash32 with seed 0, the checksum of lz4 frames. */
+/* Returns the xxHash32 with seed 0, the checksum of lz4 frames. */
 static uint32_t checksum32(const uint8_t *at, size_t size) {
     static const uint32_t P1 = 2654435761u, P2 = 2246822519u, P3 = 3266489917u, P4 = 668265263u, P5 = 374761393u;
     const uint8_t *end = at + size;
@@ -272,12 +274,12 @@ static uint32_t checksum32(const uint8_t *at, size_t size) {
 
 typedef struct lz4_frame {
     const uint8_t *descriptor;
-    const uint8_t *blocks; /* after the header, whose checksum is the byte before */
+    const uint8_t *blocks; /* after the header; the byte before is its checksum */
     unsigned flags;
     size_t block_bytes;
 } lz4_frame;
 
-/* Reads the header after the magic number at `at`. False if it is damaged. */
+/* Reads the header at `at`, after the magic number. Returns 0 if it is damaged. */
 static int lz4_header(const uint8_t *at, const uint8_t *end, lz4_frame *frame) {
     unsigned size_id;
     size_t length;
@@ -293,7 +295,7 @@ static int lz4_header(const uint8_t *at, const uint8_t *end, lz4_frame *frame) {
     return 1;
 }
 
-/* The place after a skippable frame whose magic number was read; NULL if it does not fit. */
+/* Returns the position after a skippable frame whose magic number has been read; NULL if it is incomplete. */
 static const uint8_t *pass_skippable(const uint8_t *at, const uint8_t *end) {
     uint32_t length;
     if (end - at < 4) return NULL;
@@ -346,7 +348,7 @@ static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, cons
                       uint8_t *output, size_t *written) {
     const uint8_t *at = data, *end = data + size;
     uint8_t *to = output, *limit = output + extent->bound;
-    while (at < end) { /* pyconsumer_bound has walked here: everything is where it is expected */
+    while (at < end) { /* pyconsumer_bound has checked that headers and blocks are complete */
         lz4_frame frame;
         uint8_t *start = to;
         uint32_t magic = little32(at);
@@ -403,7 +405,7 @@ static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, cons
 enum { ZSTD_BLOCK_BYTES = 128 * 1024, ZSTD_LONGEST_WINDOW = 1 << 27, ZSTD_WINDOW_OF_ANY = 8 << 20 };
 #define ZSTD_FRAME_MAGIC 0xFD2FB528u
 
-/* Walks over the frame after the magic number at `at` and returns the place after it; NULL if it is damaged. */
+/* Walks over the frame at `at`, after its magic number, and returns the position after it; NULL if it is damaged. */
 static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t limit, uint64_t *bound, int *is_exact) {
     static const uint8_t DICTIONARY_BYTES[4] = {0, 1, 2, 4}, SIZE_BYTES[4] = {0, 2, 4, 8};
     unsigned descriptor;
@@ -418,7 +420,7 @@ static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t l
         if (end - at < 1) return NULL;
         window = (uint64_t)1 << (10 + (*at >> 3));
         window += (window >> 3) * (*at & 7);
-        /* The decoder needs no memory for it here, but the others do that have to read the same. */
+        /* This decoder allocates no window, but the library that Python uses does, and both must accept the same. */
         if (window > (limit > ZSTD_WINDOW_OF_ANY ? limit : ZSTD_WINDOW_OF_ANY) || window > ZSTD_LONGEST_WINDOW) return NULL;
         at += 1;
     }
@@ -492,7 +494,7 @@ static int zstd_unpack(const uint8_t *data, size_t size, const pyconsumer_extent
     return result == PYCONSUMER_TOO_LARGE && !extent->is_capped ? PYCONSUMER_DAMAGED : result;
 }
 
-/* --- all of them */
+/* --- all codecs */
 
 void *pyconsumer_new_context(void) { return pyconsumer_zstd_new(); }
 

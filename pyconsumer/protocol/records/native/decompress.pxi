@@ -28,8 +28,9 @@ cdef extern from "decompress.h":
     void *pyconsumer_new_context() noexcept nogil
     void pyconsumer_free_context(void *context) noexcept nogil
 
-# The lock is given up only for an output of so many bytes, which takes about a millisecond: a thread that computes gives
-# it back after 5 ms at the earliest, so that one that gives it up for each small batch waits most of the time.
+# The interpreter's lock is released only for an output of at least this size, which takes about a millisecond. A thread
+# that computes releases the lock after 5 ms at the earliest, so releasing it for each small batch would mean waiting
+# most of the time.
 cdef size_t UNLOCKED_BYTES = 1 << 20
 
 cdef enum:
@@ -40,7 +41,7 @@ cdef int idle_context_count = 0
 
 
 cdef void *take_context() except NULL:
-    """A zstd context that nobody uses."""
+    """Return a zstd context that is not in use."""
     global idle_context_count
     cdef void *context
     if idle_context_count:
@@ -62,7 +63,7 @@ cdef void give_context(void *context) noexcept:
 
 
 cdef inline bint is_codec(int codec) noexcept nogil:
-    """Whether it is one that is decompressed here."""
+    """Return whether a codec is decompressed here."""
     return PYCONSUMER_SNAPPY <= codec <= PYCONSUMER_ZSTD
 
 
@@ -79,7 +80,7 @@ cdef int unpack(
     uint8_t *output,
     size_t *written,
 ) except -1:
-    """What ``pyconsumer_unpack`` returns. Memory that it reads and writes must stay, whatever else runs."""
+    """Call ``pyconsumer_unpack`` and return its result. Other threads may run, and must not free its memory."""
     cdef void *context = take_context() if codec == PYCONSUMER_ZSTD else NULL
     cdef int result
     if extent.bound >= UNLOCKED_BYTES:
@@ -97,7 +98,7 @@ cdef int unpack(
 cdef char *unpack_anew(
     int codec, int magic, const uint8_t *data, size_t size, size_t limit, size_t *written, Py_ssize_t *capacity, int *result
 ) except? NULL:
-    """The output in memory of its own, for ``give_memory``; NULL if ``result`` says that it is damaged."""
+    """Return the output in new memory, for ``give_memory``; NULL if ``result`` is an error."""
     cdef pyconsumer_extent extent
     cdef char *output
     cdef char *smaller
@@ -110,7 +111,7 @@ cdef char *unpack_anew(
     try:
         result[0] = unpack(codec, magic, data, size, &extent, <uint8_t *>output, written)
         if result[0] == PYCONSUMER_UNPACKED and capacity[0] > SMALLEST_KEPT and <Py_ssize_t>written[0] < capacity[0] // 4:
-            # Frames that were written as a stream say only how much could come.
+            # Frames that were written as a stream state only an upper bound of their size.
             smaller = take_memory(written[0], &found)
             memcpy(smaller, output, written[0])
             give_memory(output, capacity[0])
@@ -126,7 +127,7 @@ cdef char *unpack_anew(
 
 
 def decompress_compiled(int codec, data, max_bytes, int magic):
-    """``compression.decompress`` of snappy, lz4 and zstd; the result is None or a number if the data is damaged."""
+    """Decompress snappy, lz4 or zstd, see ``compression.decompress``; return the number of the error if that fails."""
     cdef Py_buffer view
     cdef size_t limit = size_limit(max_bytes), written = 0
     cdef Py_ssize_t capacity = 0

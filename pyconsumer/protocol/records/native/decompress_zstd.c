@@ -1,6 +1,6 @@
-/* The decoder of zstd, as its project makes it in one file, and what decompress.c needs of it. A file of its own because it
- * defines the same macros as lz4.c. Nothing of it is visible outside the extension, which another copy in the process
- * could get in the way of.
+/* The decoder of zstd, which its project generates as one file, and the functions that decompress.c needs. They are in
+ * a file of their own because zstd defines the same macros as lz4.c. No symbol is visible outside the extension, where
+ * it could clash with another copy of zstd in the process.
  */
 #include "decompress.h"
 
@@ -12,7 +12,7 @@ void *pyconsumer_zstd_new(void) { return ZSTD_createDCtx(); }
 
 void pyconsumer_zstd_free(void *context) { ZSTD_freeDCtx((ZSTD_DCtx *)context); }
 
-/* All frames of the data; TOO_LARGE if they need more room. */
+/* Decompresses all frames of the data; returns TOO_LARGE if they need more room. */
 int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written) {
     size_t got = ZSTD_decompressDCtx((ZSTD_DCtx *)context, output, room, data, size);
     if (!ZSTD_isError(got)) {

@@ -1,14 +1,14 @@
 # Memory of columns.
 #
-# The system hands out large pieces of memory page by page, each at the first touch, and that costs several times as much
-# as filling them. So a piece that nobody uses any more is kept for the next columns, within bounds.
+# The system provides large pieces of memory page by page, each on its first use, which costs several times as much as
+# filling them. So pieces that are no longer used are kept for the next columns, up to a limit.
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdlib cimport free, malloc
 
 cdef extern from *:
     """
-    #ifdef PYCONSUMER_NO_POOL /* so that an address sanitizer sees each piece come and go */
+    #ifdef PYCONSUMER_NO_POOL /* so that an address sanitizer sees each allocation and release */
     #define POOL_BYTES 0
     #else
     #define POOL_BYTES (64 << 20)
@@ -27,7 +27,7 @@ cdef Py_ssize_t pool_held = 0
 
 
 cdef char *take_memory(Py_ssize_t size, Py_ssize_t *capacity) except NULL:
-    """At least ``size`` bytes; ``capacity`` becomes how many."""
+    """Return at least ``size`` bytes, and set ``capacity`` to their number."""
     global pool_count, pool_held
     cdef int i, best = -1
     cdef char *start
@@ -64,18 +64,18 @@ cdef void give_memory(char *start, Py_ssize_t capacity) noexcept:
 
 @cython.final
 cdef class Memory:
-    """Bytes that grow while they are written, and are then read through the buffer protocol."""
+    """Memory that grows while it is written, and is then read through the buffer protocol."""
 
     cdef char *start
     cdef Py_ssize_t capacity
-    cdef Py_ssize_t size  # what readers see
+    cdef Py_ssize_t size  # bytes that readers see
 
     def __dealloc__(self):
         if self.start is not NULL:
             give_memory(self.start, self.capacity)
 
     cdef int resize(self, Py_ssize_t capacity, Py_ssize_t used) except -1:
-        """Have room for so many bytes; the first ``used`` ones stay."""
+        """Change the capacity to at least this number of bytes; the first ``used`` ones are kept."""
         cdef Py_ssize_t found = 0
         cdef char *start = take_memory(capacity, &found)
         if used:
@@ -87,7 +87,7 @@ cdef class Memory:
         return 0
 
     cdef object finish(self, Py_ssize_t size, str kind):
-        """A view of the first ``size`` bytes as numbers of a kind. Nothing may be written afterwards."""
+        """Return a view of the first ``size`` bytes, with the format ``kind``. Nothing may be written afterwards."""
         if self.capacity > SMALLEST_KEPT and size < self.capacity // 4:
             self.resize(size, size)
         self.size = size

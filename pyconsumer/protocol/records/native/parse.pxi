@@ -1,4 +1,4 @@
-# Headers and records, bytes in and numbers out.
+# Parsing of headers and records: bytes in, numbers out.
 
 cdef extern from *:
     """
@@ -14,7 +14,7 @@ cdef enum:
     GOOD = 0
     PASSED = 1  # a record below the wanted offset
     DAMAGED = 2
-    NOTHING = 3  # no whole batch is left
+    NOTHING = 3  # no complete batch is left
 
 cdef enum:
     LOG_OVERHEAD = 12
@@ -27,7 +27,7 @@ cdef enum:
 
 cdef enum:
     CACHE_LINE = 64
-    MOST_AHEAD = 524288  # bytes that are fetched ahead have to stay in the cache for so long
+    MOST_AHEAD = 524288  # bytes; what is prefetched must still be in the cache when it is read
 
 cdef int64_t MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
@@ -48,15 +48,15 @@ cdef struct BatchHeader:
 
 
 cdef struct RecordView:
-    # Where a record's parts are. A length of -1 is null.
+    # The positions of a record's parts. A length of -1 is null.
     int64_t offset
     int64_t timestamp
     const uint8_t *key
     Py_ssize_t key_length
     const uint8_t *value
     Py_ssize_t value_length
-    const uint8_t *headers  # with their count
-    Py_ssize_t headers_length  # 0: there are none
+    const uint8_t *headers  # they begin with their count
+    Py_ssize_t headers_length  # 0 without headers
 
 
 cdef inline uint32_t u32_at(const uint8_t *data) noexcept nogil:
@@ -72,7 +72,7 @@ cdef inline int64_t i64_at(const uint8_t *data) noexcept nogil:
 
 
 cdef int read_header(const uint8_t *data, Py_ssize_t total, Py_ssize_t position, BatchHeader *header) noexcept nogil:
-    """The header at a position, as ``batch.scan_until_damage`` judges it."""
+    """Read the header at a position, with the checks of ``batch.scan_until_damage``."""
     cdef const uint8_t *start = data + position
     cdef int64_t size
     cdef int32_t delta
@@ -132,8 +132,8 @@ cdef inline bint is_transactional(const BatchHeader *header) noexcept nogil:
     return header.magic == 2 and header.attributes & TRANSACTIONAL_FLAG != 0
 
 
-# Numbers of variable length, before the zigzag is undone. They return the position after the number, NULL if it is
-# damaged or ends beyond `end`.
+# Numbers of variable length, which are left in zigzag encoding. These functions return the position after the number,
+# or NULL if it is damaged or goes beyond `end`.
 
 cdef const uint8_t *read_long_varint(
     const uint8_t *at, const uint8_t *end, int max_bits, uint64_t *number
@@ -181,7 +181,7 @@ cdef inline const uint8_t *read_varint64(const uint8_t *at, const uint8_t *end, 
 cdef inline const uint8_t *read_nullable(
     const uint8_t *at, const uint8_t *end, const uint8_t **start, Py_ssize_t *length
 ) noexcept nogil:
-    """A length and so many bytes; -1, in one byte, is null."""
+    """Read a length and that many bytes; length -1, in one byte, is null."""
     cdef uint64_t number
     if at >= end:
         return NULL
@@ -198,7 +198,7 @@ cdef inline const uint8_t *read_nullable(
 
 
 cdef const uint8_t *pass_headers(const uint8_t *at, const uint8_t *end) noexcept nogil:
-    """The place after the headers that begin here, NULL if they are damaged."""
+    """Return the position after the headers that begin at ``at``; NULL if they are damaged."""
     cdef uint64_t count, number
     cdef const uint8_t *start
     cdef Py_ssize_t length
@@ -227,7 +227,7 @@ cdef inline int read_record(
     bint skipping,
     RecordView *record,
 ) noexcept nogil:
-    """The record at ``place[0]``, which moves past it unless it is damaged."""
+    """Read the record at ``place[0]``, which moves past it unless it is damaged."""
     cdef const uint8_t *at = place[0]
     cdef const uint8_t *end
     cdef uint64_t number
@@ -235,14 +235,14 @@ cdef inline int read_record(
     if at is NULL or number & 1 or number >> 1 > <uint64_t>(limit - at):
         return DAMAGED
     end = at + (number >> 1)
-    # One byte of attributes, without a meaning so far. Of a record that is passed over the offset alone matters, even
-    # if it lies beyond the record's end.
+    # One byte of attributes, which has no meaning yet. Of a record that is skipped, only the offset matters, even if it
+    # lies beyond the record's end.
     if at >= limit:
         return DAMAGED
     at = read_varint64(at + 1, limit, &number)
     if at is NULL:
         return DAMAGED
-    # As in Java the sum may wrap round.
+    # The sum may wrap around, as in Java.
     record.timestamp = <int64_t>(<uint64_t>header.first_timestamp + ((number >> 1) ^ (0 - (number & 1))))
     at = read_varint32(at, limit, &number)
     if at is NULL or number & 1:
@@ -278,7 +278,7 @@ cdef inline int read_record(
 
 
 cdef inline void prefetch(const uint8_t *start, const uint8_t *end, const uint8_t *limit) noexcept nogil:
-    """Let bytes come into the cache, of a large record its beginning; beyond ``limit`` there are none."""
+    """Fetch bytes before ``limit`` into the cache; of a large record only the beginning."""
     if end > limit:
         end = limit
     if end - start > 32 * CACHE_LINE:

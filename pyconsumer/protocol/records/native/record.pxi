@@ -1,8 +1,8 @@
-# ConsumerRecord, and its subclass for what a deserializer made.
+# ConsumerRecord, and its subclass for the results of deserializers.
 #
-# A record is not known to the garbage collector, which saves 16 bytes and half of the time. That is right only while a
-# record cannot be part of a cycle: its key and value are bytes, str, int, float, bool or None, exactly. Whatever else a
-# deserializer makes goes into a TrackedRecord, which keeps it in members of its own.
+# The garbage collector does not track a ConsumerRecord, which saves 16 bytes and half of the time. That is correct only
+# while a record cannot be part of a cycle: its key and value are exactly bytes, str, int, float, bool or None. Any
+# other result of a deserializer goes into a TrackedRecord, which keeps it in members of its own.
 
 cdef extern from *:
     """
@@ -34,7 +34,7 @@ cdef extern from *:
     #define PYCONSUMER_DICT(type) (((PyTypeObject *)(type))->tp_dict)
     static newfunc pyconsumer_first_new;
     #define PYCONSUMER_SET_NEW(type, function) \
-        (((PyTypeObject *)(type))->tp_vectorcall = NULL, /* it would not ask tp_new */ \
+        (((PyTypeObject *)(type))->tp_vectorcall = NULL, /* it would bypass tp_new */ \
          pyconsumer_first_new = ((PyTypeObject *)(type))->tp_new, \
          ((PyTypeObject *)(type))->tp_new = (newfunc)(function))
     #define PYCONSUMER_FIRST_NEW(cls, args, named) (pyconsumer_first_new((cls), (args), (named)))
@@ -47,7 +47,7 @@ cdef extern from *:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class ConsumerRecord:
-    # The order of these members is known to _publish_members below.
+    # _publish_members below relies on the order of these members.
     cdef int64_t offset_
     cdef int64_t timestamp_
     cdef int32_t key_size
@@ -55,7 +55,7 @@ cdef class ConsumerRecord:
     cdef object origin_
     cdef object key_
     cdef object value_
-    cdef object headers_  # bytes as they came, a tuple of pairs, or None
+    cdef object headers_  # bytes as received, a tuple of pairs, or None
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ cdef class ConsumerRecord:
 
 @cython.final
 cdef class TrackedRecord(ConsumerRecord):
-    """A record whose key or value may refer to anything, even to the record."""
+    """A record whose key or value may refer to any object, even to the record itself."""
 
     cdef int64_t marker
     cdef object tracked_key
@@ -179,7 +179,7 @@ cdef int set_content(ConsumerRecord record, key, value) except -1:
 
 
 cdef ConsumerRecord with_content(ConsumerRecord record, key, value):
-    """A copy with another key and value, which remembers how large they were."""
+    """Return a copy with another key and value, and the serialized sizes of this record."""
     cdef ConsumerRecord made
     if is_simple(key) and is_simple(value):
         made = ConsumerRecord.__new__(ConsumerRecord)
@@ -196,7 +196,7 @@ cdef ConsumerRecord with_content(ConsumerRecord record, key, value):
 
 
 cdef tuple parse_headers(bytes data):
-    """The pairs of a record's headers, which ``read_record`` found to be sound."""
+    """Return the pairs of a record's headers, which ``read_record`` has checked."""
     cdef const uint8_t *at = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef const uint8_t *end = at + PyBytes_GET_SIZE(data)
     cdef const uint8_t *start
@@ -209,7 +209,7 @@ cdef tuple parse_headers(bytes data):
         at = read_varint32(at, end, &number)
         if at is NULL or number >> 1 > <uint64_t>(end - at):
             break
-        # As Java does it: a name never stops a consumer.
+        # As in Java, an invalid name never stops a consumer.
         name = PyUnicode_DecodeUTF8(<const char *>at, <Py_ssize_t>(number >> 1), "replace")
         at = read_nullable(at + (number >> 1), end, &start, &length)
         if at is NULL:
@@ -220,7 +220,7 @@ cdef tuple parse_headers(bytes data):
 
 
 def make_record(origin, int64_t offset, int64_t timestamp, key, value):
-    """A record from what was decoded elsewhere."""
+    """Return a record without headers that was decoded in Python."""
     cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
     record.origin_ = origin
     record.offset_ = offset
@@ -233,10 +233,10 @@ def make_record(origin, int64_t offset, int64_t timestamp, key, value):
 
 
 def convert(list raw, Py_ssize_t start, key, value, list good):
-    """Convert ``raw[start:]`` and append to ``good``, up to the first error; see ``conversion.convert``.
+    """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    The records are changed, not copied, where the results may stand in a record that is not tracked: nobody else has
-    them yet.
+    See ``conversion.convert``. If a record need not be tracked, it is changed in place and not copied: nothing else
+    refers to it yet.
     """
     cdef Py_ssize_t index
     cdef ConsumerRecord record
@@ -282,7 +282,7 @@ cdef inline object text_of(data):
 
 
 cdef object new_record(PyTypeObject *cls, args, PyObject *named):
-    """What ``ConsumerRecord(...)`` makes: the tracked kind if its key or value needs that."""
+    """Return the object of ``ConsumerRecord(...)``: a tracked one if its key or value needs that."""
     if <object>cls is ConsumerRecord:
         key = args[5] if len(args) > 5 else (<dict>named).get("key") if named is not NULL else None
         value = args[6] if len(args) > 6 else (<dict>named).get("value") if named is not NULL else None
@@ -297,9 +297,9 @@ PYCONSUMER_SET_NEW(ConsumerRecord, new_record)
 # --- members
 
 cdef int _publish_members() except -1:
-    """Let members be read as members: since Python 3.11 that is much faster than a property.
+    """Publish members as member descriptors, which are much faster than properties since Python 3.11.
 
-    ConsumerRecord's objects follow its last number, and so do TrackedRecord's.
+    The objects of a ConsumerRecord follow its last number, and so do those of a TrackedRecord.
     """
     cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
     cdef TrackedRecord tracked = TrackedRecord.__new__(TrackedRecord)
@@ -326,7 +326,7 @@ cdef int _publish_members() except -1:
         members[name] = PyDescr_NewMember(<PyTypeObject *>owner, &pyconsumer_members[i])
     PyType_Modified(<PyTypeObject *>ConsumerRecord)
     PyType_Modified(<PyTypeObject *>TrackedRecord)
-    # If a compiler laid the members out otherwise, this module must not be used.
+    # If a compiler laid out the members differently, this module must not be used.
     record.origin_, record.key_, record.value_ = "o", "k", "v"
     tracked.origin_, tracked.tracked_key, tracked.tracked_value = "o", "k", "v"
     for made in (record, tracked):
