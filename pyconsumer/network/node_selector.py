@@ -209,18 +209,22 @@ class NodeSelector:
         )
 
     def failures(self) -> str:
-        """Return the last error, or the stage and address, of each node that is not ready, for messages."""
-        found = []
+        """Return the last error, or the stage and address, of each node that is not ready, for messages.
+
+        If none of them has failed yet, the last error of any node comes first: after a rebootstrap, that of a node which
+        is not there any more.
+        """
+        errors, stages = [], []
         for node in self.pool.nodes.values():
             if node.ready:
                 continue
             if node.health.last_error is not None:
-                found.append(str(node.health.last_error))
+                errors.append(str(node.health.last_error))
             elif node.channel is not None:
-                found.append(f"{node.channel.stage} with {node.channel.address} is under way")
-        if not found and self.pool.last_error is not None:  # of a node that a rebootstrap has removed
-            found.append(str(self.pool.last_error))
-        return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
+                stages.append(f"{node.channel.stage} with {node.channel.address} is under way")
+        if not errors and self.pool.last_error is not None:
+            errors.append(str(self.pool.last_error))
+        return "; ".join(dict.fromkeys(errors + stages)) or "nothing has failed so far"
 
     def _refresh_metadata(self, metadata: Metadata, now: float) -> float:
         """Send a metadata request, which is due; return when to check again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.dns import Endpoint, Lookup, address_problem, printable_address
+from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -194,3 +196,17 @@ def test_a_group_member_survives_such_a_coordinator(name: str, stack: ExitStack)
         if broker.count(ApiKey.JOIN_GROUP):
             return
     pytest.fail("the coordinator was never reached")
+
+
+def test_the_reason_is_named_while_a_client_that_has_started_over_connects() -> None:
+    """Or the producer's timeout says ``ApiVersions with ... is under way`` and no reason, if it comes at that moment."""
+    connecting = SimpleNamespace(
+        ready=False,
+        health=SimpleNamespace(last_error=None),
+        channel=SimpleNamespace(stage="ApiVersions", address="b1:9092"),
+    )
+    pool = SimpleNamespace(nodes={-1: connecting}, last_error=KafkaConnectionError("the host is impossible"))
+    selector: Any = SimpleNamespace(pool=pool)
+    assert NodeSelector.failures(selector) == "the host is impossible; ApiVersions with b1:9092 is under way"
+    pool.last_error = None
+    assert NodeSelector.failures(selector) == "ApiVersions with b1:9092 is under way"
