@@ -211,8 +211,8 @@ class NodeSelector:
     def failures(self) -> str:
         """Return the last error, or the stage and address, of each node that is not ready, for messages.
 
-        If none of them has failed yet, the last error of any node comes first: after a rebootstrap, that of a node which
-        is not there any more.
+        If none of them has failed yet, the last error of any node comes first: after a rebootstrap, that of a node
+        that is gone.
         """
         errors, stages = [], []
         for node in self.pool.nodes.values():

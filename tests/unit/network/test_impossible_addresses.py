@@ -199,7 +199,7 @@ def test_a_group_member_survives_such_a_coordinator(name: str, stack: ExitStack)
 
 
 def test_the_reason_is_named_while_a_client_that_has_started_over_connects() -> None:
-    """Or the producer's timeout says ``ApiVersions with ... is under way`` and no reason, if it comes at that moment."""
+    """Or a timeout at that moment says ``ApiVersions with ... is under way``, and no reason."""
     connecting = SimpleNamespace(
         ready=False,
         health=SimpleNamespace(last_error=None),
