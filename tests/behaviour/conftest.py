@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import logging
 import os
 import pkgutil
 import sys
@@ -131,6 +132,13 @@ def _has_faces(definition: pytest.Item) -> bool:
 def _on_apache(definition: pytest.Item) -> bool:
     """Return if a test runs on Apache Kafka, too."""
     return not definition.get_closest_marker("spark") or bool(definition.get_closest_marker("spark_smoke"))
+
+
+@pytest.fixture(autouse=True)
+def _what_members_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> None:
+    """Show with a failure in groups what the members logged: it may take hundreds of runs to see it again."""
+    if request.path.name.startswith("test_group"):
+        caplog.set_level(logging.INFO, "pyconsumer.consumer.coordinator")
 
 
 @pytest.fixture(autouse=True)

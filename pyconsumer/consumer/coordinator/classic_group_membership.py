@@ -18,6 +18,9 @@ Invariants
 6. A static member that kept its partitions while joining also treats them as lost if the group completed a generation
    without it. It was a member of that generation (KIP-345), but with an old subscription: the leader did not know what
    it owned, and assigned it to others. (Java continues, and what it then commits may undo a commit of the new owner.)
+7. Heartbeats have a connection of their own, so our JoinGroup may overtake the one before it: the group is in the next
+   generation when that arrives, and it gets ILLEGAL_GENERATION. While JoinGroup is in flight that is no loss: its
+   response says whether we are still a member. (Java sends both on one connection.)
 """
 
 from __future__ import annotations
@@ -577,7 +580,9 @@ class ClassicMembership(GroupMember):
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(node_id, error.code_name, now)
         elif error_action in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
-            if current:  # otherwise the present generation will get a response of its own
+            joining = self.state is ClassicMemberState.PREPARING_REBALANCE
+            overtaken = joining and error_action is ErrorAction.RESET_GENERATION  # see invariant 7
+            if current and not overtaken:  # otherwise the present generation will get a response of its own
                 self._reset(
                     f"Heartbeat of {sent}: {error.code_name}",
                     keep_member_id=error_action is ErrorAction.RESET_GENERATION,

@@ -17,7 +17,7 @@ from pyconsumer.consumer.coordinator.classic_group_state import (
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, ErrorAction, FindCoordinator, Generation, Raise
-from pyconsumer.errors import BY_CODE, GroupAuthorizationFailedError, KafkaConnectionError, for_code
+from pyconsumer.errors import BY_CODE, Errors, GroupAuthorizationFailedError, KafkaConnectionError, for_code
 from tests.unit.coordinator.script import NODE, OTHER, Member, settings
 
 S = ClassicMemberState
@@ -639,3 +639,34 @@ def test_a_session_timeout_that_the_broker_refuses_is_named_with_the_bounds() ->
     error = raised.error
     assert "is outside the bounds of the broker" in str(error)
     assert "group.min.session.timeout.ms (6,000 by default)" in str(error)
+
+
+def test_a_heartbeat_that_our_join_group_overtook_is_no_loss() -> None:
+    """They have a connection each. The group of a single member has its next generation at once, and the heartbeat of
+    the one before meets that.
+    """
+    member = Member()
+    member.stable(1)
+    member.advance(3.0)
+    beat = member.heartbeat()
+    member.core.request_rejoin("topics have changed")
+    step = member.send_join()
+    member.answer_heartbeat(beat, Errors.ILLEGAL_GENERATION)
+    assert not member.core.has_urgent_news
+    assert member.core.generation.joined
+    assert member.answer_join(step, generation_id=2) is not None
+    assert member.core.generation.generation_id == 2
+    assert not member.core.has_urgent_news
+
+
+@pytest.mark.parametrize("code", [Errors.UNKNOWN_MEMBER_ID, Errors.FENCED_INSTANCE_ID])
+def test_a_member_that_is_expelled_while_it_joins_has_lost_its_partitions(code: int) -> None:
+    member = Member()
+    member.stable(1)
+    member.advance(3.0)
+    beat = member.heartbeat()
+    member.core.request_rejoin("topics have changed")
+    member.send_join()
+    member.answer_heartbeat(beat, code)
+    assert member.core.has_urgent_news
+    assert not member.core.generation.joined
