@@ -85,7 +85,7 @@ class ConsumerSettings(ClientSettings, total=False):
 
     fetch_max_bytes: int
     """Most bytes in one response; a larger first batch is returned nevertheless. One request asks for no more than 8
-    MiB, or eight times ``max_partition_fetch_bytes``.
+    MiB (16 MiB where records are large), or eight times ``max_partition_fetch_bytes``.
     """
 
     fetch_max_wait_ms: int
