@@ -179,7 +179,7 @@ class CompletedFetch:
     @property
     def record_bytes(self) -> float:
         """The size of a record (bytes, compressed if it is), about: compaction and transactions leave offsets out."""
-        return len(self._source[0]) / max(1, self.cursor.end_offset - self.cursor.next_offset)
+        return self.record_set_bytes / max(1, self.cursor.end_offset - self.cursor.next_offset)
 
     @property
     def exhausted(self) -> bool:

@@ -41,6 +41,7 @@ from pyconsumer.clock import Clock
 from pyconsumer.errors import (
     ConcurrentTransactionsError,
     DuplicateSequenceNumberError,
+    Errors,
     InvalidProducerEpochError,
     KafkaError,
     KafkaStorageError,
@@ -472,7 +473,7 @@ class Sender:
                 batch.doubt()
                 error: KafkaError = ProtocolError(f"the broker's response leaves out {batch.topic_partition}")
                 self._on_error(batch, error, now)
-            elif response.error_code == 0:
+            elif response.error_code == Errors.NONE:
                 self._finish(batch, response.base_offset, response.log_append_time_ms, None)
             else:
                 self._on_error(batch, _error_of(response), now, response.base_offset)

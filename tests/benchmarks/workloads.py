@@ -39,8 +39,12 @@ class Workload:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What is written: the name in the results, size and codec of the records, how many, and whether Java's tool is
-    compared.
+    """A kind of records to write.
+
+    Attributes:
+        name: in the results.
+        records: how many of them.
+        java: True if Java's own tool is compared.
     """
 
     name: str

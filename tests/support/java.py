@@ -34,6 +34,7 @@ __all__ = [
     "need_jars",
     "properties",
     "shared_classes_options",
+    "stamp",
     "tools",
     "what_java_says",
 ]
@@ -195,6 +196,12 @@ def fetch_jars(libs: Path, artifacts: Iterable[str]) -> Path:
     return libs
 
 
+def stamp(jar: os.PathLike[str]) -> str:
+    """Return a jar's path, size and date, by which Java knows whether its classes are those of a file."""
+    found = os.stat(jar)
+    return f"{os.fspath(jar)} {found.st_size} {found.st_mtime_ns}"
+
+
 def shared_classes_options(file: Path) -> list[str]:
     """Java's options to take classes from a file of :mod:`tests.support.shared_classes`.
 
@@ -223,8 +230,7 @@ class KafkaTools:
     def shared_classes(self) -> Path:
         """The file in which :mod:`tests.support.shared_classes` keeps the classes, for this Java and these jars."""
         java = shutil.which("java") or "java"
-        jars = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in sorted(self.libs.glob("*.jar"))]
-        key = "\n".join([os.path.realpath(java), what_java_says(java), *jars])
+        key = "\n".join([os.path.realpath(java), what_java_says(java), *map(stamp, sorted(self.libs.glob("*.jar")))])
         return self._home / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
     def java(self, *args: str, quick: bool = True, log_level: str = "WARN", log_to: str = "SYSTEM_ERR") -> list[str]:

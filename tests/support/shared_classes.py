@@ -23,6 +23,7 @@ from tests.support.java import (
     cache_folder,
     locked,
     shared_classes_options,
+    stamp,
     tools,
     what_java_says,
 )
@@ -99,8 +100,7 @@ def sparks_file(java: str, jars: Path) -> Path:
         jars: a folder; Java puts its jars into the class path in the order in which the folder lists them.
     """
     place = _digest([java, what_java_says(java), str(jars)])
-    dated = [f"{jar.name} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in os.scandir(jars)]
-    file = cache_folder() / f"spark-classes-{place}-{_digest(dated)}.jsa"
+    file = cache_folder() / f"spark-classes-{place}-{_digest(map(stamp, os.scandir(jars)))}.jsa"
     for other in cache_folder().glob(f"spark-classes-{place}-*"):
         if other.stem != file.stem:
             other.unlink(missing_ok=True)
