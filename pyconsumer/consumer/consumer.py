@@ -12,6 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -138,7 +139,7 @@ class KafkaConsumer(Consumer[K, V]):
         self._client = delegate.client
         self._metadata = delegate.metadata
         self._subscriptions = delegate.subscriptions
-        self._guard = AccessGuard(self, on_interrupt=delegate.recover)
+        self._guard = AccessGuard(self, on_call=delegate.checked.end, on_interrupt=delegate.recover)
         self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
         self._released = False
 
@@ -172,7 +173,7 @@ class KafkaConsumer(Consumer[K, V]):
         self._delegate.note_delivered()
         try:
             found: ConsumerRecords[K, V] | None
-            found = self._poll(timeout_ms, lambda: self._delegate.take_records(most))
+            found = self._poll(timeout_ms, partial(self._delegate.take_records, most))
             return ConsumerRecords() if found is None else found
         except BaseException as error:
             self._delegate.on_interrupt(error)
@@ -232,15 +233,16 @@ class KafkaConsumer(Consumer[K, V]):
             if client.wakeup_waits:
                 client.raise_wakeup()
             now = self._now()
-            self._delegate.metrics.on_poll_start(now)
-            found = self._delegate.buffered(now, take)
+            delegate = self._delegate
+            delegate.metrics.on_poll_start(now)
+            found = take() if now < delegate.checked.until else delegate.buffered(now, take)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            return client.run(self._delegate.fetched(deadline, take), deadline)
+            return client.run(delegate.fetched(deadline, take), deadline)
         finally:
             guard.release()
 

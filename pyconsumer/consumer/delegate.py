@@ -14,11 +14,15 @@ Rules of ``poll``
 5. A call that finds records does not read the sockets, except while a rebalance or a commit waits for a response: then
    each call checks the sockets once without waiting, as in Java. Otherwise the group would wait for this member until
    everything buffered has been returned.
+6. Rules 2 to 5 need not be looked at in every call: after a call that looked, calls that find records take them
+   without looking until :attr:`Checked.until`, at most :data:`CHECK_LIFETIME_S` later. A look at the sockets, any other
+   call of the consumer and news of the heartbeat thread end that at once.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -65,11 +69,32 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 T = TypeVar("T")
 
-#: For this long (seconds) iteration takes decoded records without checking anything else.
-PREFETCH_LIFETIME_S: Final = 0.01
+#: For this long (seconds) records that are buffered are taken without checking anything else.
+CHECK_LIFETIME_S: Final = 0.01
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
+
+
+class Checked:
+    """The end of the time in which calls take what is buffered without looking at anything else (rule 6).
+
+    Attributes:
+        until: that end, in monotonic seconds; in the past if the next call looks.
+    """
+
+    __slots__ = ("until",)
+
+    def __init__(self) -> None:
+        self.until = -math.inf
+
+    def extend(self, until: float) -> None:
+        """Let calls take without looking until then."""
+        self.until = until
+
+    def end(self) -> None:
+        """Let the next call look at everything. Any thread may call this."""
+        self.until = -math.inf
 
 
 class ConsumerDelegate:
@@ -80,6 +105,7 @@ class ConsumerDelegate:
         coordinator: group membership and commits; None without a group.
         interceptors: shown records before they are returned.
         metrics: the consumer's counters.
+        checked: see :class:`Checked`; the heartbeat thread ends it, too.
     """
 
     def __init__(
@@ -89,6 +115,7 @@ class ConsumerDelegate:
         coordinator: ConsumerCoordinator | None,
         interceptors: Interceptors,
         metrics: ConsumerMetrics,
+        checked: Checked | None = None,
     ) -> None:
         self.config, self.client, self.metadata, self.subscriptions, self.clock = context
         self.coordinator = coordinator
@@ -104,6 +131,7 @@ class ConsumerDelegate:
         self._committed_assignment = -1  # the assignment
         self._committed_not_before = 0.0
         self._check_response_at = 0.0
+        self.checked = Checked() if checked is None else checked
         self._interrupted = False
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned by hand; metadata's count of updates then
 
@@ -130,17 +158,23 @@ class ConsumerDelegate:
         )
         client = ConsumerNetworkClient(config, metadata, clock=clock)
         context = ConsumerContext(config, client, metadata, subscriptions, clock)
+        checked = Checked()
+
+        def news() -> None:
+            checked.end()
+            on_news()
+
         try:
             coordinator = None
             if config.group_id is not None:
                 from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 
-                coordinator = ConsumerCoordinator(context, on_commit=interceptors.on_commit, on_news=on_news)
+                coordinator = ConsumerCoordinator(context, on_commit=interceptors.on_commit, on_news=news)
         except BaseException:
             client.close()
             raise
         metrics = ConsumerMetrics(clock.now())
-        return cls(context, coordinator=coordinator, interceptors=interceptors, metrics=metrics)
+        return cls(context, coordinator=coordinator, interceptors=interceptors, metrics=metrics, checked=checked)
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
@@ -149,19 +183,26 @@ class ConsumerDelegate:
 
     def buffered(self, now: float, take: Callable[[], T | None]) -> T | None:
         """Take what is buffered, without a system call; None if :meth:`fetched` must run instead."""
-        coordinator = self.coordinator
+        coordinator, checked = self.coordinator, self.checked
+        # Before the rest is looked at, so that what the heartbeat thread changes in the meantime ends it.
+        checked.extend(now + CHECK_LIFETIME_S)
         if coordinator is not None:
             coordinator.note_poll(now)
-            if now >= coordinator.next_due_at or coordinator.has_user_output:
+            due_at = coordinator.next_due_at
+            if due_at < checked.until:
+                checked.extend(due_at)
+            if now >= due_at or coordinator.has_user_output:
                 return None
-            if now >= self._check_response_at and coordinator.awaits_response:
-                return None
+            if coordinator.awaits_response:
+                checked.end()
+                if now >= self._check_response_at:
+                    return None
         elif self._all_partitions is not None and self._all_partitions.is_due:
             return None
         fetcher = self.fetcher
         if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
             return None
-        if self.subscriptions.has_changed:
+        if self.subscriptions.changed:
             fetcher.apply_changes(now)
         return take() if fetcher.buffer else None
 
@@ -179,6 +220,7 @@ class ConsumerDelegate:
         checked = False
         try:
             while True:
+                self.checked.end()
                 self._interrupted = True  # until this round is over; an error of ours is no interrupt
                 yield from self._coordinate()
                 fetcher.raise_error()
@@ -217,7 +259,7 @@ class ConsumerDelegate:
 
     def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
         """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
-        until = self.clock.now() + PREFETCH_LIFETIME_S
+        until = self.clock.now() + CHECK_LIFETIME_S
         if self.has_user_output:
             return [], until
         if self.coordinator is not None:
@@ -259,7 +301,7 @@ class ConsumerDelegate:
             if record is None:
                 return None
             self.metrics.on_records(record.topic, 1)
-            if self.subscriptions.has_changed:
+            if self.subscriptions.changed:
                 self._send_quietly()
             if not self.interceptors.consumes:
                 return record
@@ -277,7 +319,7 @@ class ConsumerDelegate:
         found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
         if not found and not self.fetcher.buffer.has_moved:
             return None
-        if self.subscriptions.has_changed:
+        if self.subscriptions.changed:
             self._send_quietly()
         for tp, count in found:
             self.metrics.on_records(tp.topic, count)
@@ -289,12 +331,13 @@ class ConsumerDelegate:
         if not found and not self.fetcher.buffer.has_moved:
             return None
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
-        if self.subscriptions.has_changed:
+        if self.subscriptions.changed:
             self._send_quietly()
         self.metrics.on_polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
+        self.checked.end()
         try:
             if self.fetcher.send_fetches():
                 self.client.flush()

@@ -71,6 +71,8 @@ class FetchBuffer:
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._prefetched: tuple[CompletedFetch, int] | None = None
+        #: All records collected so far have reached the application: :meth:`roll_back` keeps their moves.
+        self.note_delivered = self._moved.clear
 
     def __bool__(self) -> bool:
         """Return whether there may be something to return or to raise."""
@@ -253,10 +255,6 @@ class FetchBuffer:
             if size >= most:
                 return most
         return size
-
-    def note_delivered(self) -> None:
-        """Note that all records collected so far have reached the application: :meth:`roll_back` keeps their moves."""
-        self._moved.clear()
 
     def roll_back(self) -> None:
         """Revert the moves of the last call: its records have not reached the application (Ctrl-C)."""

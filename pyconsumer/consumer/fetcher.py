@@ -33,8 +33,10 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.requests.fetch import (
+    FIRST_VERSION_OF_ONE,
     FIRST_VERSION_WITH_TOPIC_IDS,
     LAST_VERSION_WITH_NAMES,
+    FetchOfOne,
     FetchSettings,
     fetch_request,
 )
@@ -195,11 +197,11 @@ class Fetcher:
         if self._metadata.update_count != self._seen_update:
             self._seen_update = self._metadata.update_count
             for state in list(self._subscriptions.states()):
-                self._subscriptions.on_leader(state.topic_partition, self._leader(state.topic_partition))
+                self._subscriptions.on_leader(state.topic_partition, self._leaders[state.topic_partition])
                 self._subscriptions.note_changed(state.topic_partition)
         # Dropping a buffered fetch is itself a change. Two rounds are enough: the second one drops nothing.
         for _ in range(2):
-            if not self._subscriptions.has_changed:
+            if not self._subscriptions.changed:
                 return
             changed = self._subscriptions.take_changed()
             self.buffer.on_changed(changed)
@@ -238,8 +240,8 @@ class Fetcher:
             if request is None:
                 continue
             at_once = self._settings._replace(max_wait_ms=0, min_bytes=0, max_bytes=0)
-            message = _fetch_request(at_once, request, FIRST_VERSION_WITH_TOPIC_IDS)
-            sent.append(self._client.send(session.node_id, FetchRequest, message))
+            build = partial(_fetch_request, at_once, request)
+            sent.append(self._client.send(session.node_id, FetchRequest, build))
         return sent
 
     # -- responses ---------------------------------------------------------------------------------------------------
@@ -469,8 +471,11 @@ class _Leaders(dict[TopicPartition, LeaderAndEpoch]):
         return found
 
 
-def _fetch_request(settings: FetchSettings, session: SessionRequest, version: int) -> FetchRequest:
+def _fetch_request(settings: FetchSettings, session: SessionRequest, version: int) -> FetchRequest | FetchOfOne:
     """Return the message for a session's request."""
+    if len(session.to_send) == 1 and version >= FIRST_VERSION_OF_ONE and not session.to_forget:
+        ((tp, fields),) = session.to_send.items()
+        return FetchOfOne(settings, tp[1], fields, session[:2])
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     # By name, a topic that was created again is the same topic.
     forgotten = session.to_forget

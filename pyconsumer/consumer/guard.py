@@ -57,12 +57,14 @@ class AccessGuard:
     Args:
         user: the object whose methods are guarded; without one, nested calls are not checked.
         name: its name in messages.
+        on_call: called at the start of each call that enters by ``with``.
         on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
     """
 
     __slots__ = (
         "_forks",
         "_name",
+        "_on_call",
         "_on_enter",
         "_on_interrupt",
         "_owner",
@@ -77,6 +79,7 @@ class AccessGuard:
         user: object | None = None,
         name: str = "KafkaConsumer",
         *,
+        on_call: Callable[[], object] | None = None,
         on_interrupt: Callable[[], object] | None = None,
     ) -> None:
         self._user = None if user is None else weakref.ref(user)
@@ -86,6 +89,7 @@ class AccessGuard:
         self._pid = os.getpid()
         self._forks = _forks
         self._name = name
+        self._on_call = on_call
         self._on_interrupt = on_interrupt
         self._on_enter: Callable[[], object] | None = None
         #: True after :meth:`close`: every further call is refused.
@@ -164,6 +168,8 @@ class AccessGuard:
     def __enter__(self) -> None:
         try:
             self.acquire()
+            if self._on_call is not None:
+                self._on_call()
         except BaseException:
             self.release()
             raise

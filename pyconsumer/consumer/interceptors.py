@@ -22,17 +22,16 @@ class Interceptors:
     Args:
         interceptors: objects with ``on_consume(records) -> records``, ``on_commit(offsets)`` and ``close()``, each
             optional; classes are instantiated.
+
+    Attributes:
+        consumes: True if an interceptor wants to see records.
     """
 
     def __init__(self, interceptors: Sequence[Any] = ()) -> None:
         self._interceptors = [i() if isinstance(i, type) else i for i in interceptors]
         self._consume = [i.on_consume for i in self._interceptors if hasattr(i, "on_consume")]
         self._commit = [i.on_commit for i in self._interceptors if hasattr(i, "on_commit")]
-
-    @property
-    def consumes(self) -> bool:
-        """True if an interceptor wants to see records."""
-        return bool(self._consume)
+        self.consumes = bool(self._consume)
 
     def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
         """Pass records through all hooks, and return the result of the last one."""

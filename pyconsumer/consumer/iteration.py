@@ -3,7 +3,7 @@
 Rules
 
 1. Records may be taken until a method of the consumer is called, and for at most
-   :data:`~pyconsumer.consumer.delegate.PREFETCH_LIFETIME_S` seconds. Then
+   :data:`~pyconsumer.consumer.delegate.CHECK_LIFETIME_S` seconds. Then
    :meth:`PrefetchedIteration.commit_taken` moves the position past what was taken, and the consumer checks its group,
    its errors and its fetches again.
 2. A wakeup, a change in the group that the heartbeat thread has noticed (partitions may be lost), and a fork, in the

@@ -62,6 +62,8 @@ class FetchState(Enum):
     AWAIT_RESET = "AWAIT_RESET"
     AWAIT_VALIDATION = "AWAIT_VALIDATION"
 
+    __hash__ = object.__hash__  # members are singletons; Enum's own is a function of Python
+
 
 class StateRule(NamedTuple):
     """Rules of one state: its successors, whether it needs a position, whether that may be fetched from."""

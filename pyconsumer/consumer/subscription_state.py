@@ -66,6 +66,7 @@ class SubscriptionState:
         type: the kind of subscription.
         listener: the application's rebalance listener.
         assignment_id: increases with each change of the assignment.
+        changed: the journal (rule 4), which :meth:`take_changed` and :meth:`note_changed` change.
     """
 
     def __init__(self, default_reset: ResetPolicy = LATEST, *, store_positions: bool = True) -> None:
@@ -80,7 +81,7 @@ class SubscriptionState:
         self._remote_pattern: str | None = None
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
         self._epochs = itertools.count(1)
-        self._changed: dict[TopicPartition, None] = {}
+        self.changed: dict[TopicPartition, None] = {}
         self._not_fetching: dict[TopicPartition, TopicPartitionState] = {}
 
     # -- subscription ------------------------------------------------------------------------------------------------
@@ -226,11 +227,11 @@ class SubscriptionState:
             else:
                 state.unassign(next(self._epochs))
                 self._not_fetching.pop(tp, None)
-                self._changed[tp] = None
+                self.changed[tp] = None
         for tp, state in self._assignment.items():
             if tp not in old:
                 self._not_fetching[tp] = state
-            self._changed[tp] = None
+            self.changed[tp] = None
         self.assignment_id += 1
 
     # -- assignment --------------------------------------------------------------------------------------------------
@@ -281,33 +282,29 @@ class SubscriptionState:
         """Fetch and return nothing more of these partitions: they are about to be revoked."""
         for tp in partitions:
             self.state(tp).mark_pending_revocation()
-            self._changed[tp] = None
+            self.changed[tp] = None
 
     def take_changed(self) -> list[TopicPartition]:
         """Return the partitions whose state, position or assignment changed since the last call."""
-        if not self._changed:
+        if not self.changed:
             return []
-        changed = list(self._changed)
-        self._changed.clear()
+        changed = list(self.changed)
+        self.changed.clear()
         return changed
-
-    @property
-    def has_changed(self) -> bool:
-        return bool(self._changed)
 
     def note_changed(self, tp: TopicPartition) -> None:
         """Put a partition into the journal, because its next fetch may change."""
-        self._changed[tp] = None
+        self.changed[tp] = None
 
     # -- pausing -----------------------------------------------------------------------------------------------------
 
     def pause(self, tp: TopicPartition) -> None:
         self.state(tp).pause()
-        self._changed[tp] = None
+        self.changed[tp] = None
 
     def resume(self, tp: TopicPartition) -> None:
         self.state(tp).resume()
-        self._changed[tp] = None
+        self.changed[tp] = None
 
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._assignment.items() if state.paused}
@@ -408,7 +405,7 @@ class SubscriptionState:
         """Discard everything that was fetched of these partitions beyond their position."""
         for tp in partitions:
             self.state(tp).restart_fetching(next(self._epochs))
-            self._changed[tp] = None
+            self.changed[tp] = None
 
     # -- resets ------------------------------------------------------------------------------------------------------
 
@@ -479,7 +476,7 @@ class SubscriptionState:
             return True
         if position.leader == NO_LEADER and state.state is FetchState.FETCHING:
             state.set_leader(leader)  # the first known leader: nothing has been fetched from another one
-            self._changed[tp] = None
+            self.changed[tp] = None
             return False
         self._move(state, FetchState.FETCHING, moved)
         return False
@@ -557,7 +554,7 @@ class SubscriptionState:
         else:
             self._not_fetching[tp] = state
         state.restart_fetching(next(self._epochs))
-        self._changed[tp] = None
+        self.changed[tp] = None
         return True
 
 

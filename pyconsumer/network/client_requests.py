@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pyconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.protocol.schema import Message
+from pyconsumer.protocol.schema import Encodable, Message
 
 __all__ = [
     "ClientResponse",
@@ -40,7 +40,7 @@ __all__ = [
 
 _NEVER = -math.inf
 
-RequestBuilder = Callable[[int], Message]
+RequestBuilder = Callable[[int], Encodable]
 """Builds the request for the version that was negotiated."""
 
 

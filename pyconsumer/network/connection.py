@@ -43,7 +43,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.frames import FrameReader, looks_like_tls
 from pyconsumer.protocol.api import ApiKey, BrokerVersions, decode_response, encode_request
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pyconsumer.protocol.schema import Message
+from pyconsumer.protocol.schema import Encodable, Message
 from pyconsumer.structs import make_tuple
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class Connection:
         """Return whether requests may be sent."""
         return self.state is State.READY
 
-    def send(self, message: Message, version: int, token: Any, now: float, *, expect_response: bool = True) -> None:
+    def send(self, message: Encodable, version: int, token: Any, now: float, *, expect_response: bool = True) -> None:
         """Queue a request. Without an expected response, ``token`` comes back from :meth:`wrote`.
 
         Raises:

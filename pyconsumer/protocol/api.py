@@ -24,6 +24,7 @@ from pyconsumer.protocol.schema import (
     INT16,
     INT32,
     STRING,
+    Encodable,
     Message,
     field,
     message,
@@ -91,7 +92,7 @@ def response_header_version(api_key: int, version: int) -> int:
     return 1 if API[ApiKey(api_key)].is_flexible(version) else 0
 
 
-def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+def encode_request(request: Encodable, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
     """Return a request as a frame, size included. Raises as :meth:`.Message.encode_parts`."""
     return _frame(_request_header(request.API_KEY, version, correlation_id, client_id), request.encode_parts(version))
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, cast, dataclass_transform
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol import _codegen
@@ -65,6 +65,7 @@ __all__ = [
     "STRING",
     "UINT16",
     "UUID",
+    "Encodable",
     "FieldSpec",
     "Message",
     "MessageSchema",
@@ -98,6 +99,15 @@ class MessageSchema(NamedTuple):
     api_key: int
     versions: Versions
     flexible: Versions
+
+
+class Encodable(Protocol):
+    """A request: a :class:`Message`, or something else with its bytes."""
+
+    API_KEY: ClassVar[int]
+
+    def encode_parts(self, version: int) -> list[Buffer]:
+        """Return it as a list of buffers; see :meth:`Message.encode_parts`."""
 
 
 class Message(Struct):
@@ -199,8 +209,14 @@ class Message(Struct):
         if codec is None:
             if version not in cls.SCHEMA.versions:
                 raise UnsupportedVersionError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
-            codec = cls._codecs[version] = _codegen.compile_codec(cls, version, version in cls.SCHEMA.flexible)
+            encode, decode = _codegen.compile_codec(cls, version, version in cls.SCHEMA.flexible)
+            codec = cls._codecs[version] = encode, cls.shorten(version, decode)
         return codec
+
+    @classmethod
+    def shorten(cls, version: int, decode: Decoder) -> Decoder:
+        """Return a decoder that reads a frequent form of the message in fewer steps; by default ``decode`` itself."""
+        return decode
 
 
 def field(

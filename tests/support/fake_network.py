@@ -62,7 +62,7 @@ class SentRequest:
         self.expect_response = expect_response
         self.future: RequestFuture[ClientResponse] = RequestFuture()
         self._clock = network.clock
-        self._kind, self._bytes = type(request), request.encode(version)
+        self._kind, self._bytes = load(request.API_KEY)[0], b"".join(request.encode_parts(version))
 
     @cached_property
     def request(self) -> Any:

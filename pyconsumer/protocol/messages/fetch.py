@@ -3,6 +3,9 @@ since 13 (KIP-516)."""
 
 from __future__ import annotations
 
+import struct as _struct
+from typing import TYPE_CHECKING, Any, Final
+
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.primitives import ZERO_UUID, Buffer
 from pyconsumer.protocol.schema import (
@@ -21,6 +24,15 @@ from pyconsumer.protocol.schema import (
     struct,
     structure,
 )
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.primitives import Decoder
+
+#: Of a response with one partition, all up to the length of its records: throttle time, error code, session id; number
+#: of topics and id; number of partitions, index, error code, high watermark, last stable offset, log start offset,
+#: number of aborted transactions, preferred replica. Compact numbers, greater by one, take a byte each.
+_ONE_PARTITION: Final = _struct.Struct(">ihiB16sBihqqqBi")
+_FIRST_WITH_TOPIC_IDS: Final = 13
 
 
 @structure
@@ -134,3 +146,53 @@ class FetchResponse(Message):
     session_id: int = field(INT32, "7+", default=0)
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+", factory=list)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", factory=list, tag=0)
+
+    @classmethod
+    def shorten(cls, version: int, decode: Decoder) -> Decoder:
+        return _decoder_for_one(decode) if version >= _FIRST_WITH_TOPIC_IDS else decode
+
+
+def _decoder_for_one(decode: Decoder) -> Decoder:
+    """Return a decoder that reads a response with one partition by one call of ``struct``.
+
+    That is what a record brings which comes alone. Everything else is left to ``decode``: more than one partition,
+    aborted transactions, tagged fields, record sets that are null or not whole, or have 16 KiB or more.
+    """
+    unpack, size = _ONE_PARTITION.unpack_from, _ONE_PARTITION.size
+    epoch, leader, snapshot = EpochEndOffset(), LeaderIdAndEpoch(), SnapshotId()
+
+    def decode_one(data: Any, start: int) -> tuple[Any, int]:
+        end = start + size + 2
+        if end < len(data):
+            throttle, error, session, topics, topic_id, partitions, *rest = unpack(data, start)
+            index, code, high_watermark, last_stable, log_start, aborted, replica = rest
+            length = data[end - 2]
+            if length < 128:
+                end -= 1
+            else:
+                length += (data[end - 1] - 1) << 7
+            records = data[end : (end := end + length - 1)]
+            if (
+                topics == partitions == 2
+                and aborted < 2
+                and 0 < length <= 0x3FFF
+                and data[end : end + 3] == b"\0\0\0"  # no tagged fields of partition, topic, response
+            ):
+                found = PartitionData(
+                    index,
+                    code,
+                    high_watermark,
+                    last_stable,
+                    log_start,
+                    epoch,
+                    leader,
+                    snapshot,
+                    [] if aborted else None,
+                    replica,
+                    records,
+                )
+                topic = FetchableTopicResponse("", topic_id, [found])
+                return FetchResponse(throttle, error, session, [topic], []), end + 3
+        return decode(data, start)
+
+    return decode_one

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
+from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.primitives import ZERO_UUID, Buffer, encode_uvarint
 from pyconsumer.structs import TopicPartition
 
 __all__ = [
+    "FIRST_VERSION_OF_ONE",
     "FIRST_VERSION_WITH_TOPIC_IDS",
     "LAST_VERSION_WITH_NAMES",
+    "FetchOfOne",
     "FetchSettings",
     "fetch_request",
     "newest_version",
@@ -19,6 +23,13 @@ __all__ = [
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 LAST_VERSION_WITH_NAMES: Final = FIRST_VERSION_WITH_TOPIC_IDS - 1
+FIRST_VERSION_OF_ONE: Final = 15
+"""The first version in which :class:`FetchOfOne` can be sent."""
+
+#: All of a request for one partition up to the rack: longest wait, least bytes, most bytes, isolation level, session id
+#: and epoch; number of topics and id; number of partitions, index, leader epoch, offset, last epoch, log start offset,
+#: most bytes; no tagged fields of partition and topic; no forgotten topics. Compact numbers are greater by one.
+_ONE_PARTITION: Final = struct.Struct(">iiibiiB16sBiiqiqiBBB")
 
 
 class FetchSettings(NamedTuple):
@@ -97,3 +108,35 @@ def fetch_request(
         forgotten_topics_data=list(left.values()),
         rack_id=settings.rack_id,
     )
+
+
+class FetchOfOne:
+    """The request of a session for one partition and nothing else, encoded by one call of ``struct``.
+
+    So is the request that follows a record which comes alone; it leaves before the record is returned.
+
+    Args:
+        settings: of all requests.
+        partition: the number of the partition.
+        fields: what is asked of it.
+        session: id and epoch of the session.
+    """
+
+    __slots__ = ("_of_partition", "_session", "_settings")
+    API_KEY: ClassVar[int] = ApiKey.FETCH
+
+    def __init__(self, settings: FetchSettings, partition: int, fields: FetchFields, session: tuple[int, int]) -> None:
+        self._settings = settings
+        self._of_partition = partition, fields
+        self._session = session
+
+    def encode_parts(self, version: int) -> list[Buffer]:
+        """Return it as one buffer; from version :data:`FIRST_VERSION_OF_ONE` on it is the same in each."""
+        wait, least, most, committed, rack = self._settings
+        partition, fields = self._of_partition
+        values = (2, fields[0], 2, partition, fields[3], fields[1], -1, -1, fields[2], 0, 0, 1)
+        body = _ONE_PARTITION.pack(wait, least, most, committed, *self._session, *values)
+        if not rack:
+            return [body + b"\1\0"]
+        name = rack.encode()
+        return [b"".join((body, encode_uvarint(len(name) + 1), name, b"\0"))]

@@ -446,11 +446,11 @@ def test_draining_lets_a_full_partition_be_planned_again() -> None:
     desk.subscriptions.take_changed()
 
     desk.collect(5)
-    assert not desk.subscriptions.has_changed
+    assert not desk.subscriptions.changed
     desk.collect(5)
     assert desk.subscriptions.take_changed() == [A]
     desk.collect(10)
-    assert not desk.subscriptions.has_changed  # it was in the request already
+    assert not desk.subscriptions.changed  # it was in the request already
 
 
 def test_a_poll_that_was_interrupted_takes_its_moves_back() -> None:

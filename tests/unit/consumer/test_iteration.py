@@ -13,47 +13,11 @@ import pytest
 
 from pyconsumer import KafkaConsumer
 from pyconsumer.consumer import arrow  # imported here, as an interrupted import is another matter
-from pyconsumer.consumer.completed_fetch import CompletedFetch
-from pyconsumer.consumer.delegate import PREFETCH_LIFETIME_S
-from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
+from pyconsumer.consumer.delegate import CHECK_LIFETIME_S
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from tests.unit.consumer.builders import batch, interrupted_at
-
-A, B = TopicPartition("a", 0), TopicPartition("b", 0)
-LEADER = LeaderAndEpoch(1, 3)
-
-
-class Reader:
-    """A consumer whose broker cannot be reached, and which has records all the same."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.consumer = KafkaConsumer(
-            bootstrap_servers="127.0.0.1:1", consumer_timeout_ms=0, max_poll_records=4, **settings
-        )
-        self.delegate = self.consumer._delegate
-        self.consumer.assign([A, B])
-        for tp in (A, B):
-            self.go_to(tp, 0)
-
-    def go_to(self, tp: TopicPartition, offset: int) -> None:
-        self.delegate.subscriptions.seek(tp, FetchPosition(offset, -1, LEADER))
-        self.delegate.fetcher.apply_changes(self.delegate.clock.now())
-
-    def fill(self, tp: TopicPartition, first: int, count: int) -> None:
-        state = self.delegate.subscriptions.state(tp)
-        self.delegate.fetcher.buffer.add(CompletedFetch(state, batch(first, count), fetch_offset=first))
-
-    def position(self, tp: TopicPartition) -> int:
-        return self.consumer.position(tp, timeout_ms=0)
-
-    def take(self, count: int) -> list[int]:
-        return [record.offset for record in itertools.islice(self.consumer, count)]
-
-    @property
-    def steps_aside(self) -> int:
-        """Return how many records the next steps may take without a look at anything else."""
-        return len(self.consumer._prefetched.records)
+from pyconsumer.structs import OffsetAndMetadata
+from tests.unit.consumer.builders import interrupted_at
+from tests.unit.consumer.worlds import A, B, Reader
 
 
 @pytest.fixture
@@ -181,10 +145,10 @@ def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
     prefetched = reader.delegate.prefetched
     reader.delegate.prefetched = lambda: (looks.append(1), prefetched())[1]  # type: ignore[method-assign, func-returns-value]
     began = reader.delegate.clock.now()
-    reader.consumer._prefetched.until = began + PREFETCH_LIFETIME_S
-    reader.consumer._now = lambda: began + PREFETCH_LIFETIME_S / 2
+    reader.consumer._prefetched.until = began + CHECK_LIFETIME_S
+    reader.consumer._now = lambda: began + CHECK_LIFETIME_S / 2
     assert (reader.take(1), looks) == ([1], [])
-    reader.consumer._now = lambda: began + PREFETCH_LIFETIME_S
+    reader.consumer._now = lambda: began + CHECK_LIFETIME_S
     assert (reader.take(1), looks) == ([2], [1])
 
 

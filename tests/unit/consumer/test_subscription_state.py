@@ -524,7 +524,7 @@ def test_whether_all_positions_are_known_is_known_without_a_scan() -> None:
 
 def test_the_journal_names_what_changed_once() -> None:
     subscriptions = fetching(A0, A1, B0)
-    assert not subscriptions.has_changed
+    assert not subscriptions.changed
 
     subscriptions.pause(A1)
     subscriptions.seek(A0, FetchPosition(1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator
 from typing import Any
 
-from pyconsumer import ConsumerRecords, OffsetAndMetadata
+from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -24,7 +25,7 @@ from pyconsumer.protocol.messages.fetch import (
 )
 from pyconsumer.structs import TopicPartition
 from tests.support.fake_network import FakeNetwork, SentRequest
-from tests.unit.consumer.builders import data, leaders_of_t, offsets_of, response
+from tests.unit.consumer.builders import batch, data, leaders_of_t, offsets_of, response
 
 #: Of :class:`Desk`'s partitions.
 LEADER = LeaderAndEpoch(1, 3)
@@ -209,3 +210,39 @@ class ConsumerWorld:
     def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
         (sent,) = [s for s in self.client.take_all() if s.request.API_KEY == 1]
         sent.answer(response({tp: data(records)}, **more))
+
+
+#: Of :class:`Reader`.
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+class Reader:
+    """A consumer whose broker cannot be reached, and which has records all the same."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers="127.0.0.1:1", consumer_timeout_ms=0, max_poll_records=4, **settings
+        )
+        self.delegate = self.consumer._delegate
+        self.consumer.assign([A, B])
+        for tp in (A, B):
+            self.go_to(tp, 0)
+
+    def go_to(self, tp: TopicPartition, offset: int) -> None:
+        self.delegate.subscriptions.seek(tp, FetchPosition(offset, -1, LEADER))
+        self.delegate.fetcher.apply_changes(self.delegate.clock.now())
+
+    def fill(self, tp: TopicPartition, first: int, count: int) -> None:
+        state = self.delegate.subscriptions.state(tp)
+        self.delegate.fetcher.buffer.add(CompletedFetch(state, batch(first, count), fetch_offset=first))
+
+    def position(self, tp: TopicPartition) -> int:
+        return self.consumer.position(tp, timeout_ms=0)
+
+    def take(self, count: int) -> list[int]:
+        return [record.offset for record in itertools.islice(self.consumer, count)]
+
+    @property
+    def steps_aside(self) -> int:
+        """Return how many records the next steps may take without a look at anything else."""
+        return len(self.consumer._prefetched.records)
