@@ -289,6 +289,7 @@ class ConsumerDelegate:
     def recover(self) -> None:
         """Reset everything that an interrupted call may have left in an unknown state. No I/O happens."""
         self._interrupted = True  # until this has come to its end
+        self.checked.end()
         self.fetcher.recover()
         if self.coordinator is not None:
             self.coordinator.recover()

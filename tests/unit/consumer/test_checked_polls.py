@@ -103,6 +103,22 @@ def test_a_call_from_a_deserializer_ends_it() -> None:
     polls.close()
 
 
+def test_ctrl_c_ends_it() -> None:
+    def value(data: bytes) -> bytes:
+        if interrupt:
+            raise interrupt.pop()
+        return data
+
+    interrupt: list[KeyboardInterrupt] = []
+    polls = Polls(value_deserializer=value)
+    assert [polls.looks() for _ in range(2)] == [1, 0]
+    interrupt.append(KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        polls.consumer.poll(0, 2)
+    assert polls.reader.delegate.checked.until == -math.inf
+    polls.close()
+
+
 def test_a_look_at_the_sockets_ends_it(polls: Polls) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
     polls.reader.delegate.subscriptions.note_changed(B)  # so that the poll sends the next fetches
