@@ -133,6 +133,9 @@ class FakeCoordinator:
     def note_poll(self, now: float) -> None:
         self.polls_at.append(now)
 
+    def recover(self) -> None:
+        self.calls.append("recover")
+
     def poll(self, deadline: float, *, wait_for_join: bool = True) -> Generator[Wait, None, bool]:
         self.calls.append(f"poll wait_for_join={wait_for_join}")
         if self.on_poll is not None:
