@@ -108,8 +108,9 @@ def _run_sanitized(arguments: list[str]) -> int:
         # Memory that is kept for reuse would hide that it is used too late.
         flags += ["-fPIC", "-shared", "-fwrapv", "-DPYCONSUMER_NO_POOL", "-DCYTHON_USE_FREELISTS=0"]
         includes = [f"-I{sysconfig.get_path('include')}", f"-I{_NATIVE}"]
-        codecs = [_NATIVE / "decompress.c", _NATIVE / "decompress_zstd.c"]
-        subprocess.run(["gcc", *flags, *includes, made, *codecs, "-o", built], check=True)
+        subprocess.run(
+            ["gcc", *flags, "-pthread", *includes, made, *sorted(_NATIVE.glob("*.c")), "-o", built], check=True
+        )
         library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
         environment = {
             **os.environ,

@@ -379,3 +379,16 @@ def test_objects_change_their_own_attributes() -> None:
     found = {_place(path) for path in _modules() if any(_assigned_from_outside(path))}
     assert found == _SET_FROM_OUTSIDE.keys()
     assert len(_SET_FROM_OUTSIDE) <= 5
+
+
+def test_lines_of_compiled_sources_are_as_short_as_those_of_python() -> None:
+    """Ruff looks at Python alone; the vendored sources are not ours."""
+    found = [
+        f"{path.relative_to(ROOT).as_posix()}:{number}"
+        for folder in (ROOT / "pyconsumer").rglob("native")
+        for path in sorted(folder.iterdir())
+        if path.suffix in {".pyx", ".pxi", ".c", ".h"}
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]
+    assert found == []

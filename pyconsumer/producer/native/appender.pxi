@@ -384,7 +384,8 @@ cdef uint32_t murmur2_of(const uint8_t *data, Py_ssize_t length) noexcept nogil:
     cdef uint32_t k
     cdef Py_ssize_t at = 0
     while length - at >= 4:
-        k = <uint32_t>data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16 | <uint32_t>data[at + 3] << 24
+        k = <uint32_t>data[at] | <uint32_t>data[at + 1] << 8
+        k |= <uint32_t>data[at + 2] << 16 | <uint32_t>data[at + 3] << 24
         k *= m
         k ^= k >> 24
         h = (h * m) ^ (k * m)

@@ -42,7 +42,14 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
 from pyconsumer.protocol.records.cursor import aborts
-from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, record_fields, record_repr, same_record, size_of_headers
+from pyconsumer.protocol.records.record import (
+    RecordOrigin,
+    rebuild_record,
+    record_fields,
+    record_repr,
+    same_record,
+    size_of_headers,
+)
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.

@@ -601,7 +601,8 @@ void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *c
     pthread_mutex_unlock(&lock);
 }
 
-pyconsumer_job *pyconsumer_job_new(pyconsumer_queue *queue, const uint8_t *data, size_t most, size_t limit, int check_crcs) {
+pyconsumer_job *pyconsumer_job_new(pyconsumer_queue *queue, const uint8_t *data, size_t most, size_t limit,
+                                   int check_crcs) {
     pyconsumer_job *job = calloc(1, sizeof *job + most * sizeof(slot));
     if (job == NULL) return NULL;
     job->queue = queue;
@@ -620,8 +621,8 @@ void pyconsumer_job_add(pyconsumer_job *job, size_t position, size_t size, int c
     it->codec = codec;
     it->crc = crc;
     /* Batches that are damaged or too large are left to the reader. */
-    if (pyconsumer_bound(codec, job->data + position + BATCH_OVERHEAD, size - BATCH_OVERHEAD, job->limit, &it->extent) !=
-            PYCONSUMER_UNPACKED ||
+    if (pyconsumer_bound(codec, job->data + position + BATCH_OVERHEAD, size - BATCH_OVERHEAD, job->limit,
+                         &it->extent) != PYCONSUMER_UNPACKED ||
         it->extent.bound > job->queue->room / 2) {
         return;
     }
@@ -691,7 +692,8 @@ int pyconsumer_job_reach(pyconsumer_job *job, size_t position, pyconsumer_found 
     }
 }
 
-int pyconsumer_job_wait(pyconsumer_job *job, size_t position, uint64_t nanoseconds, int is_last, pyconsumer_found *found) {
+int pyconsumer_job_wait(pyconsumer_job *job, size_t position, uint64_t nanoseconds, int is_last,
+                        pyconsumer_found *found) {
     pyconsumer_queue *queue = job->queue;
     slot *it = &job->slots[job->at];
     uint64_t until = now_ns() + nanoseconds, now;

@@ -52,7 +52,8 @@ void pyconsumer_queue_counts(const pyconsumer_queue *queue, pyconsumer_counts *c
 
 /* Creates a job for up to `most` batches of a record set, which must stay in place until the job has ended. Returns
  * NULL if there is no memory. */
-pyconsumer_job *pyconsumer_job_new(pyconsumer_queue *queue, const uint8_t *data, size_t most, size_t limit, int check_crcs);
+pyconsumer_job *pyconsumer_job_new(pyconsumer_queue *queue, const uint8_t *data, size_t most, size_t limit,
+                                   int check_crcs);
 /* Adds a compressed batch of format v2, `size` bytes at `position`, which is after the batches added so far. */
 void pyconsumer_job_add(pyconsumer_job *job, size_t position, size_t size, int codec, uint32_t crc);
 /* Queues the job and returns its number of batches. Nothing can be added afterwards. */
@@ -61,7 +62,8 @@ size_t pyconsumer_job_start(pyconsumer_job *job);
 int pyconsumer_job_reach(pyconsumer_job *job, size_t position, pyconsumer_found *found);
 /* Waits for a batch that is BUSY, while the reader decompresses others, and returns its state as pyconsumer_job_reach
  * does. With `is_last`, a batch that is still BUSY after this time is abandoned, so the result is not BUSY. */
-int pyconsumer_job_wait(pyconsumer_job *job, size_t position, uint64_t nanoseconds, int is_last, pyconsumer_found *found);
+int pyconsumer_job_wait(pyconsumer_job *job, size_t position, uint64_t nanoseconds, int is_last,
+                        pyconsumer_found *found);
 /* Ends a job. Returns 0 if a worker still reads the record set; `view` is then kept for pyconsumer_ended_view. */
 int pyconsumer_job_end(pyconsumer_job *job, void *view);
 /* Returns a kept view that no worker reads any longer, or NULL. */

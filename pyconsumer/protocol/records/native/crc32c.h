@@ -90,7 +90,8 @@ static inline uint64_t crc_word(const uint8_t *data) {
 
 static uint32_t crc_by_tables(uint32_t crc, const uint8_t *data, size_t size) {
     while (size >= 8) {
-        uint32_t low = crc ^ ((uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24);
+        uint32_t low = (uint32_t)data[0] | (uint32_t)data[1] << 8;
+        low = crc ^ (low | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24);
         crc = crc_bytes[7][low & 0xFF] ^ crc_bytes[6][low >> 8 & 0xFF] ^ crc_bytes[5][low >> 16 & 0xFF] ^
               crc_bytes[4][low >> 24] ^ crc_bytes[3][data[4]] ^ crc_bytes[2][data[5]] ^ crc_bytes[1][data[6]] ^
               crc_bytes[0][data[7]];

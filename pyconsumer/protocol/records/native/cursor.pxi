@@ -407,7 +407,7 @@ cdef class Cursor:
         cdef Py_ssize_t capacity = 0
         cdef char *output
         if result < 0:
-            output = unpack_anew(codec, 2, start, size, self.most_unpacked, &written, &capacity, &result)
+            output = unpack_into_new(codec, 2, start, size, self.most_unpacked, &written, &capacity, &result)
             if output is not NULL:
                 self.drop_unpacked()
                 self.unpacked = output
@@ -682,7 +682,9 @@ cdef class Cursor:
     cdef int fail_at_record(self) except -1:
         """Set the error of the next record, which is damaged: the decoder in Python describes it."""
         cdef bytes rest = PyBytes_FromStringAndSize(<const char *>self.at, self.limit - self.at)
-        damage = decode_records(rest, 0, 1, self.info(&self.current), self.next, not self.delivering, self.origin, [])[2]
+        damage = decode_records(
+            rest, 0, 1, self.info(&self.current), self.next, not self.delivering, self.origin, []
+        )[2]
         return self.fail(&self.current, damage or "a record is damaged")
 
     # --- batches that are not delivered

@@ -21,7 +21,8 @@
 /* decompress_zstd.c */
 void *pyconsumer_zstd_new(void);
 void pyconsumer_zstd_free(void *context);
-int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written);
+int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room,
+                           size_t *written);
 
 static uint32_t little32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -421,7 +422,8 @@ static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t l
         window = (uint64_t)1 << (10 + (*at >> 3));
         window += (window >> 3) * (*at & 7);
         /* This decoder allocates no window, but the library that Python uses does, and both must accept the same. */
-        if (window > (limit > ZSTD_WINDOW_OF_ANY ? limit : ZSTD_WINDOW_OF_ANY) || window > ZSTD_LONGEST_WINDOW) return NULL;
+        if (window > ZSTD_LONGEST_WINDOW) return NULL;
+        if (window > (limit > ZSTD_WINDOW_OF_ANY ? limit : ZSTD_WINDOW_OF_ANY)) return NULL;
         at += 1;
     }
     dictionary_bytes = DICTIONARY_BYTES[descriptor & 3];
@@ -488,8 +490,8 @@ static int zstd_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer
     return PYCONSUMER_UNPACKED;
 }
 
-static int zstd_unpack(const uint8_t *data, size_t size, const pyconsumer_extent *extent, void *context, uint8_t *output,
-                       size_t *written) {
+static int zstd_unpack(const uint8_t *data, size_t size, const pyconsumer_extent *extent, void *context,
+                       uint8_t *output, size_t *written) {
     int result = pyconsumer_zstd_unpack(context, data, size, output, extent->bound, written);
     return result == PYCONSUMER_TOO_LARGE && !extent->is_capped ? PYCONSUMER_DAMAGED : result;
 }

@@ -95,14 +95,16 @@ cdef int unpack(
     return result
 
 
-cdef char *unpack_anew(
-    int codec, int magic, const uint8_t *data, size_t size, size_t limit, size_t *written, Py_ssize_t *capacity, int *result
+cdef char *unpack_into_new(
+    int codec, int magic, const uint8_t *data, size_t size, size_t limit,
+    size_t *written, Py_ssize_t *capacity, int *result
 ) except? NULL:
     """Return the output in new memory, for ``give_memory``; NULL if ``result`` is an error."""
     cdef pyconsumer_extent extent
     cdef char *output
     cdef char *smaller
     cdef Py_ssize_t found = 0
+    cdef bint is_whole
     written[0] = 0
     result[0] = pyconsumer_bound(codec, data, size, limit, &extent)
     if result[0] != PYCONSUMER_UNPACKED:
@@ -110,7 +112,8 @@ cdef char *unpack_anew(
     output = take_memory(extent.bound, capacity)
     try:
         result[0] = unpack(codec, magic, data, size, &extent, <uint8_t *>output, written)
-        if result[0] == PYCONSUMER_UNPACKED and capacity[0] > SMALLEST_KEPT and <Py_ssize_t>written[0] < capacity[0] // 4:
+        is_whole = result[0] == PYCONSUMER_UNPACKED
+        if is_whole and capacity[0] > SMALLEST_KEPT and <Py_ssize_t>written[0] < capacity[0] // 4:
             # Frames that were written as a stream state only an upper bound of their size.
             smaller = take_memory(written[0], &found)
             memcpy(smaller, output, written[0])
@@ -141,12 +144,13 @@ def decompress_compiled(int codec, data, max_bytes, int magic):
         if result == PYCONSUMER_UNPACKED and extent.is_exact:
             whole = PyBytes_FromStringAndSize(NULL, extent.bound)
             result = unpack(
-                codec, magic, <const uint8_t *>view.buf, view.len, &extent, <uint8_t *>PyBytes_AS_STRING(whole), &written
+                codec, magic, <const uint8_t *>view.buf, view.len, &extent,
+                <uint8_t *>PyBytes_AS_STRING(whole), &written
             )
             if result == PYCONSUMER_UNPACKED:
                 return whole if written == extent.bound else whole[:written]
         elif result == PYCONSUMER_UNPACKED:
-            output = unpack_anew(
+            output = unpack_into_new(
                 codec, magic, <const uint8_t *>view.buf, view.len, limit, &written, &capacity, &result
             )
             if output is not NULL:

@@ -13,7 +13,8 @@ void *pyconsumer_zstd_new(void) { return ZSTD_createDCtx(); }
 void pyconsumer_zstd_free(void *context) { ZSTD_freeDCtx((ZSTD_DCtx *)context); }
 
 /* Decompresses all frames of the data; returns TOO_LARGE if they need more room. */
-int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written) {
+int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room,
+                           size_t *written) {
     size_t got = ZSTD_decompressDCtx((ZSTD_DCtx *)context, output, room, data, size);
     if (!ZSTD_isError(got)) {
         *written = got;
