@@ -54,6 +54,7 @@ class Connection:
         self.loses_answer = False
         self.under_way: list[Exchange] = []
         self._world = client.world
+        self._life = broker.life
         self._arrival = 0.0
         self._return = 0.0
         self._queue: deque[Exchange] = deque()
@@ -82,8 +83,8 @@ class Connection:
     # -- the broker's end --------------------------------------------------------------------------------------------
 
     def _arrive(self, exchange: Exchange) -> None:
-        if self.swallows:
-            return
+        if self.swallows or (not self.open and self.broker.life != self._life):
+            return  # a broker that has started again knows nothing of connections that broke before
         if not self.broker.up:
             self.close(f"{self.broker.name} is down")
             return

@@ -41,6 +41,10 @@ class Endpoint:
     def up(self) -> bool:
         return self.node_id in self._cluster.brokers.alive
 
+    @property
+    def life(self) -> int:
+        return self._cluster.life(self.node_id)
+
     def serve(self, exchange: Exchange, answer: Callable[[Message], None]) -> None:
         """Answer a request by the broker's own handler, unless the broker dies in between."""
         self._cluster.serve(self.node_id, exchange.request, exchange.version, answer)
@@ -169,6 +173,10 @@ class Cluster:
         world.cut_connections(self.by_id[node])
         world.after(seconds, lambda: self.restart(node))
         return True
+
+    def life(self, node: int) -> int:
+        """Return a number that changes whenever the broker ends or starts."""
+        return self._lives[node]
 
     def restart(self, node: int) -> None:
         if node not in self.brokers.alive:
