@@ -139,14 +139,15 @@ def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
 
 
 def _first_use(*folders: Path, pure: bool = False) -> list[str]:
-    """Return what a program says that makes several clients."""
+    """Return what a program says that makes several clients, except that it has no broker, if it gets so far."""
     program = (
         "from pyconsumer import KafkaConsumer, KafkaProducer;"
         "[kind(bootstrap_servers='a:1').close() for kind in (KafkaConsumer, KafkaConsumer, KafkaProducer)]"
     )
     path = os.pathsep.join(map(str, folders))
     variables = {**os.environ, "PYTHONPATH": path, "PYCONSUMER_PURE": "1" if pure else "0"}
-    return run([sys.executable, "-c", program], cwd="/", env=variables, timeout_s=60).check().stderr.splitlines()
+    said = run([sys.executable, "-c", program], cwd="/", env=variables, timeout_s=60).check().stderr.splitlines()
+    return [line for line in said if "no broker at a:1 has responded yet" not in line]
 
 
 def _version(installed: Path) -> str:
