@@ -16,7 +16,8 @@ Rules of ``poll``
    everything buffered has been returned.
 6. Rules 2 to 5 need not be looked at in every call: after a call that looked, calls that find records take them
    without looking until :attr:`Checked.until`, at most :data:`CHECK_LIFETIME_S` later. A look at the sockets, any other
-   call of the consumer and news of the heartbeat thread end that at once.
+   call of the consumer and news of the heartbeat thread end that at once. (The client for event loops looks in each:
+   its sockets are served between calls.)
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ class ConsumerDelegate:
         coordinator: ConsumerCoordinator | None,
         interceptors: Interceptors,
         metrics: ConsumerMetrics,
-        checked: Checked | None = None,
+        checked: Checked,
     ) -> None:
         self.config, self.client, self.metadata, self.subscriptions, self.clock = context
         self.coordinator = coordinator
@@ -131,7 +132,7 @@ class ConsumerDelegate:
         self._committed_assignment = -1  # the assignment
         self._committed_not_before = 0.0
         self._check_response_at = 0.0
-        self.checked = Checked() if checked is None else checked
+        self.checked = checked
         self._interrupted = False
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned by hand; metadata's count of updates then
 
@@ -217,7 +218,7 @@ class ConsumerDelegate:
         self._check_subscribed()
         if self._interrupted:
             self.recover()
-        checked = False
+        served = False  # the sockets, in this call
         try:
             while True:
                 self.checked.end()
@@ -226,8 +227,8 @@ class ConsumerDelegate:
                 fetcher.raise_error()
                 sent = fetcher.send_fetches()
                 if self.coordinator is not None and self.coordinator.awaits_response:
-                    if not checked:
-                        checked = True
+                    if not served:
+                        served = True
                         self._interrupted = False
                         yield Wait(None, self.clock.now())
                         self._check_response_at = self.clock.now() + _CHECK_RESPONSE_S
@@ -237,10 +238,10 @@ class ConsumerDelegate:
                     self.client.flush()
                 found = take() if fetcher.buffer else None
                 now = self.clock.now()
-                if found is not None or (checked and now >= deadline):
+                if found is not None or (served and now >= deadline):
                     self._interrupted = False
                     return found
-                checked = True
+                served = True
                 wait = self._wait(now, deadline)
                 self._interrupted = False
                 fetcher.await_response(True)

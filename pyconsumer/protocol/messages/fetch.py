@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: of topics and id; number of partitions, index, error code, high watermark, last stable offset, log start offset,
 #: number of aborted transactions, preferred replica. Compact numbers, greater by one, take a byte each.
 _ONE_PARTITION: Final = _struct.Struct(">ihiB16sBihqqqBi")
-_FIRST_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
 @structure
@@ -149,7 +149,7 @@ class FetchResponse(Message):
 
     @classmethod
     def shorten(cls, version: int, decode: Decoder) -> Decoder:
-        return _decoder_for_one(decode) if version >= _FIRST_WITH_TOPIC_IDS else decode
+        return _decoder_for_one(decode) if version >= FIRST_VERSION_WITH_TOPIC_IDS else decode
 
 
 def _decoder_for_one(decode: Decoder) -> Decoder:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar, Final, NamedTuple
 
 from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from pyconsumer.protocol.messages.fetch import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
 from pyconsumer.protocol.primitives import ZERO_UUID, Buffer, encode_uvarint
 from pyconsumer.structs import TopicPartition
 
@@ -21,7 +27,6 @@ __all__ = [
     "newest_version",
 ]
 
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 LAST_VERSION_WITH_NAMES: Final = FIRST_VERSION_WITH_TOPIC_IDS - 1
 FIRST_VERSION_OF_ONE: Final = 15
 """The first version in which :class:`FetchOfOne` can be sent."""

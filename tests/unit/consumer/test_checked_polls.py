@@ -171,4 +171,4 @@ def test_a_poll_between_looks_takes_few_calls_in_a_group_or_not(polls: Polls) ->
     alone.consumer.close(0)
 
     assert called[0] == called[1]
-    assert len(called[0]) <= 13  # 12 besides the test's clock; 24 and 34 before
+    assert len(called[0]) <= 13  # 12, the test's clock among them; 24 and 34 before

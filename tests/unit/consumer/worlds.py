@@ -10,7 +10,7 @@ from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
-from pyconsumer.consumer.delegate import ConsumerDelegate
+from pyconsumer.consumer.delegate import Checked, ConsumerDelegate
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.fetcher import Fetcher
@@ -189,6 +189,7 @@ class ConsumerWorld:
             coordinator=self.coordinator if group else None,  # type: ignore[arg-type]
             interceptors=Interceptors(interceptors),
             metrics=ConsumerMetrics(self.clock.now()),
+            checked=Checked(),
         )
         self.client.on_flush = self.clock.now
         if partitions:
