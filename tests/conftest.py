@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka; and
     those that start programs with Spark, beside which a second one would find Python too slow to start. Those
     on a single broker are a group for each module, so that processes share them out; a process that gets one starts its
-    own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
+    own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time;
+    before them those that parse all sources, which one process does once.
     """
     if not hasattr(config, "workerinput"):
         yield
@@ -102,7 +103,7 @@ def _group_of(item: pytest.Item) -> tuple[int, str]:
         return 2, broker
     if broker:
         return 2 + ("apache", "embedded").index(broker), f"{broker}-{module}"
-    return 4, ""
+    return 4 if item.get_closest_marker("xdist_group") else 5, ""
 
 
 def _broker_of(item: pytest.Item) -> str | None:

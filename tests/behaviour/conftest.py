@@ -9,6 +9,7 @@ import os
 import pkgutil
 import sys
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -53,7 +54,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
     only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
     read with the other decoder, too, on the embedded broker; those also marked ``ahead`` read topics in zstd, too, with
-    0, 1 and 4 threads that decompress. Tests marked ``faces`` use the clients for asyncio, too.
+    0, 1 and 4 threads that decompress. Tests marked ``faces`` use the clients for asyncio, too; with
+    ``PYCONSUMER_FACES=alternate`` each uses one of the two, about half of them each.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
     if "cluster_kind" not in metafunc.fixturenames:
@@ -68,7 +70,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
     if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
         metafunc.fixturenames.append("face")
-        metafunc.parametrize("face", ["blocking", "asyncio"], indirect=True)
+        metafunc.parametrize("face", _faces_of(metafunc.definition.originalname), indirect=True)
     if not metafunc.definition.get_closest_marker("twins"):
         if metafunc.definition.get_closest_marker("consumer_protocol"):
             found = [kind for kind in _with_protocols(kinds) if kind.values[-1] == "consumer"]
@@ -119,6 +121,13 @@ def _with_protocols(kinds: list[Any]) -> list[Any]:
             name = str(kind.values[0]) if protocol == "classic" else f"{kind.values[0]}-consumer"
             found.append(pytest.param(*kind.values, protocol, id=name, marks=kind.marks))
     return found
+
+
+def _faces_of(test: str) -> list[str]:
+    both = ["blocking", "asyncio"]
+    if os.environ.get("PYCONSUMER_FACES") == "alternate":
+        return [both[zlib.crc32(test.encode()) % 2]]
+    return both
 
 
 def _has_faces(definition: pytest.Item) -> bool:

@@ -133,6 +133,7 @@ def test_a_marker_with_an_old_epoch_is_refused(cluster: Cluster, producer: Kafka
     producer.commit_transaction()
 
 
+@pytest.mark.slow
 def test_the_command_line(cluster: Cluster, producer: KafkaProducer, topic: str, group_id: str) -> None:
     producer.begin_transaction()
     producer.send(topic, b"x").get(10)

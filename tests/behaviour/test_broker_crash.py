@@ -76,6 +76,7 @@ def everything(address: str, topic: str) -> list[bytes | None]:
 
 
 class TestKill:
+    @pytest.mark.slow
     @pytest.mark.concurrent
     @pytest.mark.spec("broker:LOD-01")
     def test_what_was_acknowledged_is_there_after_kill_9(self, start: Callable[..., EmbeddedCluster]) -> None:
@@ -125,6 +126,7 @@ class TestKill:
         cluster.restart_broker(0)
         assert look() == (before[0], before[1] + 1)
 
+    @pytest.mark.slow
     @pytest.mark.spec("transactions:IDP-14", "transactions:IDP-20")
     def test_producer_ids_are_unique_and_sequences_known_across_restarts(
         self, start: Callable[..., EmbeddedCluster]

@@ -160,6 +160,7 @@ class TestLimits:
             client.send_bytes((1001).to_bytes(4, "big"))
             assert client.closed_by_broker
 
+    @pytest.mark.slow
     def test_a_client_that_does_not_read_is_not_given_more(self) -> None:
         """Answers wait in the client's connection, one at a time, not in the broker's memory."""
         with EmbeddedCluster(data_dir=":memory:", config={"message.max.bytes": 1 << 24}) as cluster:

@@ -162,6 +162,7 @@ def test_closing_without_the_automatic_commit(package: ModuleType, cluster: Clus
         consumer.close(autocommit=False)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_pattern_matches_the_beginning_of_a_name(
     package: ModuleType, cluster: Cluster, admin: KafkaAdminClient, topic: str

@@ -102,6 +102,7 @@ def test_frames_that_do_not_say_their_size_are_read(cluster: Cluster, topic: str
     assert {record.value for record in records[1:]} == {b"some value " * 30}
 
 
+@pytest.mark.slow
 def test_a_seek_drops_what_was_decompressed(cluster: Cluster, topic: str, threads: int) -> None:
     with cluster.raw() as client:
         for start in range(0, 3000, 100):

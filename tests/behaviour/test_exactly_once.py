@@ -56,6 +56,7 @@ def copy_to(sink: str) -> Any:
     return transform
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 @pytest.mark.spec(
     "transactions:CTP-01", "transactions:CTP-04", "transactions:CTP-05", "transactions:CTP-06", "transactions:DLV-01c"

@@ -96,6 +96,7 @@ def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == _OUTPUT.keys() | _OTHERS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _OUTPUT)
 def test_an_example_runs_as_it_stands(name: str) -> None:
     _check(name)

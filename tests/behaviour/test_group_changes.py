@@ -102,6 +102,7 @@ def test_a_cooperative_newcomer_costs_two_generations(
         assert lookups() == looked_up, "a went on from its own positions"
 
 
+@pytest.mark.slow
 @pytest.mark.concurrent
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE], ids="-".join)
 def test_what_a_member_loses_is_told_as_lost_and_not_as_revoked(

@@ -38,6 +38,7 @@ def test_one_member_reads_everything(cluster: Cluster, make_topic: MakeTopic, gr
         assert member.listener.calls == [("assigned", [TopicPartition(topic, p) for p in range(3)])]
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 @pytest.mark.spec("client:RE-33", "client:SQ-02", "transactions:SEQ-02", "transactions:RBL-03a", "transactions:LSN-05")
 @pytest.mark.protocols

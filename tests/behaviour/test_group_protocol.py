@@ -152,6 +152,7 @@ def _created(cluster: Cluster, topic: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_listener_that_raises_stays_without_acknowledging_and_is_fenced_in_the_end(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -284,6 +285,7 @@ def test_heartbeats_are_sparse_and_all_there_is(
         assert (last.member_id, last.member_epoch) == (first.member_id, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["assigned", "revoked"])
 def test_heartbeats_go_on_while_a_listener_takes_its_time(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, what: str

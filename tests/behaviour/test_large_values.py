@@ -29,6 +29,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is about glibc's allocator")
 def test_their_memory_is_used_again(cluster: Cluster, topic: str) -> None:
     """Or the 400 values of 500 kB would be 49,000 pages, each of which the system fills with zeros."""

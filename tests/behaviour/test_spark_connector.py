@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from pyconsumer.spark import lag_metrics
 from tests.support.cluster import Cluster
 from tests.support.spark import connector_jars

@@ -108,6 +108,7 @@ def brokers(request: pytest.FixtureRequest) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1, 2])
 @pytest.mark.parametrize("client", [librdkafka, aiokafka, kafka_python])
 def test_transactions_of_other_clients(

@@ -72,10 +72,12 @@ def _digest(hash_seed: str) -> str:
     return digest_of(code, hash_seed)
 
 
+@pytest.mark.slow
 def test_a_seed_means_the_same_schedule_in_every_process() -> None:
     assert _digest("1") == _digest("2")
 
 
+@pytest.mark.slow
 def test_the_schedules_have_every_fault_and_every_callback() -> None:
     faults: Counter[str] = Counter()
     callbacks: Counter[str] = Counter()
@@ -94,6 +96,7 @@ def test_the_schedules_have_every_fault_and_every_callback() -> None:
     assert delays > 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["consumer", "both"])
 def test_commits_meet_an_epoch_that_has_moved_while_they_were_under_way(protocol: str) -> None:
     """KIP-848: the coordinator refuses them, and the member commits again; rules about commits hold all the same."""

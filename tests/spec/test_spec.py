@@ -10,6 +10,8 @@ from tests.spec.asserting import silent_tests
 from tests.spec.items import NOT_APPLICABLE, Item, problems, read_lists
 from tests.spec.naming import Naming, forget_trees, scan
 
+pytestmark = pytest.mark.xdist_group("sources")
+
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:

@@ -8,12 +8,17 @@ read, too.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("sources")
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,11 +38,17 @@ def _docstrings(*folders: str) -> Iterator[tuple[str, str]]:
     """Yield a place such as ``pyconsumer/clock.py:Clock.now`` and the docstring there, by default of the package."""
     modules = (path for folder in folders or ("pyconsumer",) for path in (ROOT / folder).rglob("*.py*"))
     for path in sorted(path for path in modules if path.suffix in {".py", ".pyi"}):
-        place = path.relative_to(ROOT).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        for name, node in _named(tree, ""):
-            if text := ast.get_docstring(node):
-                yield f"{place}:{name}".rstrip(":"), text
+        yield from _docstrings_of(path)
+
+
+@functools.cache
+def _docstrings_of(path: Path) -> list[tuple[str, str]]:
+    place = path.relative_to(ROOT).as_posix()
+    found = []
+    for name, node in _named(ast.parse(path.read_text(encoding="utf-8")), ""):
+        if text := ast.get_docstring(node):
+            found.append((f"{place}:{name}".rstrip(":"), text))
+    return found
 
 
 def _named(

@@ -15,6 +15,8 @@ import pytest
 
 from tests.spec.naming import forget_trees, tree_of, walk
 
+pytestmark = pytest.mark.xdist_group("sources")
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pyconsumer"
 

@@ -67,6 +67,7 @@ def test_a_schedule_without_failure_says_so(capsys: pytest.CaptureFixture[str]) 
     assert "transaction.version 2: 1 schedules from seed 3, 0 failed" in printed
 
 
+@pytest.mark.slow
 def test_the_schedules_have_every_fault_and_every_fate() -> None:
     faults: Counter[str] = Counter()
     fates: Counter[str] = Counter()
@@ -94,5 +95,6 @@ def _digest(hash_seed: str) -> str:
     return digest_of(code, hash_seed)
 
 
+@pytest.mark.slow
 def test_a_seed_means_the_same_schedule_in_every_process() -> None:
     assert _digest("1") == _digest("2")

@@ -58,6 +58,7 @@ def settle(
     return first, CooperativeStickyAssignor().assign(situation.cluster, again)
 
 
+@pytest.mark.slow
 def test_random_groups_are_assigned_as_apache_kafka_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Java's hash maps keep the order of these member ids; one choice that Java leaves to hashes is made so here."""
     monkeypatch.setattr(Movements, "choose", staticmethod(as_java_chooses))

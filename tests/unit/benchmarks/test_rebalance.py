@@ -14,6 +14,7 @@ def longest(assignor: str, event: str, *, in_step: bool = False) -> float:
     return float(max(found[event]["gaps_s"]))
 
 
+@pytest.mark.slow
 @pytest.mark.spec("client:IC-02", "client:IC-04")
 @pytest.mark.parametrize("event", ["join", "leave"])
 def test_what_a_rebalance_costs_partitions_that_stay(event: str) -> None:

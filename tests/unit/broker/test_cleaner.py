@@ -149,6 +149,7 @@ def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
     assert log.size_bytes == size
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_at_any_point_loses_nothing(tmp_path: Path) -> None:
     before: list[tuple[int, bytes | None, bytes | None]] = []
     for point in range(1, 100):

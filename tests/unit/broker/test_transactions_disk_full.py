@@ -109,6 +109,7 @@ def check(brokers: Brokers) -> None:
     assert Producer(brokers).committed() == (Errors.NONE, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room_after_s", [0.4, 3.0])
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_a_disk_that_is_full_at_each_step(

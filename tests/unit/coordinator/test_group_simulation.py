@@ -9,6 +9,7 @@ from tests.simulation.scripted import Script
 from tests.unit.assignors.cooperative import Sticky
 
 
+@pytest.mark.slow
 def test_a_hundred_members_join_one_by_one() -> None:
     sim = Script(1, Sticky, partitions=200, longest_work=5.0)
     for _ in range(100):

@@ -188,6 +188,7 @@ def test_an_empty_group_expires_with_its_offsets_and_leaves_tombstones() -> None
     assert ConsumerGroupWorld(world.storage).coordinator.manager.get_group(GROUP) is None
 
 
+@pytest.mark.slow
 def test_a_thousand_members_and_ten_thousand_topics() -> None:
     topics = {f"topic-{index}": 1 for index in range(10_000)}
     world = ConsumerGroupWorld(topics=topics)

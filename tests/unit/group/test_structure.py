@@ -292,6 +292,7 @@ def test_the_two_ways_of_joining() -> None:
     assert world.heartbeat(client) == Errors.REBALANCE_IN_PROGRESS
 
 
+@pytest.mark.slow
 def test_two_coordinators_over_one_log_agree() -> None:
     """Random commits, deletions and restarts: what is in memory is what is in the log."""
     world = World(offsets_retention_minutes=1)

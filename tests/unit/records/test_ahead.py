@@ -96,6 +96,7 @@ def wait_until_free(data: bytearray, queue: _native.DecodeAhead) -> None:
 # -- the same as without threads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4])
 def test_what_threads_decompress_is_what_the_twin_in_python_reads(threads: int) -> None:
     queue = _native.DecodeAhead(threads, 1 << 17, 1)
@@ -414,6 +415,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [_FORKS, _DYING, _EXIT], ids=["forks", "dying threads", "exit"])
 def test_in_a_process_of_its_own(program: str) -> None:
     root = Path(__file__).parents[3]

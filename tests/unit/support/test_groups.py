@@ -20,6 +20,7 @@ _MODULE = """
 """
 
 
+@pytest.mark.slow
 def test_a_group_of_tests_is_run_by_one_process(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
