@@ -227,6 +227,7 @@ def play(seed: int, steps: int = 200) -> None:
         machine.teardown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_long_histories(seed: int) -> None:
     play(seed)

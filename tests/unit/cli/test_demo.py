@@ -49,6 +49,7 @@ def test_ranges_that_follow_one_another_are_complete() -> None:
     assert found.delays == {"AA": (13, 13, 26)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("another_package_here")
 def test_members_run_this_package_and_not_one_in_the_current_folder() -> None:
     with EmbeddedCluster(data_dir=":memory:", in_thread=True) as cluster:

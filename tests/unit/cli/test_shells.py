@@ -18,7 +18,8 @@ _SHELLS = {
 }
 
 
-@pytest.mark.parametrize("shell", ["bash", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zsh", "fish"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_tab_key_completes_commands_options_and_values(shell: str, tmp_path: Path) -> None:
     program = shutil.which(shell)
     if program is None and shell != "bash":

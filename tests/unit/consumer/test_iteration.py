@@ -184,6 +184,7 @@ def test_news_that_the_heartbeat_thread_has_of_the_group_end_it_at_once() -> Non
     reader.consumer.close(0)
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_any_line_loses_no_record_and_gives_none_twice() -> None:
     for first in range(3):  # of four records that are decoded at a time, one by a call and three without
         for step in itertools.count(1):

@@ -64,6 +64,7 @@ def test_a_stable_group_survives_its_coordinator() -> None:
     assert sim.rebalances == rebalances
 
 
+@pytest.mark.slow
 def test_an_hour_without_events_has_no_rebalance() -> None:
     sim = Script(5, RangeAssignor)
     for _ in range(2):

@@ -362,6 +362,7 @@ def test_when_no_known_broker_can_be_reached_bootstrap_begins_again(
     assert [b.node_id for b in client.metadata.brokers()] == [2]
 
 
+@pytest.mark.slow
 def test_a_broker_that_asks_in_every_answer_to_start_over_is_asked_after_pauses_that_grow(
     make_client: MakeClient, broker: ScriptedBroker
 ) -> None:

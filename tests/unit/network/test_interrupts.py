@@ -67,6 +67,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> bool:
     return future.done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "ask"), [(1, to_node), (3, to_any)])
 def test_whatever_ctrl_c_interrupts_the_next_polls_end_it(
     first: int,
