@@ -16,17 +16,18 @@ import pytest
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
-from tests.support.java import KafkaTools, need_jars, tools
+from tests.support.java import OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
 from tests.support.ports import unused_address
 from tests.support.process import descendants
-from tests.support.shared_classes import share_sparks_classes
-from tests.support.spark import missing_spark, use_unpacked_spark
+from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
+from tests.support.spark import connector_jars, missing_spark, use_unpacked_spark
 
 pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
 _LEFT_BY_WORKERS = pytest.StashKey[dict[int, str]]()
+_NOT_MADE = pytest.StashKey[Exception]()
 # Python's own helpers; they end with the interpreter.
 _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -137,14 +138,38 @@ def kafka_tools() -> KafkaTools:
     return tools()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Before a test's time begins: what its run needs and keeps for the next one. A new machine takes minutes for it.
+
+    This is outside of pytest-timeout's hook; each download and each program that runs here has a deadline of its own.
+    """
+    try:
+        make_what_is_kept(item)
+    except Exception as error:
+        item.stash[_NOT_MADE] = error
+    return (yield)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """All tests that lack Java are skipped from here, so that the run's report has one line for them."""
     if item.get_closest_marker("kafka"):
         need_jars()
+    if _NOT_MADE in item.stash:
+        raise item.stash[_NOT_MADE]
+
+
+def make_what_is_kept(item: pytest.Item) -> None:
+    """Fetch and make, unless it is there, what outlasts a run: Apache Kafka's jars, Spark's, the classes in them."""
+    if item.get_closest_marker("kafka") and not missing_kafka():
+        share_kafkas_classes()
+        if _broker_of(item) == "apache_old" and not missing_kafka(OLD_VERSION):
+            tools(OLD_VERSION)
     if item.get_closest_marker("spark") and not missing_spark():
         use_unpacked_spark()
         share_sparks_classes()
+        connector_jars()
 
 
 def _strays(before: set[threading.Thread]) -> list[threading.Thread]:

@@ -31,6 +31,7 @@ __all__ = [
     "cache_folder",
     "documents",
     "fetch_jars",
+    "missing_kafka",
     "need_jars",
     "properties",
     "shared_classes_options",
@@ -145,7 +146,7 @@ def _libs(version: str) -> Path:
     return cache_folder() / f"kafka-{version}" / "libs"
 
 
-def _missing_jars(version: str) -> str | None:
+def missing_kafka(version: str = VERSION) -> str | None:
     """Why Kafka's programs of this version cannot run here, or None. Fetches nothing."""
     missing = _missing_java()
     if missing is None and not _libs(version).is_dir() and shutil.which("mvn") is None:
@@ -163,11 +164,15 @@ def _skip_or_fail(reason: str | None) -> None:
 
 def need_jars(version: str = VERSION) -> None:
     """Skip the running test (fail it where ``CI`` is set) unless Kafka's programs can run here."""
-    _skip_or_fail(_missing_jars(version))
+    _skip_or_fail(missing_kafka(version))
 
 
-def fetch_jars(libs: Path, artifacts: Iterable[str]) -> Path:
-    """Let Maven copy artifacts (``group:name:version``) and all that they need into a folder, once; return it."""
+def fetch_jars(libs: Path, artifacts: Iterable[str], *, alone: bool = False) -> Path:
+    """Let Maven copy artifacts (``group:name:version``) into a folder, once; return it.
+
+    Args:
+        alone: without what they need.
+    """
     if libs.is_dir():
         return libs
     with locked(libs.parent / ".lock"):
@@ -187,11 +192,9 @@ def fetch_jars(libs: Path, artifacts: Iterable[str]) -> Path:
                 f"<dependencies>{dependencies}</dependencies></project>"
             )
             fresh = Path(folder, "libs")
-            run(
-                ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"],
-                timeout_s=600,
-                cwd=Path(folder),
-            ).check()
+            options = [f"-DoutputDirectory={fresh}", *(["-DexcludeTransitive=true"] if alone else [])]
+            command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options]
+            run(command, timeout_s=600, cwd=Path(folder)).check()
             fresh.rename(libs)
     return libs
 

@@ -6,15 +6,19 @@ import functools
 import hashlib
 import os
 import shutil
+import signal
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.java import cache_folder, locked
-from tests.support.process import run
+from tests.support.java import cache_folder, fetch_jars, locked
+from tests.support.process import descendants
 
 __all__ = ["connector_jars", "missing_spark", "need_spark", "start_spark", "use_unpacked_spark"]
 
@@ -52,20 +56,10 @@ def need_spark(*, connect: bool = False) -> None:
 
 def connector_jars() -> list[Path]:
     """The jars of Spark's connector, from the cache or, once, by Maven; none where Maven is not there."""
-    folder = cache_folder() / "spark-kafka-4.2.0"
-    if folder.is_dir():
-        return sorted(folder.glob("*.jar"))
-    if shutil.which("mvn") is None:
+    folder = cache_folder() / "spark-kafka-4.2.0" / "libs"
+    if not folder.is_dir() and shutil.which("mvn") is None:
         return []
-    with locked(folder.parent / ".lock"):
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-                fresh = Path(temporary, "jars")
-                for artifact in _CONNECTOR:
-                    goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={fresh}"]
-                    run(["mvn", "-q", "-B", *goal], timeout_s=300, cwd=Path(temporary)).check()
-                fresh.rename(folder)
-    return sorted(folder.glob("*.jar"))
+    return sorted(fetch_jars(folder, _CONNECTOR, alone=True).glob("*.jar"))
 
 
 @functools.cache
@@ -121,4 +115,26 @@ def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]
     jars = connector_jars() if connector else []
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))
-    return session(master=master, **settings)
+    with _telling_where_java_hangs():
+        return session(master=master, **settings)
+
+
+@contextmanager
+def _telling_where_java_hangs(after_s: float = 120.0) -> Iterator[None]:
+    """Let each Java below this process print the stacks of its threads if the block takes longer.
+
+    PySpark waits for its Java without a deadline and without a word.
+    """
+
+    def tell() -> None:
+        for pid, command in descendants().items():
+            if command.partition(" ")[0].endswith("/java"):
+                os.kill(pid, signal.SIGQUIT)
+
+    timer = threading.Timer(after_s, tell)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()

@@ -77,6 +77,9 @@ class Typist:
         self._environment = {
             "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
             "PYCONSUMER_BOOTSTRAP_SERVERS": servers,
+            # Programs that run at the same time print whole lines, as in a terminal. Unbuffered, each writes a line in
+            # parts, between which another's may come.
+            "PYTHONUNBUFFERED": "",
         }
 
     def do(self, text: str) -> None:
