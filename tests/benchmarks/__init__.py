@@ -7,4 +7,6 @@ is kept at once; the same command goes on after an abort, and ``--report-only`` 
 ``workloads`` lists what is measured. ``clients`` puts the Python clients behind one interface, and ``client_program``
 is what each of them is made to do; ``BenchmarkConsumer.java`` and ``franz/benchmark`` in ``tests/support`` do the same.
 ``TopicWriter.java`` writes the topics and says what is in them: nobody's reading is the measure of another's.
+
+``python -m tests.benchmarks.pairs BEFORE`` tells whether a change made anything slower.
 """

@@ -20,9 +20,7 @@ for number in range(20_000):
 """
 
 
-def test_programs_that_run_at_the_same_time_print_whole_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_that_run_at_the_same_time_print_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", "1")
     typist = Typist(tmp_path, "localhost:9092")
     typist.do(_PAGE)

@@ -1,0 +1,127 @@
+"""The program that :mod:`tests.benchmarks.pairs` runs in turn with one package and with another.
+
+It uses nothing of the package that is not in both, and prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.client_program import peak_bytes
+from tests.benchmarks.spark_program import cpu_s
+
+_PATIENCE_MS = 10_000
+_MEASURED = 3  # Spark's reads of the topic
+
+
+def read(arguments: dict[str, Any], *, group: bool = False, arrow: bool = False) -> dict[str, Any]:
+    """Read a topic to its last record, the second time of two."""
+    from pyconsumer import KafkaConsumer, TopicPartition
+
+    settings: dict[str, Any] = {"bootstrap_servers": arguments["servers"], "auto_offset_reset": "earliest"}
+
+    def once() -> dict[str, float]:
+        more = {"group_id": f"pairs-{uuid.uuid4()}", "auto_commit_interval_ms": 200} if group else {}
+        with KafkaConsumer(**settings, **more) as consumer:
+            if group:
+                consumer.subscribe([arguments["topic"]])
+                while not consumer.assignment():
+                    consumer.poll(timeout_ms=100, max_records=1)
+                consumer.seek_to_beginning()
+            else:
+                consumer.assign(
+                    [TopicPartition(arguments["topic"], number) for number in range(arguments["partitions"])]
+                )
+            cpu, start = time.process_time(), time.perf_counter()
+            left = arguments["records"]
+            while left > 0:
+                if arrow:
+                    count = consumer.poll_arrow(timeout_ms=_PATIENCE_MS).num_rows
+                else:
+                    count = consumer.poll(timeout_ms=_PATIENCE_MS).count()
+                if not count:
+                    raise TimeoutError(f"no record came within {_PATIENCE_MS / 1000:g} s; {left} are missing")
+                left -= count
+            return {"seconds": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+
+    once()
+    return once()
+
+
+def produce(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Send records of 100 bytes, each with its future, and wait until the last one is acknowledged."""
+    from pyconsumer import KafkaProducer
+
+    value = b"v" * 100
+    with KafkaProducer(bootstrap_servers=arguments["servers"]) as producer:
+        for _ in range(1000):
+            producer.send(arguments["topic"], value)
+        producer.flush()
+        cpu, start = time.process_time(), time.perf_counter()
+        for _ in range(arguments["records"]):
+            future = producer.send(arguments["topic"], value)
+        producer.flush()
+        future.result(timeout=60)
+        return {"seconds": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+
+
+def import_(_: dict[str, Any]) -> dict[str, Any]:
+    """Import the consumer."""
+    cpu, start = time.process_time(), time.perf_counter()
+    from pyconsumer import KafkaConsumer  # noqa: F401
+
+    return {"seconds": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+
+
+def spark(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Read all columns by Spark into nothing, three times after two more; processor time of all its processes."""
+    from pyconsumer.spark import session
+
+    settings = {"spark.ui.enabled": False, "spark.ui.showConsoleProgress": False, "spark.log.level": "ERROR"}
+    running = session(master="local[2]", **settings, **{"spark.driver.bindAddress": "127.0.0.1"})
+    options = {"kafka.bootstrap.servers": arguments["servers"], "subscribe": arguments["topic"]}
+
+    def once() -> None:
+        running.read.format("pyconsumer").options(**options).load().write.format("noop").mode("overwrite").save()
+
+    try:
+        once()
+        once()
+        cpu, start = cpu_s(), time.perf_counter()
+        for _ in range(_MEASURED):
+            once()
+        return {"seconds": (time.perf_counter() - start) / _MEASURED, "cpu_s": (cpu_s() - cpu) / _MEASURED}
+    finally:
+        running.stop()
+
+
+PROGRAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "poll": read,
+    "group": lambda arguments: read(arguments, group=True),
+    "columns": lambda arguments: read(arguments, arrow=True),
+    "produce": produce,
+    "import": import_,
+    "spark": spark,
+}
+
+
+def main(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Run one of :data:`PROGRAMS`; fail unless the package comes from the folder that was meant."""
+    found = PROGRAMS[arguments["program"]](arguments)
+    import pyconsumer
+
+    folder = str(Path(pyconsumer.__file__).resolve().parents[1])
+    if folder != arguments["folder"]:
+        raise AssertionError(f"measured the package in {folder} instead of that in {arguments['folder']}")
+    files = [str(getattr(module, "__file__", "")) for name, module in sys.modules.items() if "pyconsumer." in name]
+    return {**found, "peak_bytes": peak_bytes(), "compiled": any(file.endswith((".so", ".pyd")) for file in files)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))
