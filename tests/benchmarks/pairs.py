@@ -8,6 +8,7 @@ machine slows both of a pair. Something is slower if the whole interval is above
 
 from __future__ import annotations
 
+import compileall
 import json
 import math
 import os
@@ -83,6 +84,8 @@ def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: f
     for folder in (before, after):
         if not (folder / "pyconsumer" / "__init__.py").is_file():
             raise click.UsageError(f"no package pyconsumer in {folder}")
+        # Under PYTHONDONTWRITEBYTECODE every start of a fresh checkout would compile all of it anew.
+        compileall.compile_dir(folder / "pyconsumer", quiet=2)
     setup = Setup(lambda text: click.echo(text, err=True), scale=scale)
     with EmbeddedCluster() as cluster:
         server = Server(cluster)
