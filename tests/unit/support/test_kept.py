@@ -18,12 +18,10 @@ it.make_what_is_kept = make
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> pytest.Pytester:
+def run(inner: pytest.Pytester) -> pytest.Pytester:
     """A pytest of its own under the rules of tests/conftest.py, and in it a test that takes no time."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
-    pytester.makepyfile("def test_it(): pass")
-    return pytester
+    inner.makepyfile("def test_it(): pass")
+    return inner
 
 
 def _result(run: pytest.Pytester, make: str) -> pytest.RunResult:

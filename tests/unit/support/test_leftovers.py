@@ -8,12 +8,10 @@ pytestmark = pytest.mark.concurrent
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> pytest.Pytester:
-    """A pytest of its own under the rules of tests/conftest.py."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
-    pytester.makeconftest("import tests.conftest as it; it._THREADS_END_WITHIN_S = it._CHILDREN_END_WITHIN_S = 0.3")
-    return pytester
+def run(inner: pytest.Pytester) -> pytest.Pytester:
+    """A pytest of its own under the rules of tests/conftest.py, with little patience."""
+    inner.makeconftest("import tests.conftest as it; it._THREADS_END_WITHIN_S = it._CHILDREN_END_WITHIN_S = 0.3")
+    return inner
 
 
 def _result(run: pytest.Pytester) -> pytest.RunResult:
