@@ -27,7 +27,7 @@ pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
 _LEFT_BY_WORKERS = pytest.StashKey[dict[int, str]]()
-_NOT_MADE = pytest.StashKey[Exception]()
+_CACHE_ERROR = pytest.StashKey[Exception]()
 # Python's own helpers; they end with the interpreter.
 _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -140,14 +140,14 @@ def kafka_tools() -> KafkaTools:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
-    """Before a test's time begins: what its run needs and keeps for the next one. A new machine takes minutes for it.
+    """Before a test's time begins: downloads and preparation for the cache, minutes of them on a new machine.
 
     This is outside of pytest-timeout's hook; each download and each program that runs here has a deadline of its own.
     """
     try:
-        make_what_is_kept(item)
+        fill_cache(item)
     except Exception as error:
-        item.stash[_NOT_MADE] = error
+        item.stash[_CACHE_ERROR] = error
     return (yield)
 
 
@@ -156,12 +156,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """All tests that lack Java are skipped from here, so that the run's report has one line for them."""
     if item.get_closest_marker("kafka"):
         need_jars()
-    if _NOT_MADE in item.stash:
-        raise item.stash[_NOT_MADE]
+    if _CACHE_ERROR in item.stash:
+        raise item.stash[_CACHE_ERROR]
 
 
-def make_what_is_kept(item: pytest.Item) -> None:
-    """Fetch and make, unless it is there, what outlasts a run: Apache Kafka's jars, Spark's, the classes in them."""
+def fill_cache(item: pytest.Item) -> None:
+    """Put into the cache, unless they are there, the jars and prepared classes that this test's programs need."""
     if item.get_closest_marker("kafka") and not missing_kafka():
         share_kafkas_classes()
         if _broker_of(item) == "apache_old" and not missing_kafka(OLD_VERSION):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import sys
 import time
 from dataclasses import asdict
@@ -13,7 +12,7 @@ import click
 import pytest
 
 from tests.benchmarks.cells import CORE, GRID
-from tests.benchmarks.measure import ROOT
+from tests.benchmarks.measure import ROOT, compile_package
 from tests.benchmarks.report import about, update
 from tests.benchmarks.results import Results
 from tests.benchmarks.setup import Setup
@@ -87,8 +86,7 @@ def main(
 
 
 def _measure(setup: Setup, names: tuple[str, ...]) -> None:
-    # As pip does with the others: under PYTHONDONTWRITEBYTECODE every start would compile all of it anew.
-    compileall.compile_dir(ROOT / "pyconsumer", quiet=2)
+    compile_package(ROOT)
     try:
         for name in names:
             setup.say(f"{name}:")

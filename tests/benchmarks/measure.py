@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import resource
@@ -15,7 +16,17 @@ from typing import Any
 from tests.benchmarks.results import Run, Scope
 from tests.support.process import Finished, run
 
-__all__ = ["ROOT", "Contender", "WrongAnswerError", "alternate", "checked", "child", "process_cpu_s", "timed"]
+__all__ = [
+    "ROOT",
+    "Contender",
+    "WrongAnswerError",
+    "alternate",
+    "checked",
+    "child",
+    "compile_package",
+    "process_cpu_s",
+    "timed",
+]
 
 ROOT = Path(__file__).parents[2]
 
@@ -85,6 +96,14 @@ def timed(action: Callable[[], Finished]) -> tuple[Finished, float, float]:
     cpu, start = children_cpu_s(), time.perf_counter()
     finished = action()
     return finished, time.perf_counter() - start, children_cpu_s() - cpu
+
+
+def compile_package(folder: Path) -> None:
+    """Write the bytecode of the package in a checkout, as pip does with the others when it installs them.
+
+    Otherwise each process would compile the sources again where PYTHONDONTWRITEBYTECODE is set.
+    """
+    compileall.compile_dir(folder / "pyconsumer", quiet=2)
 
 
 def child(

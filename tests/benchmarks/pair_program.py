@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.client_program import peak_bytes
-from tests.benchmarks.spark_program import cpu_s
+from tests.benchmarks import spark_program
+from tests.benchmarks.client_program import Watch, peak_bytes
 
 _PATIENCE_MS = 10_000
-_MEASURED = 3  # Spark's reads of the topic
 
 
 def read(arguments: dict[str, Any], *, group: bool = False, arrow: bool = False) -> dict[str, Any]:
@@ -38,7 +36,8 @@ def read(arguments: dict[str, Any], *, group: bool = False, arrow: bool = False)
                 consumer.assign(
                     [TopicPartition(arguments["topic"], number) for number in range(arguments["partitions"])]
                 )
-            cpu, start = time.process_time(), time.perf_counter()
+            watch = Watch()
+            watch.start()
             left = arguments["records"]
             while left > 0:
                 if arrow:
@@ -48,7 +47,8 @@ def read(arguments: dict[str, Any], *, group: bool = False, arrow: bool = False)
                 if not count:
                     raise TimeoutError(f"no record came within {_PATIENCE_MS / 1000:g} s; {left} are missing")
                 left -= count
-            return {"seconds": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+            watch.stop()
+            return watch.found
 
     once()
     return once()
@@ -63,42 +63,29 @@ def produce(arguments: dict[str, Any]) -> dict[str, Any]:
         for _ in range(1000):
             producer.send(arguments["topic"], value)
         producer.flush()
-        cpu, start = time.process_time(), time.perf_counter()
+        watch = Watch()
+        watch.start()
         for _ in range(arguments["records"]):
             future = producer.send(arguments["topic"], value)
         producer.flush()
         future.result(timeout=60)
-        return {"seconds": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+        watch.stop()
+        return watch.found
 
 
 def import_(_: dict[str, Any]) -> dict[str, Any]:
     """Import the consumer."""
-    cpu, start = time.process_time(), time.perf_counter()
+    watch = Watch()
+    watch.start()
     from pyconsumer import KafkaConsumer  # noqa: F401
 
-    return {"seconds": time.perf_counter() - start, "cpu_s": time.process_time() - cpu}
+    watch.stop()
+    return watch.found
 
 
 def spark(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Read all columns by Spark into nothing, three times after two more; processor time of all its processes."""
-    from pyconsumer.spark import session
-
-    settings = {"spark.ui.enabled": False, "spark.ui.showConsoleProgress": False, "spark.log.level": "ERROR"}
-    running = session(master="local[2]", **settings, **{"spark.driver.bindAddress": "127.0.0.1"})
-    options = {"kafka.bootstrap.servers": arguments["servers"], "subscribe": arguments["topic"]}
-
-    def once() -> None:
-        running.read.format("pyconsumer").options(**options).load().write.format("noop").mode("overwrite").save()
-
-    try:
-        once()
-        once()
-        cpu, start = cpu_s(), time.perf_counter()
-        for _ in range(_MEASURED):
-            once()
-        return {"seconds": (time.perf_counter() - start) / _MEASURED, "cpu_s": (cpu_s() - cpu) / _MEASURED}
-    finally:
-        running.stop()
+    """Read all columns by Spark into nothing; processor time of all its processes."""
+    return spark_program.main({**arguments, "format": "pyconsumer", "columns": "", "jars": []})
 
 
 PROGRAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {

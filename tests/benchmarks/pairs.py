@@ -8,7 +8,6 @@ machine slows both of a pair. Something is slower if the whole interval is above
 
 from __future__ import annotations
 
-import compileall
 import json
 import math
 import os
@@ -24,7 +23,7 @@ import click
 
 from pyconsumer.broker import EmbeddedCluster
 from tests.benchmarks import pair_program
-from tests.benchmarks.measure import ROOT, answer
+from tests.benchmarks.measure import ROOT, answer, compile_package
 from tests.benchmarks.setup import Server, Setup
 from tests.support.process import run
 
@@ -84,8 +83,7 @@ def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: f
     for folder in (before, after):
         if not (folder / "pyconsumer" / "__init__.py").is_file():
             raise click.UsageError(f"no package pyconsumer in {folder}")
-        # Under PYTHONDONTWRITEBYTECODE every start of a fresh checkout would compile all of it anew.
-        compileall.compile_dir(folder / "pyconsumer", quiet=2)
+        compile_package(folder)
     setup = Setup(lambda text: click.echo(text, err=True), scale=scale)
     with EmbeddedCluster() as cluster:
         server = Server(cluster)

@@ -9,7 +9,7 @@ import pytest
 def inner(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> pytest.Pytester:
-    """A pytest of its own, which finds this project's packages and loads only the plugins that it is told to."""
+    """A folder for another run of pytest, with this project on its path and no plugin but those that are named."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
     return pytester

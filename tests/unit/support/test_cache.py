@@ -1,4 +1,4 @@
-"""What a run makes once and keeps is not a part of any test's time, and where it cannot be made its tests say so."""
+"""Filling the cache does not count in a test's time; where it fails, the tests that need it fail."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _CONFTEST = """
 import time
 import tests.conftest as it
 
-def make(item):
-    {make}
+def fill(item):
+    {fill}
 
-it.make_what_is_kept = make
+it.fill_cache = fill
 """
 
 
@@ -24,17 +24,17 @@ def run(inner: pytest.Pytester) -> pytest.Pytester:
     return inner
 
 
-def _result(run: pytest.Pytester, make: str) -> pytest.RunResult:
-    run.makeconftest(_CONFTEST.format(make=make))
+def _result(run: pytest.Pytester, fill: str) -> pytest.RunResult:
+    run.makeconftest(_CONFTEST.format(fill=fill))
     options = ("-p", "pytest_timeout", "-p", "tests.conftest", "--spec-check", "never", "--timeout", "0.5")
     return run.runpytest_subprocess(*options, timeout=60)
 
 
-def test_what_is_made_once_is_outside_of_a_tests_time(run: pytest.Pytester) -> None:
+def test_filling_the_cache_does_not_count_in_a_tests_time(run: pytest.Pytester) -> None:
     _result(run, "time.sleep(1)").assert_outcomes(passed=1)
 
 
-def test_what_cannot_be_made_fails_the_test_that_needs_it(run: pytest.Pytester) -> None:
+def test_a_failure_to_fill_it_fails_the_test_that_needs_it(run: pytest.Pytester) -> None:
     result = _result(run, "raise AssertionError('status 1 from: mvn')")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*AssertionError: status 1 from: mvn*"])
