@@ -52,6 +52,7 @@ from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.topic_facts import TopicFacts
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
@@ -59,7 +60,6 @@ from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
-    PartitionMetadata,
     RecordMetadata,
     TopicPartition,
 )
@@ -82,19 +82,6 @@ R = TypeVar("R")
 _ABORT_MS = 5_000  # longest time for an abort after an exception
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
 _LARGEST_BATCH = 1_000_000  # bytes; topics take 1,048,588 by default
-
-
-class _Topic:
-    """The facts about a topic that ``send`` needs; replaced as a whole when metadata changes."""
-
-    __slots__ = ("all", "available", "count", "error", "metadata")
-
-    def __init__(self, metadata: Sequence[PartitionMetadata], error: KafkaError | None = None) -> None:
-        self.metadata = list(metadata)
-        self.count = len(metadata)
-        self.all = [item.partition for item in metadata]
-        self.available = [item.partition for item in metadata if item.leader >= 0]
-        self.error = error
 
 
 class KafkaProducer(Producer[KeyIn, ValueIn]):
@@ -149,7 +136,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._lock = Changes(self._mutex)  # the same lock; the bare one is quicker to take
         if isinstance(self._clock, RunningClock):
             self._clock.on_advance(self._on_time_moved)
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, TopicFacts] = {}
         self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
         self._metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
         self._client = NetworkClient(config, metadata=self._metadata, clock=self._clock)
@@ -405,7 +392,6 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         timestamp_ms: int | None,
     ) -> Generator[Pause, None, FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
-        transactions = self._transactions
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
@@ -478,7 +464,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
         size: int,
-        known: _Topic,
+        known: TopicFacts,
     ) -> tuple[TopicPartition, Appended] | None:
         """Choose the partition and append the record to a batch; None if there is no room for it."""
         transactions = self._transactions
@@ -604,8 +590,16 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
         group = checked_group(group_metadata)
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
+
+        def begin(transactions: TransactionManager) -> TransactionResult:
+            for topic in {tp.topic for tp in checked}:  # the request names topics by their ids (KIP-1319)
+                self._last_use[topic] = self._clock.now()
+                if topic not in self._topics:
+                    self._sender.wanted_topics.add(topic)
+            return transactions.add_offsets(checked, group)
+
         if checked:
-            return lambda transactions: transactions.add_offsets(checked, group)
+            return begin
         transactions = self._require_transactions()
         with self._lock:
             transactions.check_send()
@@ -852,16 +846,16 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if self._closed:
             raise IllegalStateError("the producer is closed")
 
-    def _choose(self, topic: str, key: bytes | None, known: _Topic, size: int) -> int:
+    def _choose(self, topic: str, key: bytes | None, known: TopicFacts, size: int) -> int:
         custom = self.config.partitioner
         if custom is None:
-            return self._partitioner.partition(topic, key, known.count, known.available, size)
+            return self._partitioner.partition(topic, key, known.count, known.preferred, size)
         chosen = custom(key, known.all, known.available)
         if not isinstance(chosen, int) or not 0 <= chosen < known.count:
             raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")
         return chosen
 
-    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, _Topic]:
+    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, TopicFacts]:
         """Wait until metadata knows a topic, and a partition of it."""
         if not isinstance(topic, str):
             raise ValueError(f"the topic must be a string, not {topic!r}")
@@ -897,7 +891,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 seen = self._lock.count
             yield Pause(seen, deadline)
 
-    def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
+    def _no_metadata(self, topic: str, known: TopicFacts | None) -> KafkaError:
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
         cause = known.error if known is not None else None
         reason = str(cause) if cause is not None else f"connections: {self._sender.failures}"
@@ -937,14 +931,16 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""
         metadata = self._metadata
-        topics: dict[str, _Topic] = {}
+        topics: dict[str, TopicFacts] = {}
+        rack = self.config.client_rack if self.config.partitioner_rack_aware else None
+        near = None if rack is None else {broker.node_id for broker in metadata.brokers() if broker.rack == rack}
         for topic in metadata.wanted_topics():
             error = metadata.topic_error(topic)
             partitions = metadata.partitions_for(topic)
             if partitions:
-                topics[topic] = _Topic(sorted(partitions, key=lambda item: item.partition))
+                topics[topic] = TopicFacts(sorted(partitions, key=lambda item: item.partition), near)
             elif error is not None:
-                topics[topic] = _Topic((), error)
+                topics[topic] = TopicFacts((), error=error)
         with self._lock:
             self._topics = topics
             self._appender.forget()
