@@ -7,7 +7,7 @@ Rules
 2. With ``bootstrap_timeout_ms`` it is an error if no broker has responded within that time, and again each time that
    it passes once more. The first response ends that: what is known of a cluster that is lost later may still be right.
 3. With ``bootstrap_resolve_timeout_ms`` it is an error, reported once, if no name has been looked up within that time
-   (KIP-909). The client goes on trying. The first name that is found ends that.
+   (KIP-909). The client keeps trying. The first name that is found ends that.
 """
 
 from __future__ import annotations
