@@ -7,15 +7,17 @@ lz4        the lz4 frame format, independent blocks, written with 64 KiB blocks 
 zstd       one or more frames
 =========  ======================================================================================
 
-snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``). If that was not built, the
-package ``cramjam`` is used, or ``pyarrow`` if a Spark worker lacks cramjam. These two also compress. The messages about
-damaged data are made here (:func:`damage_of`), so that they are the same for all of them.
+snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``), which uses the system's
+libraries for lz4 and zstd. If it was not built, or a library is missing, the package ``cramjam`` is used, or
+``pyarrow`` if a Spark worker lacks cramjam. These two also compress. The messages about damaged data are made here
+(:func:`damage_of`), so that they are the same for all of them. :func:`describe_codecs` says which library serves.
 
 State: the library, chosen at first use, and a buffer for each thread.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 import threading
 import zlib
@@ -29,8 +31,9 @@ from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 
-__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress"]
+__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress", "describe_codecs"]
 
+_log = logging.getLogger("pyconsumer.records")
 
 #: Limit of the decompressed size of a batch, unless the caller sets another one.
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
@@ -85,11 +88,43 @@ def _library() -> tuple[str, Any]:
 
 
 @cache
-def _compiled() -> Callable[[int, Buffer, int, int], bytes | int] | None:
+def _compiled() -> Callable[[int, Buffer, int, int], bytes | int | None] | None:
     """Return the compiled function that decompresses snappy, lz4 and zstd; None if it was not built."""
     from pyconsumer.protocol.records.decoder import decompress_compiled  # that module imports this one
 
     return decompress_compiled
+
+
+@cache
+def _report_missing_library(codec: Codec) -> None:
+    """Log once that the compiled decoder lacks a codec's library."""
+    from pyconsumer.protocol.records.decoder import library_of
+
+    library = None if library_of is None else library_of(codec)
+    if library is not None:
+        _log.info("%s is decompressed by %s: %s is not used: %s", codec.name, _library()[0], library[0], library[3])
+
+
+def describe_codecs() -> list[str]:
+    """Return lines that say which library decompresses, compresses, and computes checksums, with versions."""
+    from pyconsumer.protocol.records.crc import implementation
+    from pyconsumer.protocol.records.decoder import library_of
+
+    name, module = _library()
+    package = f"{name} {module.__version__}" if name else "nothing: pip install cramjam"
+    packed = {"gzip": f"zlib {zlib.ZLIB_RUNTIME_VERSION}"}
+    for codec in (Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        library = None if library_of is None else library_of(codec)
+        if library_of is None or (library is not None and library[3]):
+            packed[codec.name.lower()] = package if library is None else f"{package} ({library[0]}: {library[3]})"
+        else:
+            used = "the record decoder" if library is None else f"{library[0]} {library[1]} ({library[2]})"
+            packed[codec.name.lower()] = used
+    return [
+        *(f"{codec} is decompressed by {by}" for codec, by in packed.items()),
+        f"snappy, lz4 and zstd are compressed by {package}",
+        f"CRC-32C is computed by {implementation()[1]}",
+    ]
 
 
 def _require_library(codec: Codec) -> tuple[str, Any]:
@@ -121,7 +156,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         result = compiled(kind, data, max_bytes, magic)
         if type(result) is bytes:
             return result
-        raise damage_of(kind, data, max_bytes, magic, result == _TOO_LARGE)
+        if result is not None:
+            raise damage_of(kind, data, max_bytes, magic, result == _TOO_LARGE)
+        _report_missing_library(kind)
     name, module = _require_library(kind)
     try:
         view, bound = _extent(kind, data, max_bytes, magic)

@@ -1,5 +1,5 @@
-/* See decompress.h. Snappy is decoded here; lz4 blocks and zstd frames are decoded by the unchanged code of their
- * projects. lz4.c is included here, so that only its decoder is compiled; decompress_zstd.c includes zstd's.
+/* See decompress.h. Snappy, and the frames of lz4, are decoded here; blocks of lz4, and the frames of zstd, by the
+ * libraries that libraries.c finds.
  *
  * Rules
  *
@@ -11,18 +11,7 @@
 
 #include <string.h>
 
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wunused-function"
-#endif
-
-#define LZ4LIB_VISIBILITY static
-#include "vendored/lz4/lz4.c"
-
-/* decompress_zstd.c */
-void *pyconsumer_zstd_new(void);
-void pyconsumer_zstd_free(void *context);
-int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room,
-                           size_t *written);
+#include "libraries.h"
 
 static uint32_t little32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -347,8 +336,10 @@ static int lz4_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_
 
 static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, const pyconsumer_extent *extent,
                       uint8_t *output, size_t *written) {
+    const pyconsumer_lz4 *library = pyconsumer_find_lz4();
     const uint8_t *at = data, *end = data + size;
     uint8_t *to = output, *limit = output + extent->bound;
+    if (library == NULL) return PYCONSUMER_DAMAGED; /* the caller has asked pyconsumer_serves */
     while (at < end) { /* pyconsumer_bound has checked that headers and blocks are complete */
         lz4_frame frame;
         uint8_t *start = to;
@@ -381,9 +372,9 @@ static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, cons
                 size_t history = frame.flags & LZ4_HAS_OWN_BLOCKS ? 0 : (size_t)(to - start);
                 int is_short = room < frame.block_bytes, got;
                 if (history > LZ4_HISTORY) history = LZ4_HISTORY;
-                got = LZ4_decompress_safe_usingDict((const char *)at, (char *)to, (int)length,
-                                                    (int)(is_short ? room : frame.block_bytes),
-                                                    (const char *)(to - history), (int)history);
+                got = library->decompress((const char *)at, (char *)to, (int)length,
+                                          (int)(is_short ? room : frame.block_bytes), (const char *)(to - history),
+                                          (int)history);
                 if (got < 0) return extent->is_capped && is_short ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
                 to += got;
             }
@@ -492,15 +483,48 @@ static int zstd_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer
 
 static int zstd_unpack(const uint8_t *data, size_t size, const pyconsumer_extent *extent, void *context,
                        uint8_t *output, size_t *written) {
-    int result = pyconsumer_zstd_unpack(context, data, size, output, extent->bound, written);
-    return result == PYCONSUMER_TOO_LARGE && !extent->is_capped ? PYCONSUMER_DAMAGED : result;
+    const pyconsumer_zstd *library = pyconsumer_find_zstd();
+    size_t got;
+    if (library == NULL) return PYCONSUMER_DAMAGED; /* the caller has asked pyconsumer_serves */
+    got = library->decompress(context, output, extent->bound, data, size);
+    if (!library->is_error(got)) {
+        *written = got;
+        return PYCONSUMER_UNPACKED;
+    }
+    switch (library->error_code(got)) {
+    case PYCONSUMER_ZSTD_NO_MEMORY:
+        return PYCONSUMER_NO_MEMORY;
+    case PYCONSUMER_ZSTD_NO_ROOM:
+        return extent->is_capped ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
+    default:
+        return PYCONSUMER_DAMAGED;
+    }
 }
 
 /* --- all codecs */
 
-void *pyconsumer_new_context(void) { return pyconsumer_zstd_new(); }
+int pyconsumer_serves(int codec) {
+    switch (codec) {
+    case PYCONSUMER_SNAPPY:
+        return 1;
+    case PYCONSUMER_LZ4:
+        return pyconsumer_find_lz4() != NULL;
+    case PYCONSUMER_ZSTD:
+        return pyconsumer_find_zstd() != NULL;
+    default:
+        return 0;
+    }
+}
 
-void pyconsumer_free_context(void *context) { pyconsumer_zstd_free(context); }
+void *pyconsumer_new_context(void) {
+    const pyconsumer_zstd *library = pyconsumer_find_zstd();
+    return library != NULL ? library->new_context() : NULL;
+}
+
+void pyconsumer_free_context(void *context) {
+    const pyconsumer_zstd *library = pyconsumer_find_zstd();
+    if (library != NULL) library->free_context(context);
+}
 
 int pyconsumer_bound(int codec, const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
     memset(extent, 0, sizeof *extent);
