@@ -12,7 +12,8 @@ Its parts, one file each:
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
-* ``decompress.pxi``, ``decompress.c``: snappy, lz4 and zstd. ``libraries.c`` finds the system's libraries for the last two.
+* ``decompress.pxi``, ``decompress.c``: snappy, lz4 and zstd. ``libraries.c`` finds the system's libraries for the last
+  two.
 * ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
 
 Rules

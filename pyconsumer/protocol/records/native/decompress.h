@@ -2,8 +2,8 @@
  *
  * It uses no Python, no lock and no memory but the caller's zstd context, so any thread may call it. First,
  * pyconsumer_bound walks over the headers and returns how much room is needed, at most the limit; then
- * pyconsumer_unpack fills it. Errors in damaged data are described by compression.py, which reads the data again. A codec
- * that pyconsumer_serves denies is left to compression.py, too.
+ * pyconsumer_unpack fills it. Errors in damaged data are described by compression.py, which reads the data again. A
+ * codec that pyconsumer_serves denies is left to compression.py, too.
  */
 #ifndef PYCONSUMER_DECOMPRESS_H
 #define PYCONSUMER_DECOMPRESS_H

@@ -1,8 +1,8 @@
 /* See libraries.h. Where a library comes from, the first that applies:
  *
  * 1. The file that PYCONSUMER_LIBZSTD or PYCONSUMER_LIBLZ4 names; "none" means that the library is not used.
- * 2. With PYCONSUMER_LINKED_CODECS, the library that this module was linked with. Release wheels are built so: the tools
- *    that repair wheels bundle what a module was linked with.
+ * 2. With PYCONSUMER_LINKED_CODECS, the library that this module was linked with. Release wheels are built so: the
+ *    tools that repair wheels bundle what a module was linked with.
  * 3. The loader's search by the name of the library, which holds its binary interface's number, then by the places in
  *    which macOS does not look by itself.
  *
