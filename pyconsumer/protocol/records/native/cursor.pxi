@@ -393,7 +393,7 @@ cdef class Cursor:
             self.payload = payload
             start = <const uint8_t *>PyBytes_AS_STRING(payload)
             size = PyBytes_GET_SIZE(payload)
-        elif <int64_t>head.record_count * 7 > size or not head.record_count and size:
+        elif <int64_t>head.record_count * 7 > size:
             check_count(head.record_count, size)
         self.at = start
         self.limit = start + size

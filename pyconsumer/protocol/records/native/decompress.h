@@ -25,6 +25,7 @@ enum {
 };
 
 typedef struct pyconsumer_extent {
+    size_t used;   /* bytes of the input that are read; those behind are ignored, as Java's readers do */
     size_t bound;  /* bytes that suffice for the output, at most the limit */
     int is_exact;  /* whether the output has exactly this size unless the data is damaged */
     int is_capped; /* whether the headers allow more than the limit */

@@ -9,6 +9,7 @@ cdef extern from "decompress.h":
         PYCONSUMER_TOO_LARGE
         PYCONSUMER_NO_MEMORY
     ctypedef struct pyconsumer_extent:
+        size_t used
         size_t bound
         int is_exact
         int is_capped
