@@ -6,13 +6,13 @@ a name that says what is odd about it. Needs Java and Maven.
 
 from __future__ import annotations
 
-import gzip
 import json
 import struct
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cramjam
 
@@ -199,7 +199,7 @@ def _compressed() -> Iterator[tuple[str, int, bytes, int]]:
         yield f"{name}: a skippable frame in front", codec, _SKIPPABLE + compress(codec, whole), count
         yield f"{name}: a skippable frame behind", codec, compress(codec, whole) + _SKIPPABLE, count
 
-    packed = gzip.compress(whole)
+    packed = gzip_member(whole)
     yield "gzip: with a name and a comment", 1, gzip_member(whole, flags=0x18, fields=b"name\0comment\0"), count
     yield "gzip: with an extra field", 1, gzip_member(whole, flags=4, fields=b"\x03\0abc"), count
     yield "gzip: with a checksum of the header", 1, _with_header_crc(whole), count
@@ -218,9 +218,9 @@ def _compressed() -> Iterator[tuple[str, int, bytes, int]]:
     yield "gzip: half a header behind", 1, packed + b"\x1f\x8b\x08\0\0", count
     yield "gzip: a header of another method behind", 1, packed + b"\x1f\x8b\x07\0\0\0\0\0\0\xff" + bytes(30), count
     yield "gzip: a header with a wrong checksum behind", 1, packed + _with_header_crc(two, 1), count
-    yield "gzip: garbage, then a member, behind", 1, packed + b"xx" + gzip.compress(two), count
-    yield "gzip: a member, then garbage, behind", 1, gzip.compress(one) + gzip.compress(two) + b"garbage" * 5, count
-    yield "gzip: three members", 1, gzip.compress(one) + gzip.compress(two) + gzip.compress(plain(1, count)), count + 1
+    yield "gzip: garbage, then a member, behind", 1, packed + b"xx" + gzip_member(two), count
+    yield "gzip: a member, then garbage, behind", 1, gzip_member(one) + gzip_member(two) + b"garbage" * 5, count
+    yield "gzip: three members", 1, gzip_member(one) + gzip_member(two) + gzip_member(plain(1, count)), count + 1
 
     block, first, second = _snappy(whole), _snappy(one), _snappy(two)
     yield "snappy: bare", 2, block, count
@@ -485,6 +485,13 @@ def _sets() -> Iterator[tuple[str, bytes]]:
         )
 
 
+def client_batches() -> dict[str, tuple[bytes, int]]:
+    """Return batches as a client would produce them, and their numbers of records, by the name of their record set."""
+    found = {name: (raw_batch(data, n, attributes=codec), n) for name, codec, data, n in _compressed()}
+    found |= {name: (raw_batch(data, n), n) for name, data, n in _fields()}
+    return found
+
+
 def record_sets() -> dict[str, bytes]:
     """Return the record sets by name."""
     behind = raw_batch(plain(1), 1, base_offset=20)
@@ -500,21 +507,23 @@ def record_sets() -> dict[str, bytes]:
     return found
 
 
-def main() -> None:
-    """Let Java read the record sets, and write the file."""
+def judged(sets: dict[str, bytes]) -> list[dict[str, Any]]:
+    """Return record sets with what Java reads of them."""
     from tests.support.java import tools
 
-    sets = record_sets()
     with tempfile.TemporaryDirectory() as folder:
         given = Path(folder) / "sets.json"
         given.write_text(json.dumps([data.hex() for data in sets.values()]))
         said = tools().run_source(HERE / "TolerantReaders.java", str(given)).stdout
     answers = json.loads(said.strip().splitlines()[-1])
-    lines = [
-        json.dumps({"name": name, **answer, "hex": data.hex()})
-        for (name, data), answer in zip(sets.items(), answers, strict=True)
+    return [
+        {"name": name, **answer, "hex": data.hex()} for (name, data), answer in zip(sets.items(), answers, strict=True)
     ]
-    FILE.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text("[\n" + ",\n".join(json.dumps(one) for one in judged(record_sets())) + "\n]\n")
 
 
 if __name__ == "__main__":

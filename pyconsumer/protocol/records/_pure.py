@@ -3,6 +3,19 @@
 One loop decodes a batch. It is written for speed: no function call per record, one- and two-byte numbers are read
 inline, bounds are checked once per record. A wrong length always leads to an error: to an index beyond the data, to a
 record that ends beyond the data, or to fields that do not end where their record does.
+
+Java's consumer reads some odd records, which Apache Kafka stores, and so does this decoder (the list for compressed data
+is in ``compression``, the cases are in ``tests/vectors/tolerance.json``):
+
+* each negative length of a key, a value or a header's value means null, not only -1;
+* attributes of a record, and unknown attributes of a batch, are ignored;
+* a number may have more bytes than it needs, and bits beyond its 32 or 64 are dropped;
+* a batch without records may have bytes, which are not read;
+* in formats v0 and v1: bytes after the value, inner messages of the other format, an inner message that is cut off at
+  the end, and an outer offset of 0 round relative offsets.
+
+Offsets that repeat, decrease or lie beyond their batch are damage here. Java leaves out such records without a word, or
+goes back and reads some again. Kafka's broker stores no such batch: it writes other offsets.
 """
 
 from __future__ import annotations
