@@ -68,10 +68,11 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
         from pyconsumer import __version__
         from pyconsumer.protocol.compiled import source_tree
         from pyconsumer.protocol.records import describe
+        from pyconsumer.protocol.records.compression import describe_codecs
 
         tree = source_tree()
         where = "" if tree is None else f" (source tree {tree})"
-        click.echo(f"pyconsumer {__version__}{where}, record decoder: {describe()}")
+        click.echo("\n".join((f"pyconsumer {__version__}{where}, record decoder: {describe()}", *describe_codecs())))
         ctx.exit()
 
 

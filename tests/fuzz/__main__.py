@@ -109,7 +109,7 @@ def _run_sanitized(arguments: list[str]) -> int:
         flags += ["-fPIC", "-shared", "-fwrapv", "-DPYCONSUMER_NO_POOL", "-DCYTHON_USE_FREELISTS=0"]
         includes = [f"-I{sysconfig.get_path('include')}", f"-I{_NATIVE}"]
         subprocess.run(
-            ["gcc", *flags, "-pthread", *includes, made, *sorted(_NATIVE.glob("*.c")), "-o", built], check=True
+            ["gcc", *flags, "-pthread", *includes, made, *sorted(_NATIVE.glob("*.c")), "-ldl", "-o", built], check=True
         )
         library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
         environment = {

@@ -384,7 +384,7 @@ def test_objects_change_their_own_attributes() -> None:
 
 
 def test_lines_of_compiled_sources_are_as_short_as_those_of_python() -> None:
-    """Ruff looks at Python alone; the vendored sources are not ours."""
+    """Ruff looks at Python alone."""
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{number}"
         for folder in (ROOT / "pyconsumer").rglob("native")

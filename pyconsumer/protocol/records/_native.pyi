@@ -22,6 +22,7 @@ __all__ = [
     "convert",
     "crc32c",
     "decompress_compiled",
+    "library_of",
     "make_record",
     "stop_workers",
 ]
@@ -31,7 +32,8 @@ REVISION: int
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0, *, by_tables: bool = False) -> int: ...
 def decompress_compiled(
     codec: int, data: bytes | bytearray | memoryview, max_bytes: int, magic: int
-) -> bytes | int: ...
+) -> bytes | int | None: ...
+def library_of(codec: int) -> tuple[str, str, str, str] | None: ...
 
 @final
 class DecodeAhead:

@@ -17,12 +17,14 @@ __all__ = [
     "DecodeAhead",
     "check_records",
     "convert",
+    "crc32c_compiled",
     "decompress_compiled",
     "describe",
+    "library_of",
 ]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 7
+_REVISION: Final = 8
 
 
 def _compiled() -> tuple[Any, str]:
@@ -51,6 +53,12 @@ else:
 
 #: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None if it was not built.
 decompress_compiled: Final = None if _native is None else _native.decompress_compiled
+
+#: Return what is known of the library that the compiled decoder uses for a codec; None if that was not built.
+library_of: Final = None if _native is None else _native.library_of
+
+#: Returns the CRC-32C of a bytes-like object; None if it was not built.
+crc32c_compiled: Final = None if _native is None else _native.crc32c
 
 #: A queue of what threads decompress ahead of a cursor, see ``native/ahead.pxi``; None where it was not built.
 DecodeAhead: Final = None if _native is None else _native.DecodeAhead

@@ -12,8 +12,8 @@ Its parts, one file each:
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
-* ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd. The decoders of lz4 and zstd are in
-  ``vendored``.
+* ``decompress.pxi``, ``decompress.c``: snappy, lz4 and zstd. ``libraries.c`` finds the system's libraries for the last
+  two.
 * ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
 
 Rules
@@ -53,7 +53,7 @@ from pyconsumer.protocol.records.record import (
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 7
+REVISION = 8
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

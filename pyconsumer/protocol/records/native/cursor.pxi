@@ -380,7 +380,7 @@ cdef class Cursor:
         """Prepare to decode a v2 batch. ``result`` is that of its decompression ahead, or -1."""
         cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
         cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
-        if is_codec(head.attributes & CODEC_MASK) and head.record_count:
+        if head.attributes & CODEC_MASK and head.record_count and pyconsumer_serves(head.attributes & CODEC_MASK):
             self.unpack_batch(head, start, size, result)
             start = <const uint8_t *>self.unpacked
             size = self.unpacked_size
@@ -393,7 +393,7 @@ cdef class Cursor:
             self.payload = payload
             start = <const uint8_t *>PyBytes_AS_STRING(payload)
             size = PyBytes_GET_SIZE(payload)
-        elif <int64_t>head.record_count * 7 > size or not head.record_count and size:
+        elif <int64_t>head.record_count * 7 > size:
             check_count(head.record_count, size)
         self.at = start
         self.limit = start + size
@@ -740,6 +740,7 @@ cdef inline bint is_queued(const BatchHeader *header) noexcept nogil:
         and header.magic == 2
         and header.record_count != 0
         and not is_control(header)
+        and pyconsumer_serves(PYCONSUMER_ZSTD)
     )
 
 
