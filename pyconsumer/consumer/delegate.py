@@ -304,20 +304,20 @@ class ConsumerDelegate:
         waited = False
         while True:
             now = self.clock.now()
-            due_at = self._group_due_at(now)
-            if due_at <= now or (waited and self.coordinator is not None and self.coordinator.awaits_response):
-                return
-            if self.subscriptions.has_none or self.fetcher.has_error:
-                wait = Wait(None, due_at)  # the next poll raises the error
+            if self.coordinator is not None:
+                due_at = self.coordinator.due_between_polls(now, something_came=waited)
             else:
-                wait = self._wait(now, due_at, polls=False)
+                due_at = -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
+            if due_at <= now:
+                return
+            wait = Wait(None, due_at)
+            if not self.subscriptions.has_none and not self.fetcher.has_error:
+                try:
+                    wait = self._wait(now, due_at, polls=False)
+                except KafkaError as error:  # the next poll raises it, unless a seek comes before
+                    _log.debug("a position could not be set between polls: %s", error)
             yield wait
             waited = True
-
-    def _group_due_at(self, now: float) -> float:
-        if self.coordinator is not None:
-            return self.coordinator.due_between_polls(now)
-        return -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
 
     def serve_group(self) -> Steps[None]:
         """Take part in a rebalance as far as that goes without waiting. This does not count as a poll.

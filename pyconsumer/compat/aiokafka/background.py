@@ -1,4 +1,4 @@
-"""What aiokafka's consumer does in the background: it joins in ``start``, and rebalances while nobody reads.
+"""The background task of aiokafka's consumer, which rebalances while nobody reads, and the joining in ``start``.
 
 Rules
 
@@ -88,6 +88,21 @@ class Follower:
         self.failure: Exception | None = None
         self.task: asyncio.Task[None] | None = None
 
+    def begin_read(self) -> None:
+        """Record that a read begins, which takes part in rebalances itself.
+
+        Raises:
+            Exception: :attr:`failure`, once.
+        """
+        self.reads += 1
+        if self.task is None:
+            self.start()
+
+    def end(self, failure: Exception) -> None:
+        """Record that the task has ended by an error; the next read raises it."""
+        if self.task is not None:
+            self.task, self.failure = None, failure
+
     def start(self) -> None:
         """Begin to follow the group, unless that is done already.
 
@@ -147,5 +162,5 @@ async def _follow(find: Callable[[], Follower | None]) -> None:
         except Exception as error:
             failure = error
     follower = find()
-    if follower is not None and follower.task is not None:
-        follower.task, follower.failure = None, failure
+    if follower is not None:
+        follower.end(failure)

@@ -90,7 +90,7 @@ class AIOKafkaConsumer:
     async def start(self) -> None:
         """Connect; if topics are subscribed, join the group, or find the partitions to read.
 
-        It takes at most ``request_timeout_ms``. A rebalance that takes longer goes on in the background.
+        It takes at most ``request_timeout_ms``. A rebalance that takes longer continues in the background.
 
         Raises:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``; stop the consumer then, too.
@@ -182,7 +182,7 @@ class AIOKafkaConsumer:
         try:
             if self._stopped:
                 raise ConsumerStoppedError("the consumer was stopped")
-            self._begin_read()
+            self._follower.begin_read()
             if partitions:
                 others = consumer.assignment() - set(partitions) - consumer.paused()
                 consumer.pause(*others)
@@ -197,12 +197,6 @@ class AIOKafkaConsumer:
             if others and not self._stopped:
                 consumer.resume(*(others & consumer.assignment()))
 
-    def _begin_read(self) -> None:
-        follower = self._follower
-        follower.reads += 1
-        if follower.task is None:
-            follower.start()
-
     def __aiter__(self) -> Self:
         if self._stopped:
             raise ConsumerStoppedError("the consumer was stopped")
@@ -214,7 +208,7 @@ class AIOKafkaConsumer:
             async with self._turn:
                 pass
         if not self._stopped:
-            self._begin_read()
+            self._follower.begin_read()
         return await anext(self.consumer)
 
     # -- subscription ------------------------------------------------------------------------------------------------

@@ -144,14 +144,20 @@ class ConsumerCoordinator:
             return -math.inf
         return self._due_at
 
-    def due_between_polls(self, now: float) -> float:
+    def due_between_polls(self, now: float, *, something_came: bool) -> float:
         """Return when :meth:`advance` has something to do (seconds), unless a response comes before.
 
         That is never after ``max_poll_interval_ms`` without a poll: only an application that polls joins again.
+
+        Args:
+            now: the present.
+            something_came: whether a response has come since this was asked last.
         """
         if self._core.timer.poll_expired(now):
             return math.inf
         if self._metadata.update_count != self._metadata_seen or self._core.has_urgent_news:
+            return -math.inf
+        if something_came and self._subscriptions.has_auto_assigned and self._protocol.awaits_response:
             return -math.inf
         return self._group_due_at
 
