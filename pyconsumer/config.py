@@ -912,7 +912,7 @@ CLIENT_HINTS: Final[Mapping[str, str]] = {
     "sasl_jaas_config": "give sasl_mechanism, sasl_plain_username and sasl_plain_password",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes; TCP_NODELAY is always on",
     "kafka_client": "the client cannot be exchanged",
-    "selector": "selectors2 chooses the selector",
+    "selector": "the client chooses the selector",
 }
 
 """Hints for users of other clients who try a name of theirs; :class:`Settings` takes it as ``hints``."""

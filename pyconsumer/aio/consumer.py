@@ -233,24 +233,6 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         finally:
             guard.end()
 
-    async def _until_assigned(self, timeout_ms: float) -> bool:
-        """Join the group (without one: find the partitions of the subscription), and set the positions.
-
-        Returns:
-            Whether that was done in time.
-
-        No record is returned; records that are produced from now on are read also with ``latest``. This is
-        aiokafka's ``start``, for the compatible class.
-        """
-        group = self._delegate.coordinator
-
-        def assigned() -> bool | None:
-            stable = group is not None and group.is_stable and not group.has_user_output
-            found = stable or bool(self._subscriptions.assigned_list())
-            return True if found and self._subscriptions.has_all_fetch_positions else None
-
-        return bool(await self._poll(timeout_ms, assigned, "start"))
-
     def __aiter__(self) -> Self:
         return self
 

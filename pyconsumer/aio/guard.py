@@ -148,6 +148,11 @@ class TaskGuard:
                     waiter.set_result(None)
             self._waiters.clear()
 
+    @property
+    def busy(self) -> bool:
+        """True while a task makes an exclusive call."""
+        return self._task is not None
+
     def in_callback(self) -> bool:
         """Return whether this task makes the exclusive call, which means that it is in a callback."""
         return self._task is not None and self._task is asyncio.current_task(self._loop)

@@ -258,6 +258,80 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
+    def until_assigned(self, deadline: float) -> Steps[bool]:
+        """Join the group (without one: find the subscribed partitions) and set the positions. Takes no records.
+
+        Returns:
+            True when that is done, also for a member that gets no partition; False at the deadline.
+
+        Raises:
+            IllegalStateError: nothing is subscribed or assigned.
+            KafkaError: of the group or of a position, as :meth:`fetched`.
+        """
+        self._check_subscribed()
+        if self._interrupted:
+            self.recover()
+        try:
+            while True:
+                self.checked.end()
+                self._interrupted = True
+                yield from self._coordinate()
+                self.fetcher.raise_error()
+                now = self.clock.now()
+                done = self._is_assigned()
+                wait = None if done or now >= deadline else self._wait(now, deadline)
+                self._interrupted = False
+                if wait is None:
+                    return done
+                yield wait
+        except Exception:
+            self._interrupted = False
+            raise
+
+    def _is_assigned(self) -> bool:
+        group, subscriptions = self.coordinator, self.subscriptions
+        if not subscriptions.has_all_fetch_positions:
+            return False
+        if group is not None and subscriptions.has_auto_assigned:
+            return bool(subscriptions.assigned_list()) or (group.is_stable and not group.has_user_output)
+        return self._all_partitions is None or self._all_partitions.is_complete
+
+    def until_group_is_due(self) -> Steps[None]:
+        """Wait until :meth:`serve_group` has work; until then set the positions and fetch ahead. Runs no callback.
+
+        For a driver that takes part in rebalances while the application does not poll.
+        """
+        waited = False
+        while True:
+            now = self.clock.now()
+            if self.coordinator is not None:
+                due_at = self.coordinator.due_between_polls(now, something_came=waited)
+            else:
+                due_at = -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
+            if due_at <= now:
+                return
+            wait = Wait(None, due_at)
+            if not self.subscriptions.has_none and not self.fetcher.has_error:
+                try:
+                    wait = self._wait(now, due_at, polls=False)
+                except KafkaError as error:  # the next poll raises it, unless a seek comes before
+                    _log.debug("a position could not be set between polls: %s", error)
+            yield wait
+            waited = True
+
+    def serve_group(self) -> Steps[None]:
+        """Take part in a rebalance as far as that goes without waiting. This does not count as a poll.
+
+        Raises:
+            KafkaError: of the group.
+            Exception: what a callback of the application raised.
+        """
+        self.checked.end()
+        if self.coordinator is not None:
+            yield from self.coordinator.advance()
+        elif self._all_partitions is not None:
+            yield from self._all_partitions.poll()
+
     def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
         """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + CHECK_LIFETIME_S
@@ -347,14 +421,19 @@ class ConsumerDelegate:
             # Records are about to be returned, so this must not raise; an error that persists will be raised later.
             _log.warning("the next fetches could not be sent: %s", error)
 
-    def _wait(self, now: float, deadline: float) -> Wait:
-        """Send everything that is needed to get records, and return how long to wait for it."""
+    def _wait(self, now: float, deadline: float, *, polls: bool = True) -> Wait:
+        """Send everything that is needed to get records, and return how long to wait for it.
+
+        Args:
+            now, deadline: monotonic seconds.
+            polls: False: not for the work that only a poll does.
+        """
         self._update_positions(now)
         self.fetcher.send_fetches()
         if self._unconfirmed:
             self._confirm_partitions()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
-        if self.coordinator is not None:
+        if polls and self.coordinator is not None:
             until = min(until, self.coordinator.next_due_at)
         if self._committed_call is not None:
             until = min(until, self._committed_call.due_at)

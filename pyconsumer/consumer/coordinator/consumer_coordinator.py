@@ -128,6 +128,7 @@ class ConsumerCoordinator:
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
+        self._group_due_at = -math.inf  # the same without automatic commits
         self._on_news = on_news
 
     # -- what poll asks ----------------------------------------------------------------------------------------------
@@ -142,6 +143,23 @@ class ConsumerCoordinator:
         if self._metadata.update_count != self._metadata_seen:
             return -math.inf
         return self._due_at
+
+    def due_between_polls(self, now: float, *, something_came: bool) -> float:
+        """Return when :meth:`advance` has something to do (seconds), unless a response comes before.
+
+        That is never after ``max_poll_interval_ms`` without a poll: only an application that polls joins again.
+
+        Args:
+            now: the present.
+            something_came: whether a response has come since this was asked last.
+        """
+        if self._core.timer.poll_expired(now):
+            return math.inf
+        if self._metadata.update_count != self._metadata_seen or self._core.has_urgent_news:
+            return -math.inf
+        if something_came and self._subscriptions.has_auto_assigned and self._protocol.awaits_response:
+            return -math.inf
+        return self._group_due_at
 
     @property
     def has_user_output(self) -> bool:
@@ -200,6 +218,25 @@ class ConsumerCoordinator:
         finally:
             self._changed()
         return settled
+
+    def advance(self) -> Steps[None]:
+        """Rebalance as far as that goes without waiting, for an application that is busy with something else.
+
+        Unlike :meth:`poll`, this neither counts as a poll nor commits at the interval of automatic commits. When
+        partitions are revoked, it does commit their positions if commits are automatic.
+
+        Raises:
+            KafkaError: what the coordinator refused permanently, or the heartbeat thread met.
+            Exception: what a callback of the application raised.
+        """
+        try:
+            self._look_at_metadata()
+            if self._subscriptions.has_auto_assigned:
+                if self._heartbeat is not None:
+                    self._start_heartbeat()
+                yield from self._protocol.advance(self._clock.now())
+        finally:
+            self._changed()
 
     @property
     def _knows_topics(self) -> bool:
@@ -397,6 +434,7 @@ class ConsumerCoordinator:
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
             if due <= now and not core.has_urgent_news:  # errors and losses must not wait for a rebalance step
                 due = math.inf if not self._knows_topics else max(due, self._protocol.due_at)
+            self._group_due_at = due
             self._due_at = min(due, self._auto_commit.next_at)
             notified, self._notified = self._notified, (core.epoch, core.stage)
             news = notified != self._notified
