@@ -6,7 +6,6 @@ Daemon threads still run while ``atexit`` functions do, so the senders' threads 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import time
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["finish_at_exit"]
 
-_log = logging.getLogger("pyconsumer.producer")
+from pyconsumer.background_log import Log
+
+_log = Log("pyconsumer.producer")
 
 #: Seconds that the interpreter waits for all producers together; less if a record may not take as long.
 LONGEST_WAIT_S: Final = 5.0

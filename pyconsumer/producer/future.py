@@ -7,11 +7,11 @@ is logged and does not keep the others from running.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
@@ -26,7 +26,7 @@ __all__ = [
     "run_callback",
 ]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class BatchResult:

@@ -11,15 +11,15 @@ and :class:`pyconsumer.aio.AsyncKafkaProducer` on its event loop.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
+from pyconsumer import background_log
+from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.errors import (
     BufferExhaustedError,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaProducer"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -450,6 +450,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)
+        if partition is None and config.partitioner is not None:
+            partition = self._ask_partitioner(config.partitioner, topic, key_bytes, known)
         while (
             placed := self._place(topic, partition, timestamp_ms, key_bytes, value_bytes, header_list, size, known)
         ) is None:
@@ -489,7 +491,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 if not self._accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._choose(topic, key, known, size)
+                    partition = self._partitioner.partition(topic, key, known.count, known.available, size)
                 tp = TopicPartition(topic, partition)
                 if transactions is not None:
                     transactions.add_partition(tp)
@@ -804,7 +806,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._sender.finish()
         return True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # Any thread may run this, with locks held: nothing here waits or takes one. The thread sends the rest and ends.
         shown = "" if self._closed else repr(self)
         if self._drop():
@@ -852,10 +854,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if self._closed:
             raise IllegalStateError("the producer is closed")
 
-    def _choose(self, topic: str, key: bytes | None, known: _Topic, size: int) -> int:
-        custom = self.config.partitioner
-        if custom is None:
-            return self._partitioner.partition(topic, key, known.count, known.available, size)
+    def _ask_partitioner(self, custom: Callable[..., Any], topic: str, key: bytes | None, known: _Topic) -> int:
+        """Return the choice of the application's partitioner. No lock is held: it may take one, or send a record."""
         chosen = custom(key, known.all, known.available)
         if not isinstance(chosen, int) or not 0 <= chosen < known.count:
             raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")

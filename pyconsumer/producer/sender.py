@@ -4,7 +4,8 @@ One thread owns the network client. It sleeps in one place, the client's ``poll`
 becomes ready or expires, or ``send``, ``flush`` or ``close`` wakes it up.
 
 Locks: the accumulator's lock is held for calls of the accumulator only, never while a request is sent, a callback of
-the user's runs, or the thread sleeps.
+the user's runs, or the thread sleeps. Log lines are passed on by another thread (:mod:`pyconsumer.background_log`):
+whoever waits for this one may hold the locks of a log handler.
 
 What a response leads to (Java's ``Sender.completeBatch``):
 
@@ -31,12 +32,12 @@ recognises them.)
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from pyconsumer.background_log import Log, background
 from pyconsumer.clock import Clock
 from pyconsumer.errors import (
     ConcurrentTransactionsError,
@@ -87,7 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sender"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 # After these errors, and without a response, the batch may be in the log all the same.
@@ -165,6 +166,7 @@ class Sender:
 
     # ------------------------------------------------------------ the thread
 
+    @background()
     def run(self) -> None:
         """Work until closed: the thread's main function."""
         mark_sender_thread()
