@@ -301,7 +301,11 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             self._open = False
             loop = asyncio.get_running_loop()
             close = functools.partial(self._producer.close, timeout_ms=timeout_ms)
-            self._closing = loop.run_in_executor(None, close)
+            try:
+                self._closing = loop.run_in_executor(None, background_log.background()(close))
+            except RuntimeError:  # the interpreter ends and starts no thread any more, and this loop has nothing else
+                self._closing = loop.create_future()
+                self._closing.set_result(close())
         await asyncio.shield(self._closing)
 
     def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
