@@ -10,8 +10,8 @@ Rules
 
 1. A thread that others wait for runs within :func:`background`: the producer's sender, the heartbeat thread, the loop
    of a broker. Its lines go into a queue, and the log thread passes them on. It takes no lock of :mod:`logging`, of
-   :mod:`warnings` or of a handler. Also ``Logger.isEnabledFor`` takes one, so levels are read without it here, and the
-   log thread asks again.
+   :mod:`warnings` or of a handler. ``logging.getLogger`` takes one, so the log thread calls it. So does
+   ``Logger.isEnabledFor``: levels are read without it here, and the log thread asks again.
 2. Lines that are written under a lock of ours go into the queue in every thread (``Log(..., always=True)``). Otherwise
    a handler that blocks would keep that lock.
 3. In other threads a line is logged at once, as by any library.
@@ -101,7 +101,7 @@ def _place(frame: FrameType) -> _Place:
 
 
 class _Line(NamedTuple):
-    logger: logging.Logger
+    log: Log
     level: int
     text: str
     args: tuple[object, ...]
@@ -112,7 +112,7 @@ class _Line(NamedTuple):
     thread_name: str
 
     def deliver(self) -> None:
-        logger = self.logger
+        logger = self.log.logger
         if not logger.isEnabledFor(self.level):
             return
         path, line, function = self.place
@@ -161,7 +161,7 @@ class LineQueue:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
-        self._log = logging.getLogger("pyconsumer")
+        self._log = Log("pyconsumer")
         self.reset()
 
     def reset(self) -> None:
@@ -231,15 +231,15 @@ class LineQueue:
     def _report_dropped(self) -> None:
         with self._guard:
             count, self._dropped = self._dropped, 0
-        self._log.warning(
+        self._log.logger.warning(
             "%d lines of the log were dropped here, because the log's handlers took more than %d too slowly",
             count,
             self._limit,
         )
 
 
-_queue: Final = LineQueue()
-os.register_at_fork(after_in_child=_queue.reset)
+def _forked() -> None:
+    _queue.reset()
 
 
 def flush(timeout_s: float = EXIT_WAIT_S) -> bool:
@@ -266,9 +266,18 @@ class Log:
     """
 
     def __init__(self, name: str, *, always: bool = False, label: str = "") -> None:
-        self._logger = logging.getLogger(name)
+        self._name = name
+        self._found: logging.Logger | None = None
         self._always = always
         self._label = label
+
+    @property
+    def logger(self) -> logging.Logger:
+        """The logger. Not for our threads, since the first use takes a lock of :mod:`logging`."""
+        found = self._found
+        if found is None:
+            found = self._found = logging.getLogger(self._name)
+        return found
 
     def debug(self, text: str, *args: object) -> None:
         """Log a line at level DEBUG."""
@@ -302,7 +311,11 @@ class Log:
 
     def _may_want(self, level: int) -> bool:
         """Return what ``Logger.isEnabledFor`` would, without its cache, lock, and the methods of a subclass."""
-        logger = self._logger
+        logger = self._found
+        if logger is None:
+            if self._always or _current.depth > 0:
+                return True  # the log thread looks
+            logger = self.logger
         if logger.disabled or logger.manager.disable >= level:
             return False
         return level >= logging.Logger.getEffectiveLevel(logger)
@@ -311,17 +324,18 @@ class Log:
         if self._label:
             text, args = f"[%s] {text}", (self._label, *args)
         if not self._always and _current.depth == 0:
-            self._logger.log(level, text, *args, exc_info=error, stacklevel=3)
+            self.logger.log(level, text, *args, exc_info=error, stacklevel=3)
             return
         if not all(isinstance(arg, _CONSTANT) for arg in args):
-            text, args = text % args, ()
+            with contextlib.suppress(Exception):  # then logging reports it, in the log thread
+                text, args = text % args, ()
         frame = inspect.currentframe()
         caller = frame and frame.f_back and frame.f_back.f_back
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         thread = threading.current_thread()
         _queue.add(
             _Line(
-                self._logger,
+                self,
                 level,
                 text,
                 args,
@@ -332,6 +346,10 @@ class Log:
                 thread.name,
             )
         )
+
+
+_queue: Final = LineQueue()
+os.register_at_fork(after_in_child=_forked)
 
 
 def warn(

@@ -122,11 +122,17 @@ class BatchResult:
             self.error = error
             waiting, self._waiting = self._waiting, []
             self._settled = True
+        exited: BaseException | None = None
         try:
             for call in waiting:
-                call()
+                try:
+                    call()
+                except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
+                    exited = failure
         finally:
             self._released.set()
+        if exited is not None:
+            raise exited
         return True
 
     def on_done(self, call: Callable[[], None]) -> None:
