@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.background_log import flush as flush_log
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
@@ -26,6 +28,7 @@ pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
+_LINES_ARRIVE_WITHIN_S = 30.0
 _LEFT_BY_WORKERS = pytest.StashKey[dict[int, str]]()
 _CACHE_ERROR = pytest.StashKey[Exception]()
 # Python's own helpers; they end with the interpreter.
@@ -186,7 +189,9 @@ def _strays(before: set[threading.Thread]) -> list[threading.Thread]:
     return [
         thread
         for thread in threading.enumerate()
-        if thread not in before and (not thread.daemon or thread.name.startswith("pyconsumer"))
+        if thread not in before
+        and (not thread.daemon or thread.name.startswith("pyconsumer"))
+        and thread.name != "pyconsumer-log"  # one for the process, which stays
     ]
 
 
@@ -200,6 +205,31 @@ def _no_stray_threads() -> Iterator[None]:
         thread.join(max(0.0, deadline - time.monotonic()))
     left = _strays(before)
     assert not left, f"threads left behind: {', '.join(thread.name for thread in left)}"
+
+
+class _AllLines:
+    """``caplog`` with the lines that the package's log thread is about to pass on."""
+
+    def __init__(self, found: pytest.LogCaptureFixture) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        assert flush_log(_LINES_ARRIVE_WITHIN_S)
+        return getattr(self._found, name)
+
+    @contextlib.contextmanager
+    def at_level(self, level: int | str, logger: str | None = None) -> Iterator[None]:
+        assert flush_log(_LINES_ARRIVE_WITHIN_S)
+        with self._found.at_level(level, logger):
+            yield
+            assert flush_log(_LINES_ARRIVE_WITHIN_S)
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """pytest's fixture, which waits for the package's log thread."""
+    yield _AllLines(caplog)  # type: ignore[misc]
+    assert flush_log(_LINES_ARRIVE_WITHIN_S)  # while the level that the test has set is in force
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from pyconsumer import background_log
 from pyconsumer.admin import configs, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.types import (
@@ -459,7 +459,7 @@ class KafkaAdminClient:
             self._closed = True
             self._client.close()
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # Any thread may run this, in the middle of anything: nothing here waits or takes a lock.
         if self._closed or self._pid != os.getpid():
             return

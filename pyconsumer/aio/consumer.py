@@ -16,11 +16,11 @@ import math
 import os
 import re
 import sys
-import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+from pyconsumer import background_log
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.aio.interface import AsyncConsumer
@@ -624,7 +624,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._delegate.interceptors.close()
         self._released = True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # The garbage collector may run this in any thread, whatever lock that holds: it must not wait or take a lock.
         if self._released or self._guard.forked:
             return

@@ -14,11 +14,11 @@ import functools
 import logging
 import os
 import time
-import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
+from pyconsumer import background_log
 from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, SystemClock
@@ -301,10 +301,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             self._open = False
             loop = asyncio.get_running_loop()
             close = functools.partial(self._producer.close, timeout_ms=timeout_ms)
-            self._closing = loop.run_in_executor(None, close)
+            try:
+                self._closing = loop.run_in_executor(None, background_log.background()(close))
+            except RuntimeError:  # the interpreter ends and starts no thread any more, and this loop has nothing else
+                self._closing = loop.create_future()
+                self._closing.set_result(close())
         await asyncio.shield(self._closing)
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         if self._open:
             shown = repr(self)  # before it is closed
             self._open = False

@@ -6,11 +6,11 @@ All brokers of a cluster share the controller, the timer and the faults.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
@@ -32,7 +32,7 @@ from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 __all__ = ["Broker", "Endpoints"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: Pauses before a topic's logs that could not be opened are tried again: the first one, doubled up to the longest.
 _FIRST_RETRY_S: Final = 1.0

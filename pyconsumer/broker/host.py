@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
@@ -31,7 +31,7 @@ from pyconsumer.structs import Address, BrokerMetadata
 
 __all__ = ["ClusterHost", "ClusterOptions"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: A bound for typing errors: each broker has its own files and sockets in the one process.
 _MOST_BROKERS: Final = 100

@@ -18,11 +18,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pyconsumer.background_log import Log, background
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.errors import KafkaError
 
 __all__ = ["run_broker", "run_child"]
+
+_log = Log(__name__)
 
 
 def run_broker(
@@ -63,7 +66,8 @@ def run_broker(
         flush_at_stop=data_dir is not None,
     )
     try:
-        asyncio.run(_run_until_signal(options, announce or _announce))
+        with background():  # one that reads our log too slowly must not stop the brokers
+            asyncio.run(_run_until_signal(options, announce or _announce))
     finally:
         if data_dir is None and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -154,7 +158,7 @@ class _Child:
             text = str(error.args[0]) if error.args else str(error)
             response = {"error": type(error).__name__, "message": text}
         except Exception as error:
-            logging.getLogger(__name__).exception("a command failed")
+            _log.exception("a command failed")
             response = {"error": "BrokerStartError", "message": f"{type(error).__name__}: {error}"}
         os.write(sys.stdout.fileno(), json.dumps({"id": request_id, **response}).encode() + b"\n")
         if self._host is None:

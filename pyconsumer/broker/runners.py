@@ -16,12 +16,15 @@ from concurrent.futures import Future
 from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
+from pyconsumer.background_log import Log, background
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.child_python import child_environment, child_python
 from pyconsumer.errors import BrokerStartError, KafkaTimeoutError
 
 __all__ = ["ProcessRunner", "Runner", "ThreadRunner"]
+
+_log = Log(__name__)
 
 _START_TIMEOUT_S: Final = 60.0
 _COMMAND_TIMEOUT_S: Final = 30.0
@@ -53,7 +56,9 @@ class ThreadRunner:
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
         started: Future[list[dict[str, int]]] = Future()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_log_failure)
 
+        @background()
         def run() -> None:
             try:
                 self._host = ClusterHost(options, self._loop, held)
@@ -111,6 +116,11 @@ class ThreadRunner:
 
     def log(self) -> str:
         return ""
+
+
+def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log the failure of a callback or a task, without asyncio's logger: this thread takes no lock of a handler."""
+    _log.error("%s", context.get("message", "a task failed"), exc_info=context.get("exception"))
 
 
 def _timed_out(name: str, timeout_s: float) -> KafkaTimeoutError:

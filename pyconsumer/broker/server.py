@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 import ssl
 from collections import Counter
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
 from pyconsumer.broker.ports import HeldPorts, hold_ports
@@ -17,7 +17,7 @@ from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsL
 
 __all__ = ["BrokerServer"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _SCRATCH_BYTES: Final = 256 * 1024
 _ACCEPTS_AT_A_TIME: Final = 64

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 
 __all__ = ["call_each", "run_in_steps"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _STEPS_AT_ONCE: Final = 20  # logs that are opened: some ten milliseconds
 

@@ -10,12 +10,12 @@ import math
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+from pyconsumer import background_log
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
     as_partition,
@@ -651,7 +651,7 @@ class KafkaConsumer(Consumer[K, V]):
         self._delegate.interceptors.close()
         self._released = True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # The garbage collector may run this in any thread that holds any lock: nothing here waits or takes a lock.
         if self._released or self._guard.forked:
             return

@@ -12,15 +12,15 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import BootstrapResolutionError, NoBrokersAvailableError
 
 __all__ = ["BootstrapWatch"]
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 _FIRST_REPORT_S = 5.0
 _FIRST_PAUSE_S = 10.0

@@ -19,7 +19,6 @@ Rules
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import os
 import random as _random
@@ -29,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer import __version__
+from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
@@ -70,7 +70,7 @@ T = TypeVar("T")
 _MAX_INT32 = 0x7FFFFFFF
 _OVERSIZED_BATCH_BYTES = 64 << 20
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 
 class NetworkClient:

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 import enum
 import itertools
-import logging
 import random as _random
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyconsumer import errors
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
@@ -79,7 +79,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 }
 """The legal changes of state."""
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _STAGE: Final = {state: state.value.split(" ")[0] for state in State}
 _EARLY_FRAME_BYTES = 1 << 20

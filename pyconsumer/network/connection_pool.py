@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
@@ -38,7 +39,7 @@ from pyconsumer.structs import BrokerMetadata, make_tuple
 
 __all__ = ["ConnectionPool"]
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 _MAX_INT32 = 0x7FFFFFFF
 # At most this many channels use SO_RCVLOWAT read-ahead: each costs two system calls per wait.

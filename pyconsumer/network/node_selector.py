@@ -16,10 +16,10 @@ Rules
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
@@ -39,7 +39,7 @@ from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["NodeSelector"]
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 # Compare RFC 8305.
 _NEXT_CANDIDATE_S = 0.25

@@ -7,11 +7,11 @@ is logged and does not keep the others from running.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
@@ -26,7 +26,7 @@ __all__ = [
     "run_callback",
 ]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class BatchResult:
@@ -122,11 +122,17 @@ class BatchResult:
             self.error = error
             waiting, self._waiting = self._waiting, []
             self._settled = True
+        exited: BaseException | None = None
         try:
             for call in waiting:
-                call()
+                try:
+                    call()
+                except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
+                    exited = failure
         finally:
             self._released.set()
+        if exited is not None:
+            raise exited
         return True
 
     def on_done(self, call: Callable[[], None]) -> None:

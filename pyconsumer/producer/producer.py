@@ -11,15 +11,15 @@ and :class:`pyconsumer.aio.AsyncKafkaProducer` on its event loop.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
+from pyconsumer import background_log
+from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.errors import (
     BufferExhaustedError,
@@ -47,6 +47,7 @@ from pyconsumer.producer.arguments import (
 from pyconsumer.producer.changes import YIELD, Changes, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
+from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
@@ -60,7 +61,6 @@ from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
-    RecordMetadata,
     TopicPartition,
 )
 
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KafkaProducer"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -158,6 +158,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             reads_clock=isinstance(self._clock, SystemClock),
         )
         self._append = self._appender.append
+        self._interceptors = ProducerInterceptors(config.interceptors)
         self._is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
         self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
         self._serialize_key = serializer_of(config.key_serializer, "key")
@@ -183,7 +184,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             target=self._sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
         )
         self._closed = False
-        finish_at_exit(self._sender, self._thread)
+        finish_at_exit(self._sender, self._thread, self._appender)
         self._thread.start()
 
     # ------------------------------------------------------------ sending
@@ -404,7 +405,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         else:
             timestamp_ms = checked_timestamp(timestamp_ms)
         if config.interceptors:
-            topic, key, value, headers, partition, timestamp_ms = self._intercept(
+            topic, key, value, headers, partition, timestamp_ms = self._interceptors.on_send(
                 topic, key, value, headers, partition, timestamp_ms
             )
         key_bytes: bytes | None = self._serialize_key(topic, headers, key)
@@ -436,6 +437,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)
+        if partition is None and config.partitioner is not None:
+            partition = self._ask_partitioner(config.partitioner, topic, key_bytes, known)
         while (
             placed := self._place(topic, partition, timestamp_ms, key_bytes, value_bytes, header_list, size, known)
         ) is None:
@@ -452,8 +455,20 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             size_of_headers(header_list),
         )
         if config.interceptors:
-            future.add_both(self._acknowledge, tp)
+            future.add_both(self._interceptors.on_acknowledgement, tp)
+        if self._sender.at_exit and threading.current_thread() is not self._thread:
+            yield from self._acknowledged_steps(future)
         return future
+
+    def _acknowledged_steps(self, future: FutureRecordMetadata) -> Generator[Pause, None, None]:
+        """Wait for a record that was sent at the end of the interpreter, when nobody would wait for it later."""
+        deadline = self._clock.now() + self._sender.patience_at_exit
+        while not future.is_done and self._clock.now() < deadline:
+            with self._lock:
+                seen = self._lock.count
+                done = future.is_done
+            if not done:
+                yield Pause(seen, deadline)
 
     def _place(
         self,
@@ -471,11 +486,11 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         try:
             with self._mutex:
                 if self._accumulator.closing:
-                    raise IllegalStateError("the producer is closed")
+                    raise self._sender.closed_error()
                 if not self._accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._choose(topic, key, known, size)
+                    partition = self._partitioner.partition(topic, key, known.count, known.preferred, size)
                 tp = TopicPartition(topic, partition)
                 if transactions is not None:
                     transactions.add_partition(tp)
@@ -500,9 +515,11 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             timeout_ms: None waits as long as deliveries may take. By name only: other clients count in seconds.
 
         Raises:
-            KafkaTimeoutError: not everything was done in time; the rest continues.
+            KafkaTimeoutError: not everything was done in time; the rest continues. Without a time: a callback of a
+                record has not returned for ``delivery_timeout_ms``.
             TypeError: the time was not given by name.
-            IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed.
+            IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed; or that
+                thread has ended, because a callback called :func:`sys.exit`.
         """
         self._check_open()
         if threading.current_thread() is self._thread:
@@ -511,8 +528,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
         with self._flushing() as waiting:
             for result in waiting:
-                left = None if deadline is None else max(0.0, deadline - self._clock.now())
-                if not result.wait(left):
+                if deadline is None:
+                    while not result.wait(self._sender.delivery_timeout):
+                        self._sender.check_callbacks()
+                elif not result.wait(max(0.0, deadline - self._clock.now())):
                     raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
 
     @contextlib.contextmanager
@@ -526,6 +545,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             if waiting:
                 self._client.wakeup()
             yield waiting
+            if self._sender.failure is not None:
+                raise self._sender.closed_error()
         finally:
             with self._lock:
                 self._accumulator.flush(False)
@@ -756,7 +777,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 seconds.
 
         Raises:
-            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
+            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0; or it is None, and a callback of a
+                record has not returned for ``delivery_timeout_ms``. The producer is closed.
             TypeError: the time was not given by name.
             KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
@@ -776,8 +798,12 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if inside:
             return
         try:
-            self._thread.join(None if timeout_ms is None else min(timeout_ms / 1000, threading.TIMEOUT_MAX))
-        except BaseException:  # Ctrl-C: the thread ends without its records
+            wait = self._sender.delivery_timeout if timeout_ms is None else timeout_ms / 1000
+            self._thread.join(min(wait, threading.TIMEOUT_MAX))
+            while timeout_ms is None and self._thread.is_alive():
+                self._sender.check_callbacks()
+                self._thread.join(min(wait, threading.TIMEOUT_MAX))
+        except BaseException:  # Ctrl-C, or a callback that does not return: the thread ends without its records
             self._sender.stop_now()
             self._client.wakeup()
             raise
@@ -798,7 +824,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._sender.finish()
         return True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # Any thread may run this, with locks held: nothing here waits or takes one. The thread sends the rest and ends.
         shown = "" if self._closed else repr(self)
         if self._drop():
@@ -843,13 +869,11 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise IllegalStateError("the producer was made before a fork; make one in each process")
-        if self._closed:
-            raise IllegalStateError("the producer is closed")
+        if self._closed or self._sender.failure is not None:
+            raise self._sender.closed_error()
 
-    def _choose(self, topic: str, key: bytes | None, known: TopicFacts, size: int) -> int:
-        custom = self.config.partitioner
-        if custom is None:
-            return self._partitioner.partition(topic, key, known.count, known.preferred, size)
+    def _ask_partitioner(self, custom: Callable[..., Any], topic: str, key: bytes | None, known: TopicFacts) -> int:
+        """Return the choice of the application's partitioner. No lock is held: it may take one, or send a record."""
         chosen = custom(key, known.all, known.available)
         if not isinstance(chosen, int) or not 0 <= chosen < known.count:
             raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")
@@ -877,7 +901,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 if known is not None and known.error is None and partition is not None and fresh:
                     raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
                 if self._accumulator.closing:
-                    raise IllegalStateError("the producer is closed")
+                    raise self._sender.closed_error()
                 now = self._last_use[topic] = self._clock.now()
                 left = deadline - now
                 if left <= 0:
@@ -907,7 +931,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             while True:
                 with self._lock:
                     if self._accumulator.closing:
-                        raise IllegalStateError("the producer was closed while send waited for room")
+                        raise self._sender.closed_error(" while send waited for room")
                     if self._accumulator.has_room(size):
                         return
                     if self._clock.now() >= deadline:
@@ -957,32 +981,6 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 del self._last_use[topic]
                 self._topics.pop(topic, None)
         return idle
-
-    def _intercept(self, *record: Any) -> Any:
-        for interceptor in self.config.interceptors:
-            on_send = getattr(interceptor, "on_send", None)
-            if on_send is None:
-                continue
-            try:
-                changed = on_send(*record)
-            except Exception:
-                _log.exception("on_send of interceptor %r raised; the record is sent as it was", interceptor)
-                continue
-            if changed is not None:
-                record = tuple(changed)
-        return record
-
-    def _acknowledge(self, tp: TopicPartition, outcome: RecordMetadata | KafkaError) -> None:
-        failed = isinstance(outcome, KafkaError)
-        metadata = RecordMetadata(tp.topic, tp.partition, -1, -1) if failed else outcome
-        for interceptor in self.config.interceptors:
-            on_acknowledgement = getattr(interceptor, "on_acknowledgement", None)
-            if on_acknowledgement is None:
-                continue
-            try:
-                on_acknowledgement(metadata, outcome if failed else None)
-            except Exception:
-                _log.exception("on_acknowledgement of interceptor %r raised", interceptor)
 
 
 def _weakly(method: Callable[P, R], otherwise: Callable[[], R]) -> Callable[P, R]:

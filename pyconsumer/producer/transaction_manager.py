@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     ApplicationRecoverableError,
     BrokerResponseError,
@@ -53,7 +54,7 @@ from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndM
 
 __all__ = ["PREDECESSORS", "DetachedTransaction", "TransactionManager", "TransactionState"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__, always=True)
 
 _NO_PRODUCER: Final = (-1, -1)
 _TV2: Final = 2

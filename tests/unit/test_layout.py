@@ -22,7 +22,8 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "child_python", "config", "foreign_names", "generic", "typed_settings"},
+    {"errors", "structs", "clock", "config", "foreign_names", "generic", "typed_settings"}
+    | {"background_log", "child_python"},
     {"protocol", "assignors"},
     {"network"},
     {"consumer", "producer", "admin", "broker"},

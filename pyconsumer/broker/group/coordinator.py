@@ -14,11 +14,11 @@ logged and reported to the client as UNKNOWN_SERVER_ERROR, so that every request
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinHandler, JoinRequest, check_member
@@ -52,7 +52,7 @@ from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 __all__ = ["GroupBroker", "GroupCoordinator", "PartitionErrors"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 T = TypeVar("T")
 

@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Mapping
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.storage import Storage
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["LeaderEpochs", "format_offsets", "parse_offsets"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _EPOCHS_FILE = "leader-epoch-checkpoint"
 

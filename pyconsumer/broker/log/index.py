@@ -13,18 +13,18 @@ is flushed or closed.
 
 from __future__ import annotations
 
-import logging
 import sys
 from array import array
 from bisect import bisect_right
 from contextlib import closing
 from zlib import crc32
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.storage import Storage
 
 __all__ = ["OffsetIndex", "TimeIndex"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _WRITE_AT = 256  # entries that are written together
 _SWAP = sys.byteorder == "little"

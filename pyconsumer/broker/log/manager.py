@@ -10,13 +10,13 @@ name, so it is removed with the partition's folder, and at the latest before a n
 from __future__ import annotations
 
 import json
-import logging
 import re
 import shutil
 import uuid
 from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import format_offsets, parse_offsets
 from pyconsumer.broker.log.partition_log import PartitionLog
@@ -28,7 +28,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["LogManager"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
 _DELETED = "-delete"  # the suffix of folders that are being removed

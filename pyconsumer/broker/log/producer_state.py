@@ -29,13 +29,13 @@ contain the last batch of each producer; the four before it are found again in t
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction
@@ -58,7 +58,7 @@ __all__ = [
     "remove_snapshots",
 ]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The number of batches of a producer that are kept: as many as it may have in flight.
 _KEPT_BATCHES: Final = 5

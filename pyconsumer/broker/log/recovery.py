@@ -11,9 +11,9 @@ segments that it was made from.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
 from pyconsumer.broker.log.partition_log import PartitionLog
@@ -27,7 +27,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["open_log"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _READ_BYTES = 4 << 20
 

@@ -7,9 +7,9 @@ at last removed or closed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
 from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import TransactionIndex
@@ -21,7 +21,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["Segment"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 _HEADERS_BYTES = 8192  # read at a time to find a batch by its header

@@ -78,18 +78,24 @@ cdef class BatchResult:
         waiting = self.waiting
         self.waiting = None
         self.settled = True
+        exited = None
         try:
             for call in waiting:
-                if type(call) is FutureRecordMetadata:
-                    (<FutureRecordMetadata>call).run()
-                elif type(call) is tuple:
-                    run_one(<tuple>call)
-                else:
-                    call()
+                try:
+                    if type(call) is FutureRecordMetadata:
+                        (<FutureRecordMetadata>call).run()
+                    elif type(call) is tuple:
+                        run_one(<tuple>call)
+                    else:
+                        call()
+                except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
+                    exited = failure
         finally:
             self.is_released = True
             if self.released is not None:
                 self.released.set()
+        if exited is not None:
+            raise exited
         return True
 
     def on_done(self, call):

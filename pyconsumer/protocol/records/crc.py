@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import time
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from pyconsumer import background_log
 from pyconsumer.protocol.primitives import Buffer
 
 __all__ = ["crc32c", "implementation", "warn_if_slow"]
@@ -127,7 +127,7 @@ def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
     function(sample)
     rate = len(sample) / max(time.perf_counter() - start, 1e-9)
     if rate < _SLOW_BYTES_PER_SECOND:
-        warnings.warn(
+        background_log.warn(
             f"CRC-32C is computed by {name} at {rate / 1e6:.1f} MB/s, which limits the speed of every consumer and"
             " producer: pip install crc32c, or set check_crcs=False if you trust the transport",
             RuntimeWarning,
