@@ -17,7 +17,8 @@ Commits
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is
    encoded, under the core's lock, and is repeated unless the member has been removed since.
-6. Automatic commits take the positions: what the previous poll returned, and nothing later.
+6. Automatic commits take the positions: what the previous poll returned, and nothing later. Closing may leave the last
+   one out: :mod:`pyconsumer.consumer.closing` has the rules.
 
 Committed offsets
 
