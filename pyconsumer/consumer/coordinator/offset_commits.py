@@ -139,7 +139,7 @@ class OffsetCommitter:
     Args:
         coordinator_client: sends requests to the coordinator.
         is_member: whether the group assigns our partitions; otherwise commits name no generation.
-        topic_id: id of a topic, zeros if unknown.
+        topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
         refresh_metadata: asks for newer metadata.
         auto_commit: the schedule of automatic commits.
         backoff: pauses between attempts.
@@ -397,7 +397,10 @@ class OffsetCommitter:
             return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         group = self._core.settings
         term = self._core.discovery.term
-        ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
+        try:
+            ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
+        except KafkaError as error:
+            return RequestFuture.failure(error)
 
         def encode(version: int) -> OffsetCommitRequest:
             nonlocal sent
