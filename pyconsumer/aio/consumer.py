@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.aio.interface import AsyncConsumer
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
@@ -695,9 +695,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     def _deadline(self, timeout_ms: float | None) -> float:
         if timeout_ms is None:
             timeout_ms = self.config.default_api_timeout_ms
-        if timeout_ms < 0:
-            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
-        return self._now() + timeout_ms / 1000
+        return self._now() + seconds_of(timeout_ms)
 
     def __repr__(self) -> str:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""

@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
@@ -638,13 +638,12 @@ class KafkaConsumer(Consumer[K, V]):
             return
         with self._guard:
             self._refuse_in_callback("close")
+            limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
+            deadline = self._deadline(limit_ms)
             decided = self._commit_on_close.decide() if commit is None else commit
-            self._leave_and_release(
-                DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms, leave_group, commit=decided
-            )
+            self._leave_and_release(deadline, limit_ms, leave_group, commit=decided)
 
-    def _leave_and_release(self, timeout_ms: float, leave_group: bool | None, *, commit: bool) -> None:
-        deadline = self._deadline(timeout_ms)
+    def _leave_and_release(self, deadline: float, timeout_ms: float, leave_group: bool | None, *, commit: bool) -> None:
         try:
             with self._client.disable_wakeups():
                 self._client.run(self._delegate.close(deadline, leave_group=leave_group, commit=commit), deadline)
@@ -688,9 +687,7 @@ class KafkaConsumer(Consumer[K, V]):
     def _deadline(self, timeout_ms: float | None) -> float:
         if timeout_ms is None:
             timeout_ms = self.config.default_api_timeout_ms
-        if timeout_ms < 0:
-            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
-        return self._clock.now() + timeout_ms / 1000
+        return self._clock.now() + seconds_of(timeout_ms)
 
     def _run(self, steps: Steps[T]) -> T:
         return self._client.run(steps, self._delegate.default_deadline())

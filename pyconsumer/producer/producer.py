@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
-from pyconsumer.clock import Clock, RunningClock, SystemClock
+from pyconsumer.clock import Clock, RunningClock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -36,11 +36,10 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
-    check_time,
     checked_group,
     checked_headers,
     checked_offset,
-    checked_timestamp,
+    checked_seconds,
     is_topic_name,
     serializer_of,
 )
@@ -521,8 +520,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._check_open()
         if threading.current_thread() is self._thread:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
-        check_time("flush", positional, timeout_ms)
-        deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
+        seconds = checked_seconds("flush", positional, timeout_ms)
+        deadline = None if seconds is None else self._clock.now() + seconds
         with self._flushing() as waiting:
             for result in waiting:
                 left = None if deadline is None else max(0.0, deadline - self._clock.now())
@@ -696,10 +695,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         """Begin something that the sender's thread does, and wait for its outcome."""
+        seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
         result = self._begin_call(begin)
-        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
-        result.wait(limit / 1000)
-        self._check_outcome(result, limit)
+        result.wait(seconds)
+        self._check_outcome(result, seconds)
 
     def _begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
         """Begin something that the sender's thread does; return what will hold its outcome."""
@@ -712,13 +711,13 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._client.wakeup()
         return result
 
-    def _check_outcome(self, result: TransactionResult, limit_ms: float) -> None:
+    def _check_outcome(self, result: TransactionResult, seconds: float) -> None:
         """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
         if not result.wait(0):
             reason = result.last_failure or f"connections: {self._client.failures()}"
             raise KafkaTimeoutError(
-                f"{result.call}() was not done within {limit_ms:g} ms; call it again to wait longer. The last error: "
-                f"{reason}"
+                f"{result.call}() was not done within {seconds * 1000:g} ms; call it again to wait longer. The last"
+                f" error: {reason}"
             )
         if result.error is not None:
             raise result.error
@@ -766,7 +765,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             TypeError: the time was not given by name.
             KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
-        check_time("close", positional, timeout_ms)
+        seconds = checked_seconds("close", positional, timeout_ms)
         if self._pid != os.getpid():
             self._closed = True
             return
@@ -782,7 +781,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if inside:
             return
         try:
-            self._thread.join(None if timeout_ms is None else min(timeout_ms / 1000, threading.TIMEOUT_MAX))
+            self._thread.join(seconds)
         except BaseException:  # Ctrl-C: the thread ends without its records
             self._sender.stop_now()
             self._client.wakeup()

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
@@ -291,8 +291,7 @@ class MockConsumer(Consumer[K, V]):
         self._refuse_in_callback("poll")
         self._polls += 1
         self._before.clear()
-        if timeout_ms < 0:
-            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
+        seconds_of(timeout_ms)
         room = self._max_poll_records if max_records is None else check_max_records(max_records)
         self.last_poll_timeout_ms = timeout_ms
         if self._tasks:
@@ -600,9 +599,8 @@ class MockConsumer(Consumer[K, V]):
         wanted = by_partition(timestamps, "time in ms")
         self._planned.take("offsets_for_times")
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for tp, at in wanted.items():
-            if at < 0:
-                raise ValueError(f"the time for {tp} must not be negative: {at}")
+        for tp, time in wanted.items():
+            at = checked_timestamp(time, f"the time for {tp}")
             first = next((r for r in self._records.get(tp, ()) if r.timestamp >= at), None)
             found[tp] = None if first is None else OffsetAndTimestamp(first.offset, first.timestamp)
         return found
