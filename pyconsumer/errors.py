@@ -431,7 +431,10 @@ class InvalidOffsetError(KafkaError):
 
 
 class NoOffsetForPartitionError(InvalidOffsetError):
-    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy.
+
+    Also raised if a topic was deleted and created again: the position was one in the old topic.
+    """
 
 
 class OffsetsOutOfRangeError(InvalidOffsetError):

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 from pyconsumer import background_log
 from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn
 from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.producer.arguments import check_time
+from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.changes import YIELD, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.loop_calls import called, settled
@@ -189,10 +189,10 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             TypeError: the time was not given by name.
         """
         self._bind()
-        check_time("flush", positional, timeout_ms)
+        seconds = checked_seconds("flush", positional, timeout_ms)
         with self._producer._flushing() as waiting:
             try:
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                async with asyncio.timeout(seconds):
                     for result in waiting:
                         await settled(result)
             except TimeoutError:
@@ -268,14 +268,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         self._bind()
-        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
+        seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
         result = self._producer._begin_call(begin)
         try:
-            async with asyncio.timeout(limit / 1000):
+            async with asyncio.timeout(seconds):
                 await settled(result)
         except TimeoutError:
             pass  # _check_outcome raises, with the reason
-        self._producer._check_outcome(result, limit)
+        self._producer._check_outcome(result, seconds)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
             TypeError: the time was not given by name.
         """
-        check_time("close", positional, timeout_ms)
+        checked_seconds("close", positional, timeout_ms)
         if self._closing is None:
             self._open = False
             loop = asyncio.get_running_loop()

@@ -28,7 +28,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pyconsumer.clock import Clock
+from pyconsumer.clock import Clock, checked_timestamp
 from pyconsumer.consumer.all_partitions import AllPartitions
 from pyconsumer.consumer.arguments import as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
@@ -579,12 +579,8 @@ class ConsumerDelegate:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        for tp, timestamp in timestamps.items():
-            if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-                raise TypeError(f"the time for {tp} must be whole milliseconds, not {timestamp!r}")
-            if timestamp < 0:
-                raise ValueError(f"the time for {tp} must not be negative: {timestamp}")
-        found = yield from self.fetcher.offsets.fetch_offsets(timestamps, deadline)
+        checked = {tp: checked_timestamp(time, f"the time for {tp}") for tp, time in timestamps.items()}
+        found = yield from self.fetcher.offsets.fetch_offsets(checked, deadline)
         return {tp: found.get(tp) for tp in timestamps}
 
     def end_or_beginning(

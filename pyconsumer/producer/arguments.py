@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pyconsumer.clock import seconds_of
 from pyconsumer.errors import SerializationError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 __all__ = [
-    "check_time",
     "checked_group",
     "checked_headers",
     "checked_offset",
-    "checked_timestamp",
+    "checked_seconds",
     "is_topic_name",
     "serializer_of",
 ]
@@ -63,8 +62,8 @@ def is_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
-def check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
-    """Raise an error for a time that is none, or was not given by name."""
+def checked_seconds(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> float | None:
+    """Return the seconds of a time in ms, None for none; raise an error for one that was not given by name."""
     if positional:
         given = positional[0]
         text = f"{call}() takes its time by name, since other clients count in seconds"
@@ -72,14 +71,11 @@ def check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
             text += (
                 f": {call}(timeout_ms={given * 1000:g}) means {given:g} s, and {call}(timeout_ms={given:g}) means "
                 f"{given:g} ms"
+                if given
+                else f": write {call}(timeout_ms=0)"
             )
         raise TypeError(text)
-    if timeout_ms is None:
-        return
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)):
-        raise TypeError(f"{call}(timeout_ms=...) takes a number of milliseconds, or None, not {timeout_ms!r}")
-    if not timeout_ms >= 0:
-        raise ValueError(f"{call}(timeout_ms={timeout_ms!r}): a time is 0 or more milliseconds")
+    return None if timeout_ms is None else seconds_of(timeout_ms, f"the timeout_ms of {call}()")
 
 
 def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
@@ -90,17 +86,6 @@ def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
     if type(found.offset) is not int or not 0 <= found.offset < 1 << 63:
         raise ValueError(f"the offset of {tp} must be a number from 0 on, not {found.offset!r}")
     return found
-
-
-def checked_timestamp(timestamp_ms: Any) -> int:
-    """Return the time in ms since the epoch; raise ValueError for what is none."""
-    try:
-        value = operator.index(timestamp_ms)
-    except TypeError:
-        raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {timestamp_ms!r}") from None
-    if not 0 <= value < 1 << 63:
-        raise ValueError(f"timestamp_ms must be milliseconds since 1970, not {timestamp_ms!r}")
-    return value
 
 
 def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:

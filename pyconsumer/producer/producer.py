@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from pyconsumer import background_log
 from pyconsumer.background_log import Log
-from pyconsumer.clock import Clock, RunningClock, SystemClock
+from pyconsumer.clock import Clock, RunningClock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -36,11 +36,10 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
-    check_time,
     checked_group,
     checked_headers,
     checked_offset,
-    checked_timestamp,
+    checked_seconds,
     is_topic_name,
     serializer_of,
 )
@@ -524,8 +523,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._check_open()
         if threading.current_thread() is self._thread:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
-        check_time("flush", positional, timeout_ms)
-        deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
+        seconds = checked_seconds("flush", positional, timeout_ms)
+        deadline = None if seconds is None else self._clock.now() + seconds
         with self._flushing() as waiting:
             for result in waiting:
                 if deadline is None:
@@ -711,10 +710,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         """Begin something that the sender's thread does, and wait for its outcome."""
+        seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
         result = self._begin_call(begin)
-        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
-        result.wait(limit / 1000)
-        self._check_outcome(result, limit)
+        result.wait(seconds)
+        self._check_outcome(result, seconds)
 
     def _begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
         """Begin something that the sender's thread does; return what will hold its outcome."""
@@ -727,13 +726,13 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._client.wakeup()
         return result
 
-    def _check_outcome(self, result: TransactionResult, limit_ms: float) -> None:
+    def _check_outcome(self, result: TransactionResult, seconds: float) -> None:
         """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
         if not result.wait(0):
             reason = result.last_failure or f"connections: {self._client.failures()}"
             raise KafkaTimeoutError(
-                f"{result.call}() was not done within {limit_ms:g} ms; call it again to wait longer. The last error: "
-                f"{reason}"
+                f"{result.call}() was not done within {seconds * 1000:g} ms; call it again to wait longer. The last"
+                f" error: {reason}"
             )
         if result.error is not None:
             raise result.error
@@ -782,7 +781,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             TypeError: the time was not given by name.
             KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
-        check_time("close", positional, timeout_ms)
+        seconds = checked_seconds("close", positional, timeout_ms)
         if self._pid != os.getpid():
             self._closed = True
             return
@@ -798,9 +797,9 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if inside:
             return
         try:
-            wait = self._sender.delivery_timeout if timeout_ms is None else timeout_ms / 1000
+            wait = self._sender.delivery_timeout if seconds is None else seconds
             self._thread.join(min(wait, threading.TIMEOUT_MAX))
-            while timeout_ms is None and self._thread.is_alive():
+            while seconds is None and self._thread.is_alive():
                 self._sender.check_callbacks()
                 self._thread.join(min(wait, threading.TIMEOUT_MAX))
         except BaseException:  # Ctrl-C, or a callback that does not return: the thread ends without its records

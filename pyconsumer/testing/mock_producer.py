@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import (
     Errors,
     IllegalStateError,
@@ -33,10 +33,9 @@ from pyconsumer.errors import (
 from pyconsumer.generic import Header, SentK, SentV, Serializer
 from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
-    check_time,
     checked_headers,
     checked_offset,
-    checked_timestamp,
+    checked_seconds,
     is_topic_name,
     serializer_of,
 )
@@ -317,7 +316,7 @@ class MockProducer(Producer[SentK, SentV]):
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Acknowledge all pending records; see :meth:`pyconsumer.KafkaProducer.flush`."""
         self._check_open()
-        check_time("flush", positional, timeout_ms)
+        checked_seconds("flush", positional, timeout_ms)
         self._planned.take("flush")
         self.flushes += 1
         self._complete_all()
@@ -339,6 +338,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Prepare for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        _check_timeout(timeout_ms)
         self._run("init_transactions", lambda transactions: transactions.initialize())
 
     def begin_transaction(self) -> None:
@@ -368,6 +368,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Acknowledge all pending records and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
+        _check_timeout(timeout_ms)
         self._check_open()
         self._require_transactions()
         self._planned.take("commit_transaction")
@@ -381,6 +382,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        _check_timeout(timeout_ms)
         self._check_open()
         self._require_transactions()
         self._planned.take("abort_transaction")
@@ -413,7 +415,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Acknowledge all pending records, or with ``timeout_ms=0`` let them fail; abort an open transaction."""
-        check_time("close", positional, timeout_ms)
+        checked_seconds("close", positional, timeout_ms)
         if self.closed:
             return
         self._planned.take("close")
@@ -514,3 +516,8 @@ class MockProducer(Producer[SentK, SentV]):
             transactions.on_offsets_committed(request, dict.fromkeys(request.details.left, Errors.NONE), 0.0)
         else:
             transactions.on_ended(request, (-1, -1))
+
+
+def _check_timeout(timeout_ms: float | None) -> None:
+    if timeout_ms is not None:
+        seconds_of(timeout_ms)

@@ -118,7 +118,10 @@ class AIOKafkaConsumer:
                     pass  # the next read raises it
 
     async def stop(self) -> None:
-        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing."""
+        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing.
+
+        In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way).
+        """
         self._stopped = True
         try:
             await self.consumer.close()
@@ -136,7 +139,8 @@ class AIOKafkaConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.stop()
+        self._stopped = True
+        await self.consumer.__aexit__(kind, error, traceback)
 
     # -- records -----------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.coordinator.membership import GroupMember, MemberSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
 from pyconsumer.consumer.metrics import GroupMetrics
+from pyconsumer.consumer.topic_ids import follow_topic_ids, id_to_commit
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
@@ -103,7 +104,7 @@ class ConsumerCoordinator:
         self._committer = OffsetCommitter(
             self._coordinator,
             is_member=lambda: subscriptions.has_auto_assigned,
-            topic_id=metadata.topic_id,
+            topic_id=partial(id_to_commit, subscriptions, metadata),
             refresh_metadata=metadata.request_update,
             auto_commit=self._auto_commit,
             backoff=backoff,
@@ -249,6 +250,7 @@ class ConsumerCoordinator:
         if count == self._metadata_seen:
             return
         self._metadata_seen = count
+        follow_topic_ids(self._subscriptions, self._metadata)
         if self._heartbeat is not None:
             self._heartbeat.set_brokers(self._metadata.brokers())
         if not self._subscriptions.has_auto_assigned:

@@ -13,6 +13,7 @@ from typing import Any, Final, Never, Self
 
 import pyconsumer
 from pyconsumer import admin as ours
+from pyconsumer.clock import seconds_of
 from pyconsumer.compat.kafka.admin import shapes
 from pyconsumer.compat.kafka.admin.types import (
     AbortTransactionSpec,
@@ -160,7 +161,7 @@ class KafkaAdminClient:
             KafkaTimeoutError: a partition has no leader after ``timeout_ms``.
         """
         names = list(topic_names)
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = time.monotonic() + seconds_of(timeout_ms)
         while waiting := [topic["name"] for topic in self.describe_topics(names) if not shapes.is_ready(topic)]:
             if time.monotonic() >= deadline:
                 raise KafkaTimeoutError(f"topics without leaders after {timeout_ms:g} ms: {', '.join(waiting)}")
