@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, Final
 
-__all__ = ["load_compiled", "report_missing", "source_tree"]
+__all__ = ["load_compiled", "not_copied", "report_missing", "source_tree"]
 
 _log = logging.getLogger("pyconsumer.records")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -52,6 +52,15 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
             "the compiled module is of another version", "reinstall pyconsumer" if tree is None else _remedy(tree)
         )
     return module, ""
+
+
+def not_copied(self: Any) -> str | tuple[Any, ...]:
+    """``__reduce__`` of types that refer to memory, threads or callbacks, which a copy cannot have.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
 
 
 _to_report: list[tuple[str, str]] = []  # why a compiled module is missing, and what to do

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 7
+_REVISION: Final = 8
 
 
 def _compiled() -> tuple[Any, str]:
