@@ -29,11 +29,8 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
     """
     if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
         return None, "PYCONSUMER_PURE is set"
-    if sys.version_info >= (3, 13):
-        import sysconfig
-
-        if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            return None, "the compiled module is not used on free-threaded Python"
+    if "t" in getattr(sys, "abiflags", ""):  # (sysconfig says so, too, but takes long to import)
+        return None, "the compiled module is not used on free-threaded Python"
     try:
         module = importlib.import_module(name)
     except ImportError as error:

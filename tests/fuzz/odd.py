@@ -108,10 +108,7 @@ class _Game:
         self.trace = trace
         self.types = [kind for module in modules for kind in types_of(module)]
         self.functions = {
-            name: found
-            for module in modules
-            for name, found in functions_of(module).items()
-            if name not in _SKIPPED
+            name: found for module in modules for name, found in functions_of(module).items() if name not in _SKIPPED
         }
         self.names = {name for module in modules for name in vars(module)}
         self.values: list[Any] = []

@@ -104,11 +104,11 @@ def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
     return Chosen(*fields)._sized(*sizes)
 
 
-def rebuild_subclass(cls: type[Any], fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
+def rebuild_subclass(cls: type[ConsumerRecord], fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
     """Return an unpickled record of a user's class; its own attributes follow."""
     from pyconsumer.protocol.records import ConsumerRecord as Chosen
 
-    record = cls.__new__(cls)
+    record: Any = cls.__new__(cls)
     Chosen.__init__(record, *fields)
     if isinstance(record, DeserializedRecord):
         record._sizes = sizes
@@ -126,7 +126,7 @@ def reduced_record(record: Any, is_plain: bool) -> tuple[Any, ...]:
     sizes = (record.serialized_key_size, record.serialized_value_size)
     if is_plain:
         return rebuild_record, (record_fields(record), sizes)
-    state = object.__getstate__(record)  # type: ignore[attr-defined]
+    state = object.__getstate__(record)
     if isinstance(state, tuple):
         by_name, by_slot = state
         state = (by_name, {name: value for name, value in by_slot.items() if name not in _SLOTS})
@@ -278,9 +278,9 @@ class DeserializedRecord(ConsumerRecord[K_co, V_co]):
     _sizes: tuple[int, int]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> DeserializedRecord[K_co, V_co]:
-        record = super().__new__(cls)
+        record: Any = super().__new__(cls)
         record._sizes = (-1, -1)
-        return record
+        return record  # type: ignore[no-any-return]
 
     @property
     def serialized_key_size(self) -> int:
