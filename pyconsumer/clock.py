@@ -12,12 +12,13 @@ All times that an application gives to a call are checked here: timeouts by :fun
 
 from __future__ import annotations
 
-import operator
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Final, Protocol, SupportsFloat
+
+from pyconsumer.structs import whole_number
 
 __all__ = ["Clock", "ManualClock", "RunningClock", "SystemClock", "checked_timestamp", "seconds_of"]
 
@@ -68,17 +69,14 @@ def checked_timestamp(timestamp_ms: Any, name: str = "timestamp_ms") -> int:
         TypeError: it is no whole number, but for example a ``datetime``.
         ValueError: it is negative, or does not fit into the 63 bits that Kafka has for it.
     """
-    try:
-        if isinstance(timestamp_ms, bool):
-            raise TypeError
-        value = operator.index(timestamp_ms)
-    except TypeError:
+    value = whole_number(timestamp_ms)
+    if value is None:
         from datetime import datetime
 
         text = f"{name} must be whole milliseconds since 1970, not {timestamp_ms!r}"
         if isinstance(timestamp_ms, datetime):
             text += f": write {round(timestamp_ms.timestamp() * 1000)}"
-        raise TypeError(text) from None
+        raise TypeError(text)
     if not 0 <= value < _END_OF_TIME:
         problem = "must not be negative" if value < 0 else "must be less than 2**63"
         raise ValueError(f"{name} {problem}: {timestamp_ms!r}")

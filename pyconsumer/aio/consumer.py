@@ -78,13 +78,13 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
     subscription raise ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as well.
     """
 
-    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # type: ignore[override]
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         """Commit processed records, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_revoked`."""
 
-    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:  # type: ignore[override]
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         """Prepare for new partitions, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
 
-    async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:  # type: ignore[override]
+    async def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         """Discard the state of lost partitions; by default it awaits :meth:`on_partitions_revoked`."""
         await self.on_partitions_revoked(lost)
 

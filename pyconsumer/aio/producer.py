@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar, overload
 
 from pyconsumer import background_log
 from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from pyconsumer.generic import Serializer
+    from pyconsumer.generic import NewKey, NewValue, RawInput, Serializer
     from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["AsyncKafkaProducer"]
@@ -84,13 +84,40 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
+    # Without a serializer bytes and text are taken, and anything with one whose argument has no type, such as a lambda.
+    # fmt: off
+    @overload
+    def __init__(
+        self, configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: None = None, value_serializer: None = None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncKafkaProducer[NewKey, RawInput], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: None = None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncKafkaProducer[RawInput, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: None = None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncKafkaProducer[NewKey, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    # fmt: on
     def __init__(
         self,
         configs: Mapping[str, object] | None = None,
         /,
         *,
-        key_serializer: Serializer[KeyIn] | None = None,
-        value_serializer: Serializer[ValueIn] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         clock: Clock | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:

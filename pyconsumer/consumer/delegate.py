@@ -58,6 +58,7 @@ from pyconsumer.structs import (
     OffsetAndTimestamp,
     SubscriptionPattern,
     TopicPartition,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -558,18 +559,16 @@ class ConsumerDelegate:
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
-        epoch = -1
-        if isinstance(offset, OffsetAndMetadata):
-            epoch = offset.leader_epoch
-            offset = offset.offset
-        if isinstance(offset, bool) or not isinstance(offset, int):
+        given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
+        number, epoch = whole_number(given), whole_number(found)
+        if number is None or epoch is None:
             raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
-        if offset < 0:
-            raise ValueError(f"an offset must not be negative: {offset}")
+        if number < 0:
+            raise ValueError(f"an offset must not be negative: {number}")
         self.subscriptions.state(tp)
         self.metadata.see_epoch(tp, epoch)
-        _log.info("%s: seeking to offset %d", tp, offset)
-        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
+        _log.info("%s: seeking to offset %d", tp, number)
+        self.subscriptions.seek(tp, FetchPosition(number, epoch, current_leader(self.metadata, tp)))
 
     def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
         """Continue from the start or the end of the log, whose offset is looked up when it is needed."""
@@ -718,11 +717,14 @@ class ConsumerDelegate:
         checked = {}
         for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-            if isinstance(offset.offset, bool) or not isinstance(offset.offset, int):
+            number, epoch = whole_number(offset.offset), whole_number(offset.leader_epoch)
+            if number is None:
                 raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
-            if offset.offset < 0:
-                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
-            checked[tp] = offset
+            if epoch is None:
+                raise TypeError(f"the leader epoch of {tp} must be a whole number, not {offset.leader_epoch!r}")
+            if number < 0:
+                raise ValueError(f"the offset of {tp} must not be negative: {number}")
+            checked[tp] = offset._replace(offset=number, leader_epoch=epoch)
         return checked
 
     def store_offsets(self, offsets: StorableOffsets) -> None:

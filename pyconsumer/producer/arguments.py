@@ -8,13 +8,16 @@ from typing import Any
 
 from pyconsumer.clock import seconds_of
 from pyconsumer.errors import SerializationError
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = [
+    "checked_choice",
     "checked_group",
     "checked_headers",
     "checked_offset",
+    "checked_partition",
     "checked_seconds",
+    "exact_topic",
     "is_topic_name",
     "serializer_of",
 ]
@@ -57,6 +60,11 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
     return serialize
 
 
+def exact_topic(topic: Any) -> Any:
+    """Return a topic's name as exactly ``str``, also that of a ``StrEnum``'s member; return anything else as it is."""
+    return str.__str__(topic) if isinstance(topic, str) else topic
+
+
 def is_topic_name(name: str) -> bool:
     """Return whether a topic can have this name."""
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
@@ -83,9 +91,28 @@ def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
     if not isinstance(tp, TopicPartition):
         raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
     found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-    if type(found.offset) is not int or not 0 <= found.offset < 1 << 63:
+    number, epoch = whole_number(found.offset), whole_number(found.leader_epoch)
+    if number is None or not 0 <= number < 1 << 63:
         raise ValueError(f"the offset of {tp} must be a number from 0 on, not {found.offset!r}")
-    return found
+    if epoch is None:
+        raise ValueError(f"the leader epoch of {tp} must be a number, not {found.leader_epoch!r}")
+    return found._replace(offset=number, leader_epoch=epoch)
+
+
+def checked_partition(partition: Any) -> int:
+    """Return the number of a partition; raise ValueError for what is none."""
+    number = whole_number(partition)
+    if number is None or number < 0:
+        raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+    return number
+
+
+def checked_choice(chosen: Any, topic: str, count: int) -> int:
+    """Return the partition that a partitioner chose among ``count``; raise ValueError if there is no such one."""
+    number = whole_number(chosen)
+    if number is None or not 0 <= number < count:
+        raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {count - 1}")
+    return number
 
 
 def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:

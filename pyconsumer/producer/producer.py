@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar, overload
 
 from pyconsumer import background_log
 from pyconsumer.background_log import Log
@@ -36,10 +36,13 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
+    checked_choice,
     checked_group,
     checked_headers,
     checked_offset,
+    checked_partition,
     checked_seconds,
+    exact_topic,
     is_topic_name,
     serializer_of,
 )
@@ -68,7 +71,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from pyconsumer.generic import Serializer
+    from pyconsumer.generic import NewKey, NewValue, RawInput, Serializer
     from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["KafkaProducer"]
@@ -109,13 +112,38 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
+    # fmt: off
+    @overload
+    def __init__(
+        self, configs: Mapping[str, object] | None = None, /, *, key_serializer: None = None,
+        value_serializer: None = None, clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: KafkaProducer[NewKey, RawInput], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: None = None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: KafkaProducer[RawInput, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: None = None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: KafkaProducer[NewKey, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    # fmt: on
     def __init__(
         self,
         configs: Mapping[str, object] | None = None,
         /,
         *,
-        key_serializer: Serializer[KeyIn] | None = None,
-        value_serializer: Serializer[ValueIn] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         clock: Clock | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
@@ -317,35 +345,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Generator[Pause, None, FutureRecords]:
-        """Send the rows of a table, as a generator that yields what it has to wait for, and between batches."""
-        from pyconsumer.producer.arrow import batches_of
+        """Return the generator that sends the rows of a table."""
+        from pyconsumer.producer.arrow import send_steps
 
-        runs: list[tuple[BatchResult, int, int]] = []
-        sent = 0
-        try:
-            for values, keys, partitions, times in batches_of(table):
-                if partitions is None and times is None:
-                    runs += (yield from self._send_many_steps(topic, values, keys, partition, None)).runs
-                    sent += len(values)
-                    continue
-                for row, value in enumerate(values):
-                    record = (
-                        topic,
-                        value,
-                        None if keys is None else keys[row],
-                        None,
-                        partition if partitions is None or partitions[row] is None else partitions[row],
-                        None if times is None else times[row],
-                    )
-                    future = self._send_at_once(*record)
-                    if future is None:
-                        future = yield from self._send_steps(*record)
-                    runs.append((*future.place, 1))
-                    sent += 1
-        except Exception as error:
-            error.add_note(f"{sent} rows of the table were accepted before this batch of rows, and are sent")
-            raise
-        return FutureRecords(runs)
+        return send_steps(self._send_many_steps, self._send_at_once, self._send_steps, topic, table, partition)
 
     def _send(self, *record: Any) -> FutureRecordMetadata:
         """Send a record whose batch has to be made or waited for, or that is refused, or has to be serialized."""
@@ -392,6 +395,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         timestamp_ms: int | None,
     ) -> Generator[Pause, None, FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
+        topic = topic if type(topic) is str else exact_topic(topic)
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
@@ -431,8 +435,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
         deadline = -1.0
         known = self._topics.get(topic)
-        if partition is not None and (type(partition) is not int or partition < 0):
-            raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+        partition = None if partition is None else checked_partition(partition)
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)
@@ -873,10 +876,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def _ask_partitioner(self, custom: Callable[..., Any], topic: str, key: bytes | None, known: TopicFacts) -> int:
         """Return the choice of the application's partitioner. No lock is held: it may take one, or send a record."""
-        chosen = custom(key, known.all, known.available)
-        if not isinstance(chosen, int) or not 0 <= chosen < known.count:
-            raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")
-        return chosen
+        return checked_choice(custom(key, known.all, known.available), topic, known.count)
 
     def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, TopicFacts]:
         """Wait until metadata knows a topic, and a partition of it."""

@@ -19,7 +19,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Never, Self, overload
 
 from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import (
@@ -30,11 +30,13 @@ from pyconsumer.errors import (
     RequestCancelledError,
     TransactionAbortedError,
 )
-from pyconsumer.generic import Header, SentK, SentV, Serializer
+from pyconsumer.generic import Header, NewKey, NewValue, RawInput, SentK, SentV, Serializer
 from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
+    checked_choice,
     checked_headers,
     checked_offset,
+    checked_partition,
     checked_seconds,
     is_topic_name,
     serializer_of,
@@ -105,6 +107,37 @@ class MockProducer(Producer[SentK, SentV]):
         commits, aborts: number of transactions that were committed and aborted.
     """
 
+    # Without a serializer bytes and text are taken, and anything with one whose argument has no type, such as a lambda.
+    # fmt: off
+    @overload
+    def __init__(
+        self, *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: None = None, value_serializer: None = None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MockProducer[NewKey, RawInput], *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: Serializer[NewKey] | None, value_serializer: None = None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MockProducer[RawInput, NewValue], *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: None = None, value_serializer: Serializer[NewValue] | None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MockProducer[NewKey, NewValue], *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: Serializer[NewKey] | None, value_serializer: Serializer[NewValue] | None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    # fmt: on
     def __init__(
         self,
         *,
@@ -112,8 +145,8 @@ class MockProducer(Producer[SentK, SentV]):
         partitions: Mapping[str, int] | None = None,
         default_partitions: int = 1,
         transactional_id: str | None = None,
-        key_serializer: Serializer[SentK] | None = None,
-        value_serializer: Serializer[SentV] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -464,17 +497,13 @@ class MockProducer(Producer[SentK, SentV]):
     def _choose(self, topic: str, key: bytes | None, partition: int | None) -> int:
         count = self._count(topic)
         if partition is not None:
-            if type(partition) is not int or partition < 0:
-                raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+            partition = checked_partition(partition)
             if partition >= count:
                 raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
             return partition
         if self._partitioner is not None:
             every = list(range(count))
-            chosen = self._partitioner(key, every, list(every))
-            if not isinstance(chosen, int) or not 0 <= chosen < count:
-                raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {count - 1}")
-            return chosen
+            return checked_choice(self._partitioner(key, every, list(every)), topic, count)
         return 0 if key is None else partition_for_key(key, count)
 
     def _complete_all(self) -> None:

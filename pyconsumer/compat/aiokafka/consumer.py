@@ -25,7 +25,7 @@ from pyconsumer.errors import (
     UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
 
@@ -275,9 +275,10 @@ class AIOKafkaConsumer:
         Raises:
             ValueError: it is not an offset.
         """
-        if not isinstance(offset, int) or offset < 0:
+        number = whole_number(offset)
+        if number is None or number < 0:
             raise ValueError(f"an offset must be a whole number of 0 or more, not {offset!r}")
-        self.consumer.seek(partition, offset)
+        self.consumer.seek(partition, number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue from the start of the log, in these partitions or in all; return when the positions are known."""

@@ -95,7 +95,7 @@ def decode_records(
     Returns:
         Position and next offset after the last good record, and a description of the damage after it, or None.
     """
-    new = ConsumerRecord.__new__
+    new = object.__new__
     cls = ConsumerRecord
     append = records.append
     size = len(data)

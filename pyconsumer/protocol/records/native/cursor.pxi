@@ -82,6 +82,8 @@ cdef class Cursor:
         self.pending = []
         self.scan()
 
+    __reduce__ = not_copied
+
     def __dealloc__(self):
         self.release()
         self.drop_unpacked()
@@ -472,11 +474,12 @@ cdef class Cursor:
         while room > 0 and pending:
             records.append(pending.pop())
             room -= 1
-        self.next = (<ConsumerRecord>records[len(records) - 1]).offset_ + 1
+        self.next = (<ConsumerRecord?>records[len(records) - 1]).offset_ + 1
         if not pending:
             self.finish_batch()
         return 0
 
+    @cython.nonecheck(False)  # each record passes it
     cdef int decode(self, list records, Py_ssize_t room) except -1:
         """Append up to ``room`` records of the open batch."""
         cdef RecordView found
@@ -543,6 +546,7 @@ cdef class Cursor:
         columns.reserve(min(size // bytes_per_record + 16, room, most_bytes // BYTES_PER_ROW + 1))
         return 0
 
+    @cython.nonecheck(False)  # each record passes it
     cdef bint decode_columns(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) except -1:
         """Append up to ``room`` records of the open batch to columns; return True if these are full, or on damage."""
         cdef RecordView found
@@ -594,6 +598,7 @@ cdef class Cursor:
             self.end_batch()
         return False
 
+    @cython.nonecheck(False)  # each record passes it
     cdef Py_ssize_t decode_plain_rows(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) noexcept:
         """Append rows up to the first that needs more than a copy; return their number. No column of headers."""
         cdef RecordView found
