@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
-from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
+from pyconsumer.broker.log.storage import DataFile, FileRecords, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import TransactionIndex
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.primitives import Buffer
@@ -168,6 +168,10 @@ class Segment:
     def read(self, position: int, size: int) -> bytes:
         """Return ``size`` bytes from a position; fewer only at the end."""
         return self._log.read(position, size)
+
+    def records(self, position: int, size: int) -> FileRecords:
+        """Return ``size`` bytes from a position that are read later."""
+        return self._log.records(position, size)
 
     def locate(self, offset: int) -> tuple[int, int] | None:
         """Return position and size of the first batch that ends at or after ``offset``; None if there is none."""
