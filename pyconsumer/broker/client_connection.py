@@ -152,7 +152,8 @@ class ClientConnection:
         self.last_active = self._loop.time()
         if not self._closed:
             self._pump()
-            if self._out and self._waiting_bytes + self._filled > MOST_HELD:
+            unfinished = 0 if self._body is None else self._filled
+            if self._out and self._waiting_bytes + unfinished > MOST_HELD:
                 self._set_reading(False)  # until the client has read its answer
 
     def _feed_tls(self, data: memoryview) -> None:
@@ -168,7 +169,7 @@ class ClientConnection:
         handshake = self._tls.pending()
         if handshake:
             self._out.add_encrypted(handshake)
-            self.send_piece(MOST_HELD)
+            self._flush()
             if self._closed:
                 return
         if plain:
@@ -443,22 +444,30 @@ class ClientConnection:
     # --- writing
 
     def _send(self, parts: Sequence[Part]) -> None:
-        out = self._out
-        if not out:
-            out.add(parts)
-            if out.is_short:
-                self.send_piece(MOST_HELD)
-            else:
-                self._server.turns.send(self)
-        else:
-            out.add(parts)  # something is being sent, or waits for its turn
+        begins = not self._out
+        self._out.add(parts)
+        if begins:  # otherwise something is being sent, or waits for its turn
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._out.is_short:
+            self.send_piece(MOST_HELD)
+        if self.can_send:
+            self._server.turns.send(self)
 
     def _on_writable(self) -> None:
         self._out.unblock()
-        if self._out.is_short:
-            self.send_piece(MOST_HELD)
-        else:
-            self._server.turns.send(self)
+        self._flush()
+        if self.can_send:  # in its turn, which is not now
+            self._await_room(False)
+
+    def _await_room(self, awaits: bool) -> None:
+        if awaits is not self._awaits_room:
+            self._awaits_room = awaits
+            if awaits:
+                self._loop.add_writer(self._sock, self._on_writable)
+            else:
+                self._loop.remove_writer(self._sock)
 
     @property
     def can_send(self) -> bool:
@@ -479,13 +488,10 @@ class ClientConnection:
         if out:
             if out.blocked:
                 out.put_aside()
-            if not self._awaits_room:
-                self._awaits_room = True
-                self._loop.add_writer(self._sock, self._on_writable)
+                self._await_room(True)
             return sent
-        if self._awaits_room:
-            self._awaits_room = False
-            self._loop.remove_writer(self._sock)
+        self._await_room(False)
+        if not self._busy:  # otherwise ``_reply`` goes on, or the handler
             if self.session.close_after:
                 self.close()
             else:

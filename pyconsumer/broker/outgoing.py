@@ -9,7 +9,7 @@ A client may ask for much and read nothing. Rules:
    it is larger than :data:`MOST_HELD`. So a connection holds no more than that. A cluster without files keeps it.
 3. A connection reads no further requests while it has something to send and requests of :data:`MOST_HELD` bytes wait.
 4. Connections that have much to send take turns, a piece each, and all of a broker's send at most :data:`_TURN_BYTES`
-   before others are served. A connection that is alone sends as much in one go. A short answer is sent at once.
+   before others are served. One that is alone sends more in one go. A short answer is sent at once.
 5. If records can no longer be read, because the log was truncated or the disk fails, the connection is closed: the
    answer's size was sent before. A truncation after the system has taken the records from the file is not noticed here,
    but by the client, by the checksum. (Kafka does the same.)
@@ -40,7 +40,9 @@ MOST_HELD: Final = 256 << 10
 _ENCRYPTED_BYTES: Final = 64 << 10
 #: The piece that a connection sends while others wait for their turn.
 _PIECE_BYTES: Final = 256 << 10
-_TURN_BYTES: Final = 4 << 20
+#: What is sent in one turn of the loop: by several connections, and by one that is alone.
+_TURN_BYTES: Final = 512 << 10
+_TURN_BYTES_ALONE: Final = 4 << 20
 #: Records of at most so many bytes are read, to be sent together with what is beside them.
 _FEW_BYTES: Final = 16 << 10
 _MOST_BUFFERS: Final = 256
@@ -250,7 +252,7 @@ class SendTurns:
         self._waiting: dict[Sender, None] = {}
         self._scheduled = False
         #: What may still be sent in this turn of the loop.
-        self._room = _TURN_BYTES
+        self._room = self._full_room = _TURN_BYTES_ALONE
 
     def send(self, sender: Sender) -> None:
         """Let a connection send: now if no other waits, otherwise when its turn comes."""
@@ -265,13 +267,13 @@ class SendTurns:
         self._waiting.pop(sender, None)
 
     def _schedule(self) -> None:
-        if not self._scheduled and (self._waiting or self._room < _TURN_BYTES):
+        if not self._scheduled and (self._waiting or self._room < self._full_room):
             self._scheduled = True
             self._call_soon(self._run)
 
     def _run(self) -> None:
         self._scheduled = False
-        self._room = _TURN_BYTES
+        self._room = self._full_room = _TURN_BYTES if len(self._waiting) > 1 else _TURN_BYTES_ALONE
         while self._waiting and self._room > 0:
             sender = next(iter(self._waiting))
             del self._waiting[sender]
