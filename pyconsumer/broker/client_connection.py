@@ -479,7 +479,7 @@ class ClientConnection:
         out = self._out
         try:
             sent = out.send(most_bytes)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             _log.debug("connection from %s: %s", self.client_host, error)
             self.close()
             return 0

@@ -87,7 +87,12 @@ class Outgoing:
     @property
     def is_short(self) -> bool:
         """Return whether everything is in memory, and little (rule 4)."""
-        return self.held_bytes <= _PIECE_BYTES and not any(isinstance(part, FileRecords) for part in self._parts)
+        size = len(self._encrypted)
+        for part in self._parts:
+            size += len(part)
+            if size > _PIECE_BYTES or isinstance(part, FileRecords):
+                return False
+        return True
 
     def add(self, parts: Sequence[Part]) -> None:
         """Add what is to be sent; with TLS it is encrypted when its turn comes."""
@@ -136,6 +141,7 @@ class Outgoing:
                 return sent
         buffers: list[Buffer] = []
         follows = False
+        most_bytes = min(most_bytes, MOST_HELD)
         for index, part in enumerate(self._parts):
             if isinstance(part, FileRecords):
                 if len(part) > _FEW_BYTES:

@@ -260,6 +260,17 @@ class TestOutgoing:
         assert received + link.receive() == expected
         assert link.out.held_bytes == 0
 
+    def test_many_small_pieces_of_files_are_not_read_ahead(self, connect: Callable[..., Link], storage: Storage) -> None:
+        link = connect()
+        found = [stored(storage, 10_000, str(number)) for number in range(400)]
+        link.out.add([part for records, _ in found for part in (b"header", records)])
+        received = b""
+        while link.out:
+            link.out.send(1 << 30)
+            assert link.out.held_bytes <= MOST_HELD
+            received += link.receive()
+        assert received + link.receive() == b"".join(b"header" + content for _, content in found)
+
     def test_a_piece_is_no_larger_than_it_may_be(self, connect: Callable[..., Link], storage: Storage) -> None:
         link = connect()
         records, content = stored(storage, 1 << 20)
