@@ -1,8 +1,8 @@
 """One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
 
 As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues in the meantime, up to
-a bound, so that a client that disconnects is noticed. What a client does not read is left where it is in the log's file,
-see :mod:`.outgoing`.
+a bound, so that a client that disconnects is noticed. Records that a client does not read stay in the log's file, see
+:mod:`.outgoing`.
 
 A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
 """

@@ -141,7 +141,7 @@ class Outgoing:
                 return sent
         buffers: list[Buffer] = []
         follows = False
-        most_bytes = min(most_bytes, MOST_HELD)
+        most_bytes = min(most_bytes, MOST_HELD // 2)
         for index, part in enumerate(self._parts):
             if isinstance(part, FileRecords):
                 if len(part) > _FEW_BYTES:

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple, NoReturn
 from pyconsumer.errors import ProtocolError
 
 __all__ = [
-    "StoredRecords",
     "ZERO_UUID",
+    "StoredRecords",
     "encode_uvarint",
     "encode_varint",
     "read_uvarint",

@@ -1,4 +1,4 @@
-"""Answers that nobody reads: other clients are served, the broker's memory stays small, and late readers get everything."""
+"""Answers that nobody reads: others are served, the broker's memory stays small, and late readers get everything."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The storage of a log: files in a folder, or memory. Both behave the same; they differ only in ``durable``.
 
-A :class:`DataFile` is appended to, read at any position and truncated. A part of it can be kept as :class:`FileRecords`,
-which are read later, while an answer is sent:
+A :class:`DataFile` is appended to, read at any position and truncated. A part of it can be kept as
+:class:`FileRecords`, which are read later, while an answer is sent:
 
 1. The bytes can be read although the file was closed, renamed or removed in the meantime, as deletion and compaction of
    segments do. The descriptor is closed when the file and all such parts of it are gone.

@@ -143,9 +143,7 @@ def test_a_client_that_adds_partitions_waits_too(make: Make) -> None:
 @pytest.mark.parametrize(("longest_ms", "request_timeout_ms"), [(100, 30_000), (0, 30_000), (500, 40)])
 def test_the_wait_is_bounded(make: Make, longest_ms: int, request_timeout_ms: int) -> None:
     """``add.partitions.to.txn.retry.backoff.max.ms``, at most ``request.timeout.ms``."""
-    brokers = make(
-        add_partitions_to_txn_retry_backoff_max_ms=longest_ms, request_timeout_ms=request_timeout_ms
-    )
+    brokers = make(add_partitions_to_txn_retry_backoff_max_ms=longest_ms, request_timeout_ms=request_timeout_ms)
     producer, markers = ending(brokers)
     limit_s = min(longest_ms, request_timeout_ms) / 1000
     waiting = produce(producer, SINK)

@@ -1,4 +1,4 @@
-"""Answers that clients do not read: what is held for them, what becomes of the log in the meantime, whose turn it is."""
+"""Answers that clients do not read: what is held for them, what becomes of the log meanwhile, whose turn it is."""
 
 from __future__ import annotations
 
@@ -260,7 +260,9 @@ class TestOutgoing:
         assert received + link.receive() == expected
         assert link.out.held_bytes == 0
 
-    def test_many_small_pieces_of_files_are_not_read_ahead(self, connect: Callable[..., Link], storage: Storage) -> None:
+    def test_many_small_pieces_of_files_are_not_read_ahead(
+        self, connect: Callable[..., Link], storage: Storage
+    ) -> None:
         link = connect()
         found = [stored(storage, 10_000, str(number)) for number in range(400)]
         link.out.add([part for records, _ in found for part in (b"header", records)])
