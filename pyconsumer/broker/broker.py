@@ -317,10 +317,10 @@ class Broker:
 
     # --- replication
 
-    def _wake_followers(self, partition: Partition) -> None:
+    def _wake_followers(self, partition: Partition, informed: int) -> None:
         for node in partition.followers:
             peer = self._peers.get(node)
-            if peer is not None:
+            if peer is not None and node != informed:
                 peer.fetcher.wake(partition.tp)
 
     def _want_isr(self, partition: Partition, isr: tuple[int, ...]) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
+from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsLayer
 
@@ -43,6 +44,7 @@ class BrokerServer:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         #: Software and API of clients that sent bytes after a complete request.
         self.trailing_noted: set[tuple[str, int]] = set()
+        self.turns = SendTurns(loop.call_soon)
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
         self._tls: ssl.SSLContext | None = None

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from contextlib import closing
 from zlib import crc32
 
@@ -163,6 +163,11 @@ class OffsetIndex:
         """Return the greatest indexed position that is at most ``position``; 0 if there is none."""
         index = bisect_right(self._positions, position) - 1
         return self._positions[index] if index >= 0 else 0
+
+    def offset_at_or_after(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch that begins at or after ``position``; None without one."""
+        index = bisect_left(self._positions, position)
+        return self._base + self._offsets[index] if index < len(self._positions) else None
 
     def truncate_to_position(self, position: int) -> None:
         """Remove the entries of batches that begin at or after ``position``."""

@@ -18,7 +18,7 @@ from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
 from pyconsumer.broker.log.producer_state import ProducerState, VerificationGuard, load_producers, remove_snapshots
 from pyconsumer.broker.log.segment import Segment
-from pyconsumer.broker.log.storage import Storage, segment_name
+from pyconsumer.broker.log.storage import FileRecords, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction
 from pyconsumer.broker.log.validation import (
     assign_offsets,
@@ -352,8 +352,29 @@ class PartitionLog:
         Raises:
             OffsetOutOfRangeError: the offset is before the log start offset or after the log end offset.
         """
-        if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
+        found = self._find(offset, max_bytes, end_offset, at_least_one=at_least_one)
+        return b"" if found is None else found[0].read(found[1], found[2])
+
+    def records(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool, most_read: int
+    ) -> bytes | FileRecords:
+        """Return the batches that :meth:`read` returns; those of more than ``most_read`` bytes are read later.
+
+        Arguments and errors are those of :meth:`read`.
+        """
+        found = self._find(offset, max_bytes, end_offset, at_least_one=at_least_one)
+        if found is None:
             return b""
+        segment, position, size = found
+        size = min(size, segment.size_bytes - position)
+        return segment.read(position, size) if size <= most_read else segment.records(position, size)
+
+    def _find(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool
+    ) -> tuple[Segment, int, int] | None:
+        """Return the segment, the position and the size of what is to be read; None if there is nothing."""
+        if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
+            return None
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and"
@@ -370,15 +391,15 @@ class PartitionLog:
                 position, first_size = found
                 room = self._end_position(segment, end_offset) - position
                 if room <= 0:
-                    return b""
+                    return None
                 if first_size > segment.size_bytes - position:
                     segment.log_damage(self.topic_partition, offset)
                     first_size = 0
                 if max_bytes < first_size and not at_least_one:
-                    return b""  # with an incomplete first batch alone, the reader could make no progress
-                return segment.read(position, min(max(max_bytes, first_size), room))
+                    return None  # with an incomplete first batch alone, the reader could make no progress
+                return segment, position, min(max(max_bytes, first_size), room)
             index += 1
-        return b""
+        return None
 
     def is_readable(self, offset: int, end_offset: int) -> bool:
         """Return whether a batch before ``end_offset`` is found for ``offset``, as always in a log without damage."""
@@ -410,6 +431,18 @@ class PartitionLog:
                 if entry.last_stable_offset >= end_offset:
                     return found
         return found
+
+    def upper_bound(self, offset: int, size_bytes: int) -> int:
+        """Return an offset that no record in ``size_bytes`` from the batch with ``offset`` on reaches.
+
+        It is found by the index, and so may be that of a later batch.
+        """
+        segment = self._segments[max(0, bisect_right(self._bases, offset) - 1)]
+        found = segment.locate(offset)
+        if found is None:
+            return self.log_end_offset
+        after = segment.offset_index.offset_at_or_after(found[0] + size_bytes)
+        return segment.next_offset if after is None else after + 1
 
     def raw(self, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Yield all batches from the log start offset to the end, in pieces of whole batches."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
-from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
+from pyconsumer.broker.log.storage import DataFile, FileRecords, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import TransactionIndex
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.primitives import Buffer
@@ -59,6 +59,8 @@ class Segment:
         self.first_timestamp = _NO_TIMESTAMP
         self.created_ms = created_ms
         self._last_batch_position = -1
+        #: The batch that was appended last: the offsets after the one before it and after it, its position and size.
+        self._newest = (0, 0, 0, 0)
         self._unsynced = False
         #: The positions of damage that was logged.
         self._logged_damage: set[int] = set()
@@ -105,6 +107,7 @@ class Segment:
                 self._since_index = 0
             self._since_index += batch.size_bytes
             self._last_batch_position = position
+            self._newest = (self.next_offset, batch.last_offset + 1, position, batch.size_bytes)
             position += batch.size_bytes
             self.next_offset = batch.last_offset + 1
 
@@ -166,10 +169,17 @@ class Segment:
         """Return ``size`` bytes from a position; fewer only at the end."""
         return self._log.read(position, size)
 
+    def records(self, position: int, size: int) -> FileRecords:
+        """Return ``size`` bytes from a position that are read later."""
+        return self._log.records(position, size)
+
     def locate(self, offset: int) -> tuple[int, int] | None:
         """Return position and size of the first batch that ends at or after ``offset``; None if there is none."""
-        position = self.offset_index.position_before(offset)
         size = self._log.size
+        after, before, at, batch_size = self._newest
+        if after <= offset < before:
+            return at, batch_size  # as for every reader at the end
+        position = self.offset_index.position_before(offset)
         while position < size:
             chunk = self._log.read(position, _HEADERS_BYTES)
             at, end = 0, len(chunk)
@@ -309,6 +319,7 @@ class Segment:
     def truncate_to_position(self, position: int) -> None:
         """Truncate the file, and rebuild the offset index, the time index and the bounds."""
         self._log.truncate(position)
+        self._newest = (0, 0, 0, 0)
         self._unsynced = True
         self.rebuild_indexes()
 
