@@ -14,19 +14,21 @@ import logging
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import format_offsets, parse_offsets
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.recovery import open_log
+from pyconsumer.broker.log.recovery import opening_log
 from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, replace_file
 from pyconsumer.clock import Clock
+from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["LogManager"]
+__all__ = ["LogManager", "LogToOpen", "Recovery"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +54,14 @@ def _topic_id_in(folder: Path) -> bytes | None:
         return None
 
 
+def _log_bytes(folder: Path) -> int:
+    """Return the size of the segments in a partition's folder."""
+    try:
+        return sum(path.stat().st_size for path in folder.glob("*.log"))
+    except OSError:
+        return 0
+
+
 def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
     """Return the segments' marks by folder name: none if Kafka wrote the marker, None if it is missing or damaged."""
     try:
@@ -64,6 +74,51 @@ def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
     except (ValueError, TypeError, AttributeError) as error:
         _log.warning("%s is damaged, so the logs are recovered as after a crash: %s", marker, error)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class LogToOpen:
+    """A partition whose log is opened at the start, with its topic's id and settings."""
+
+    tp: TopicPartition
+    topic_id: bytes
+    config: TopicConfig
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The progress of a start.
+
+    Attributes:
+        done, count: how many logs are open, and how many there are.
+        tp: the log that is being opened.
+        read_bytes, size_bytes: how much of it has been read, and its size.
+    """
+
+    count: int
+    done: int = 0
+    tp: TopicPartition | None = None
+    read_bytes: int = 0
+    size_bytes: int = 0
+
+    def begin(self, tp: TopicPartition, size_bytes: int) -> None:
+        """Begin with a log."""
+        self.tp, self.read_bytes, self.size_bytes = tp, 0, size_bytes
+
+    def advance(self, read_bytes: int) -> None:
+        """Record that more of the log has been read."""
+        self.read_bytes += read_bytes
+
+    def end(self) -> None:
+        """Record that the log is open, or cannot be opened."""
+        self.done += 1
+
+    def __str__(self) -> str:
+        logs = f"{self.done} of {self.count} logs are open"
+        if self.tp is None or self.done == self.count:
+            return logs
+        read, size = self.read_bytes / 1e6, self.size_bytes / 1e6
+        return f"recovering {self.tp.topic}-{self.tp.partition}, {read:.1f} of {size:.1f} MB; {logs}"
 
 
 class LogManager:
@@ -83,6 +138,7 @@ class LogManager:
         self.folder = folder
         self._is_deleted = is_deleted
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._topic_ids: dict[TopicPartition, bytes] = {}
         self._clock = clock
         self.clean = False
         #: The marks of the segments at the last shutdown, by the names of the logs' folders; None if it was not clean.
@@ -121,7 +177,41 @@ class LogManager:
         return self._checkpoints[_HIGH_WATERMARKS]
 
     def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
-        """Open the log of a partition, which is created if it does not exist."""
+        """Return the log of a partition, which is opened unless :meth:`opening_all` has opened it, or created."""
+        for _ in self._opening(tp, topic_id, config):
+            pass
+        return self.logs[tp]
+
+    def opening_all(self, wanted: Iterable[LogToOpen], recovery: Recovery) -> Iterator[None]:
+        """Open logs in steps, before the broker serves requests. Those that cannot be opened are left out."""
+        for one in wanted:
+            recovery.begin(one.tp, 0 if self.folder is None else _log_bytes(self._folder_of(one.tp)))
+            try:
+                for read_bytes in self._opening(one.tp, one.topic_id, one.config):
+                    recovery.advance(read_bytes)
+                    yield
+            except (OSError, KafkaError) as error:
+                _log.warning("%s could not be opened, which is tried again: %s", one.tp, error)
+            recovery.end()
+            yield
+
+    def close_others(self, known: Mapping[str, bytes]) -> None:
+        """Close the logs whose topics were deleted while :meth:`opening_all` ran.
+
+        Args:
+            known: the topic ids of this broker's partitions, by the names of their folders.
+        """
+        for tp in list(self.logs):
+            if known.get(f"{tp.topic}-{tp.partition}") != self._topic_ids.get(tp):
+                self.logs.pop(tp).abandon()
+                self._topic_ids.pop(tp, None)
+
+    def _opening(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Generator[int, None, None]:
+        if tp in self.logs:
+            if self._topic_ids.get(tp) == topic_id:
+                self.logs[tp].configure(config)
+                return
+            self.logs.pop(tp).abandon()
         storage: Storage
         if self.folder is None:
             storage = MemoryStorage()
@@ -136,23 +226,25 @@ class LogManager:
                 content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
                 storage.write_small("partition.metadata", content, sync=False)
         marks = (self._marks or {}).get(f"{tp.topic}-{tp.partition}") if self.clean else None
-        # Damage anywhere in the offsets topic would leave groups without a coordinator, so all of it is recovered.
-        check_all = tp.topic == _OFFSETS_TOPIC
-        log = self.logs[tp] = open_log(
+        log = yield from opening_log(
             storage,
             tp,
             config,
             self._clock,
-            clean=marks is not None and not check_all,
+            clean=marks is not None,
             marks=marks,
-            recovery_point=0 if check_all else self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
+            # Damage anywhere in the offsets topic would leave groups without a coordinator, so all of it is recovered
+            # unless nobody has written to it.
+            must_be_unchanged=tp.topic == _OFFSETS_TOPIC,
+            recovery_point=self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
             log_start_offset=self._checkpoints[_LOG_STARTS].get(tp, 0),
         )
-        return log
+        self.logs[tp], self._topic_ids[tp] = log, topic_id
 
     def remove(self, tp: TopicPartition) -> bool:
         """Remove a log with its folder; return whether that succeeded. If not, :meth:`remove_strays` does it later."""
         log = self.logs.pop(tp, None)
+        self._topic_ids.pop(tp, None)
         if log is None:
             return True
         log.abandon()
@@ -289,17 +381,17 @@ class LogManager:
         """
         marks = {}
         for tp, log in self.logs.items():
-            log.close(flush=flush)
-            if self.folder is not None:
-                marks[f"{tp.topic}-{tp.partition}"] = [segment.mark() for segment in log.segments]
+            marks[f"{tp.topic}-{tp.partition}"] = log.close(flush=flush)
         if self.folder is not None:
             self.checkpoint(high_watermarks)
             content = json.dumps({"version": 0, "logs": marks}).encode()
             replace_file(self.folder / _CLEAN_MARKER, content, sync=flush)
         self.logs.clear()
+        self._topic_ids.clear()
 
     def abandon(self) -> None:
         """Close the files without writing anything, as if the process had been killed."""
         for log in self.logs.values():
             log.abandon()
         self.logs.clear()
+        self._topic_ids.clear()

@@ -49,6 +49,9 @@ class DataFile(Protocol):
     def flusher(self) -> Callable[[], None]:
         """Return a function that flushes the file to disk, in any thread, even after this file was closed."""
 
+    def modified_ns(self) -> int:
+        """Return when the file was last changed, in ns since the epoch; 0 in memory."""
+
     def close(self) -> None:
         """Close the file, which cannot be used afterwards."""
 
@@ -220,6 +223,9 @@ class _DiskFile:
 
         return flush
 
+    def modified_ns(self) -> int:
+        return os.fstat(self._descriptor).st_mtime_ns
+
     def close(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -286,6 +292,9 @@ class _MemoryFile:
 
     def flusher(self) -> Callable[[], None]:
         return self.flush
+
+    def modified_ns(self) -> int:
+        return 0
 
     def close(self) -> None:
         pass

@@ -15,6 +15,7 @@ Its parts, one file each:
 * ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd. The decoders of lz4 and zstd are in
   ``vendored``.
 * ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
+* ``log_scan.pxi``: ``LogScan``.
 
 Rules
 
@@ -39,9 +40,9 @@ from types import GenericAlias
 from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.records._pure import check_count, decode_message_set, decode_records
 from pyconsumer.protocol.records._varint import DamageError
-from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import batch_error, check_crc, scan, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
-from pyconsumer.protocol.records.cursor import aborts
+from pyconsumer.protocol.records.cursor import aborts, read_end_transaction_marker
 from pyconsumer.protocol.records.record import (
     RecordOrigin,
     rebuild_record,
@@ -53,7 +54,7 @@ from pyconsumer.protocol.records.record import (
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 7
+REVISION = 8
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -80,3 +81,4 @@ include "columns.pxi"
 include "decompress.pxi"
 include "ahead.pxi"
 include "cursor.pxi"
+include "log_scan.pxi"
