@@ -128,12 +128,12 @@ class Broker:
         The broker serves nobody yet, and the other brokers of the process get their turn between two steps.
         """
         self._apply_broker_config()
-        wanted = [
-            LogToOpen(TopicPartition(name, index), topic.topic_id, TopicConfig.of(topic.config, self.config))
-            for name, topic in self.controller.topics.items()
-            for index, state in enumerate(topic.partitions)
-            if self.node_id in state.replicas
-        ]
+        wanted = []
+        for name, topic in self.controller.topics.items():
+            config = TopicConfig.of(topic.config, self.config)
+            for index, state in enumerate(topic.partitions):
+                if self.node_id in state.replicas:
+                    wanted.append(LogToOpen(TopicPartition(name, index), topic.topic_id, config))
         self.recovery = Recovery(len(wanted))
         yield from self.logs.opening_all(wanted, self.recovery)
 

@@ -57,9 +57,11 @@ class IndexFile:
         self._name = name
         self.size = 0
 
-    def probe(self) -> None:
+    def probe(self, exists: bool) -> None:
         """Find the size of the file, which is created if it does not exist."""
-        if self._storage.durable:
+        if exists:
+            self.size = self._storage.size(self._name)
+        elif self._storage.durable:
             with closing(self._storage.open(self._name)) as file:
                 self.size = file.size
 

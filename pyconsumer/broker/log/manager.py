@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import shutil
 import uuid
@@ -22,7 +23,7 @@ from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import format_offsets, parse_offsets
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.recovery import opening_log
-from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, replace_file
+from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, read_file, replace_file
 from pyconsumer.clock import Clock
 from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
@@ -42,22 +43,20 @@ _LOG_STARTS = "log-start-offset-checkpoint"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
-def _topic_id_in(folder: Path) -> bytes | None:
+def _topic_id_in(folder: str) -> bytes | None:
     """Return the topic id in a partition's folder, None if there is none."""
-    try:
-        found = _TOPIC_ID.search((folder / "partition.metadata").read_bytes())
-    except FileNotFoundError:
-        return None
+    content = read_file(os.path.join(folder, "partition.metadata"))
+    found = None if content is None else _TOPIC_ID.search(content)
     try:
         return None if found is None else uuid_from_str(found[1].decode())
     except ValueError:
         return None
 
 
-def _log_bytes(folder: Path) -> int:
+def _log_bytes(folder: str) -> int:
     """Return the size of the segments in a partition's folder."""
     try:
-        return sum(path.stat().st_size for path in folder.glob("*.log"))
+        return sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if name.endswith(".log"))
     except OSError:
         return 0
 
@@ -139,6 +138,8 @@ class LogManager:
         self._is_deleted = is_deleted
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
+        #: The topic ids in the folders of logs that this start has opened.
+        self._checked: dict[str, bytes] = {}
         self._clock = clock
         self.clean = False
         #: The marks of the segments at the last shutdown, by the names of the logs' folders; None if it was not clean.
@@ -160,6 +161,7 @@ class LogManager:
     def started(self) -> None:
         """Ignore the marks of the last shutdown from now on: logs that are opened later are new."""
         self.clean = False
+        self._checked.clear()
 
     def _load(self, name: str) -> dict[TopicPartition, int]:
         assert self.folder is not None
@@ -185,7 +187,8 @@ class LogManager:
     def opening_all(self, wanted: Iterable[LogToOpen], recovery: Recovery) -> Iterator[None]:
         """Open logs in steps, before the broker serves requests. Those that cannot be opened are left out."""
         for one in wanted:
-            recovery.begin(one.tp, 0 if self.folder is None else _log_bytes(self._folder_of(one.tp)))
+            size = 0 if self.clean or self.folder is None else _log_bytes(str(self._folder_of(one.tp)))
+            recovery.begin(one.tp, size)
             try:
                 for read_bytes in self._opening(one.tp, one.topic_id, one.config):
                     recovery.advance(read_bytes)
@@ -216,15 +219,7 @@ class LogManager:
         if self.folder is None:
             storage = MemoryStorage()
         else:
-            folder = self._folder_of(tp)
-            if folder.exists() and _topic_id_in(folder) not in (None, topic_id):
-                self._delete_or_move_aside(folder)
-            if not folder.exists():
-                self._remove_from_checkpoints({tp})
-            storage = FileStorage(folder)
-            if storage.read_small("partition.metadata") is None:
-                content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
-                storage.write_small("partition.metadata", content, sync=False)
+            storage = self._storage_of(tp, topic_id)
         marks = (self._marks or {}).get(f"{tp.topic}-{tp.partition}") if self.clean else None
         log = yield from opening_log(
             storage,
@@ -240,6 +235,22 @@ class LogManager:
             log_start_offset=self._checkpoints[_LOG_STARTS].get(tp, 0),
         )
         self.logs[tp], self._topic_ids[tp] = log, topic_id
+
+    def _storage_of(self, tp: TopicPartition, topic_id: bytes) -> FileStorage:
+        folder = self._folder_of(tp)
+        found = _topic_id_in(str(folder))
+        if found == topic_id:
+            self._checked[folder.name] = topic_id
+            return FileStorage(folder)
+        if folder.exists() and found is not None:
+            self._delete_or_move_aside(folder)
+        if not folder.exists():
+            self._remove_from_checkpoints({tp})
+        storage = FileStorage(folder)
+        if storage.read_small("partition.metadata") is None:
+            content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
+            storage.write_small("partition.metadata", content, sync=False)
+        return storage
 
     def remove(self, tp: TopicPartition) -> bool:
         """Remove a log with its folder; return whether that succeeded. If not, :meth:`remove_strays` does it later."""
@@ -276,7 +287,7 @@ class LogManager:
 
     def _delete_or_move_aside(self, folder: Path) -> None:
         """Remove a folder of a topic that was deleted; move that of any other topic aside."""
-        topic_id = _topic_id_in(folder)
+        topic_id = _topic_id_in(str(folder))
         if topic_id is not None and self._is_deleted(topic_id):
             _log.info("removing %s: its topic was deleted", folder)
             self._discard(folder)
@@ -301,17 +312,23 @@ class LogManager:
         """
         if self.folder is None:
             return
-        for folder in list(self.folder.iterdir()):
-            if folder.is_dir() and folder.name.endswith(_DELETED):
+        with os.scandir(self.folder) as entries:
+            names = {entry.name for entry in entries if entry.is_dir()}
+        for name in list(names):
+            folder = self.folder / name
+            if name.endswith(_DELETED):
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            if folder.name.endswith(_STRAY) or not (folder / "partition.metadata").exists():
+            topic_id = known.get(name)
+            if name.endswith(_STRAY) or (topic_id is not None and self._checked.get(name) == topic_id):
                 continue
-            topic_id = known.get(folder.name)
-            if topic_id is None or _topic_id_in(folder) not in (None, topic_id):
+            if not (folder / "partition.metadata").exists():
+                continue
+            if topic_id is None or _topic_id_in(str(folder)) not in (None, topic_id):
                 self._delete_or_move_aside(folder)
+                names.discard(name)
         in_checkpoints = {tp for offsets in self._checkpoints.values() for tp in offsets}
-        self._remove_from_checkpoints({tp for tp in in_checkpoints if not self._folder_of(tp).exists()})
+        self._remove_from_checkpoints({tp for tp in in_checkpoints if f"{tp.topic}-{tp.partition}" not in names})
 
     # --- periodic tasks
 

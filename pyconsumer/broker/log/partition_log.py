@@ -365,7 +365,7 @@ class PartitionLog:
             return
         try:
             self.write_snapshot()
-            inside = [offset for offset in snapshot_offsets(self.storage) if offset not in self._bases]
+            inside = [offset for offset in snapshot_offsets(self.storage.names()) if offset not in self._bases]
             for offset in inside[:-_KEPT_SNAPSHOTS]:
                 self.storage.remove(segment_name(offset, "snapshot"))
         except OSError as error:
@@ -598,7 +598,7 @@ class PartitionLog:
         for segment in removed:
             segment.remove()
         if removed:
-            for offset in snapshot_offsets(self.storage):
+            for offset in snapshot_offsets(self.storage.names()):
                 if offset < self._bases[0] and offset != self.log_end_offset:
                     self.storage.remove(segment_name(offset, "snapshot"))
 
@@ -642,14 +642,14 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
         # Later snapshots must be removed even if no producer is known now: the log may become as long again.
-        remove_snapshots(self.storage, end)
+        remove_snapshots(self.storage, snapshot_offsets(self.storage.names()), end)
         self._last_snapshot = 0
         if len(self.producers):
             self._replay(end)
         self.producers.set_next_offset(end)
 
     def _replay(self, end: int) -> None:
-        steps = replaying(self.storage, self._segments, end)
+        steps = replaying(self.storage, self._segments, snapshot_offsets(self.storage.names()), end)
         while True:
             try:
                 next(steps)
@@ -662,7 +662,7 @@ class PartitionLog:
         self.truncations += 1
         for segment in self._segments:
             segment.remove()
-        remove_snapshots(self.storage, -1)
+        remove_snapshots(self.storage, snapshot_offsets(self.storage.names()), -1)
         self._active = Segment(self.storage, offset, self.config.index_interval_bytes, self._clock.wall_ms())
         self._segments, self._bases = [self._active], [offset]
         self.log_start_offset = self.recovery_point = offset

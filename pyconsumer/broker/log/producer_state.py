@@ -559,23 +559,22 @@ def _first_offset(producer: ScannedProducer) -> int:
     return producer[4]
 
 
-def snapshot_offsets(storage: Storage) -> list[int]:
-    """Return the offsets of the snapshots, in order."""
-    names = (name for name in storage.names() if name.endswith(".snapshot"))
-    return sorted(int(name[:20]) for name in names if name[:20].isdigit())
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the snapshots among file names, in order."""
+    return sorted(int(name[:20]) for name in names if name.endswith(".snapshot") and name[:20].isdigit())
 
 
-def remove_snapshots(storage: Storage, end: int) -> None:
-    """Remove the snapshots of offsets after ``end``."""
-    for offset in snapshot_offsets(storage):
+def remove_snapshots(storage: Storage, offsets: Iterable[int], end: int) -> None:
+    """Remove those snapshots whose offsets are after ``end``."""
+    for offset in offsets:
         if offset > end:
             storage.remove(segment_name(offset, "snapshot"))
 
 
-def newest_snapshot(storage: Storage, limit: int) -> ProducerState:
+def newest_snapshot(storage: Storage, offsets: Sequence[int], limit: int) -> ProducerState:
     """Return the state of the newest undamaged snapshot up to the offset ``limit``; an empty one if there is none."""
     state = ProducerState()
-    for offset in reversed(snapshot_offsets(storage)):
+    for offset in reversed(offsets):
         if offset > limit:
             continue
         try:

@@ -13,11 +13,12 @@ segments that it was made from.
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
 from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.producer_state import snapshot_offsets
 from pyconsumer.broker.log.replay import recovering, replaying
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_bases, segment_name
@@ -88,15 +89,20 @@ def opening_log(
         OSError: a file cannot be read or written.
         CorruptRecordError: a batch that is not truncated, because it was flushed long ago, has a damaged header.
     """
-    _finish_compaction(storage)
-    bases = segment_bases(storage.names())
+    names = set(storage.names())
+    if _finish_compaction(storage, names):
+        names = set(storage.names())
+    bases = segment_bases(names)
     if bases and log_start_offset > bases[-1] and _ends_before(storage, bases[-1], log_start_offset, config, clock):
         # The records that ended after the log start offset were lost with the machine: nothing is left to read.
         for base in bases:
             _open_segment(storage, base, config, clock).remove()
         bases = []
-    segments = [_open_segment(storage, base, config, clock) for base in bases or [max(0, log_start_offset)]]
+    snapshots = snapshot_offsets(names)
+    segments: list[Segment] = []
     try:
+        for base in bases or [max(0, log_start_offset)]:
+            segments.append(_open_segment(storage, base, config, clock, names if bases else ()))
         if clean and marks is not None:
             clean = _match(segments, marks, topic_partition, must_be_unchanged=must_be_unchanged)
         elif clean:
@@ -104,10 +110,12 @@ def opening_log(
                 segment.load_bounds()
         epochs = LeaderEpochs(storage)
         if clean:
-            replayed = yield from replaying(storage, segments, segments[-1].next_offset, clean=True)
+            replayed = yield from replaying(storage, segments, snapshots, segments[-1].next_offset, clean=True)
         else:
             point = 0 if must_be_unchanged else recovery_point
-            replayed = yield from recovering(storage, segments, point, topic_partition, all_epochs=epochs.latest < 0)
+            replayed = yield from recovering(
+                storage, segments, snapshots, point, topic_partition, all_epochs=epochs.latest < 0
+            )
         end = segments[-1].next_offset
         epochs.truncate_from_end(end)
         for epoch, start_offset in () if clean else replayed.epochs:
@@ -130,8 +138,10 @@ def opening_log(
     )
 
 
-def _open_segment(storage: Storage, base: int, config: TopicConfig, clock: Clock) -> Segment:
-    return Segment(storage, base, config.index_interval_bytes, clock.wall_ms())
+def _open_segment(
+    storage: Storage, base: int, config: TopicConfig, clock: Clock, names: Collection[str] = ()
+) -> Segment:
+    return Segment(storage, base, config.index_interval_bytes, clock.wall_ms(), names=names)
 
 
 def _ends_before(storage: Storage, last_base: int, offset: int, config: TopicConfig, clock: Clock) -> bool:
@@ -144,8 +154,10 @@ def _ends_before(storage: Storage, last_base: int, offset: int, config: TopicCon
     return segment.next_offset < offset
 
 
-def _finish_compaction(storage: Storage) -> None:
-    names = storage.names()
+def _finish_compaction(storage: Storage, names: Collection[str]) -> bool:
+    """Finish or undo what was interrupted; return whether there was anything."""
+    if not any(name.endswith((".cleaned", ".deleted", ".tmp", ".swap")) for name in names):
+        return False
     for name in names:
         if name.endswith((".cleaned", ".deleted", ".tmp")):
             storage.remove(name)
@@ -166,6 +178,7 @@ def _finish_compaction(storage: Storage) -> None:
         storage.rename(f"{base}.log.swap", f"{base}.log")
     for name in swapped_indexes:
         storage.remove(f"{name}.swap")  # the rename was interrupted before the log's
+    return True
 
 
 def _scan_file(data: bytes) -> list[BatchInfo]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Generator, Sequence
 from typing import Final, NamedTuple
 
-from pyconsumer.broker.log.producer_state import ProducerState, newest_snapshot, remove_snapshots, snapshot_offsets
+from pyconsumer.broker.log.producer_state import ProducerState, newest_snapshot, remove_snapshots
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage
 from pyconsumer.errors import CorruptRecordError
@@ -42,23 +42,25 @@ class Replayed(NamedTuple):
 
 
 def replaying(
-    storage: Storage, segments: Sequence[Segment], end: int, *, clean: bool = False
+    storage: Storage, segments: Sequence[Segment], snapshots: Sequence[int], end: int, *, clean: bool = False
 ) -> Generator[int, None, Replayed]:
     """Rebuild the producers' state, and the transaction indexes, from the newest snapshot on.
 
     Args:
+        snapshots: the offsets of the snapshots, in order.
         end: the log end offset; snapshots of later offsets are removed.
         clean: the log was closed in a clean shutdown, so if there is no snapshot, there were no producers.
 
     Raises:
         CorruptRecordError: a header is damaged.
     """
-    remove_snapshots(storage, end)
+    remove_snapshots(storage, snapshots, end)
     damaged = _damaged_index(segments)
-    producers = newest_snapshot(storage, end if damaged is None else min(end, damaged))
+    producers = newest_snapshot(storage, snapshots, end if damaged is None else min(end, damaged))
     since = producers.next_offset
-    if clean and damaged is None and not since and not snapshot_offsets(storage):
-        return Replayed(producers, 0, [])
+    if since == end or (clean and damaged is None and not snapshots):
+        producers.set_next_offset(end)
+        return Replayed(producers, since, [])
     log_scan = _scan(segments, producers)
     for segment in segments:
         if segment.next_offset > since:
@@ -68,7 +70,13 @@ def replaying(
 
 
 def recovering(
-    storage: Storage, segments: list[Segment], recovery_point: int, tp: TopicPartition, *, all_epochs: bool
+    storage: Storage,
+    segments: list[Segment],
+    snapshots: Sequence[int],
+    recovery_point: int,
+    tp: TopicPartition,
+    *,
+    all_epochs: bool,
 ) -> Generator[int, None, Replayed]:
     """Check the batches after the recovery point, truncate the log at the first damage, and rebuild what they say.
 
@@ -77,13 +85,15 @@ def recovering(
 
     Args:
         segments: those after the damage are removed from the list.
+        snapshots: the offsets of the snapshots of producers, in order.
         all_epochs: no leader epochs are known, so all batches are read.
 
     Raises:
         CorruptRecordError: a header is damaged in a segment that was flushed before the crash.
     """
     damaged = _damaged_index(segments)
-    producers = newest_snapshot(storage, recovery_point if damaged is None else min(recovery_point, damaged))
+    limit = recovery_point if damaged is None else min(recovery_point, damaged)
+    producers = newest_snapshot(storage, snapshots, limit)
     snapshot_offset = producers.next_offset
     since = 0 if all_epochs else snapshot_offset
     log_scan = _scan(segments, producers)
@@ -102,7 +112,7 @@ def recovering(
         if log_scan.position < size:
             _remove_after(segments, index, size - log_scan.position, tp, log_scan.stop)
             break
-    remove_snapshots(storage, segments[-1].next_offset)
+    remove_snapshots(storage, snapshots, segments[-1].next_offset)
     _finish(producers, log_scan, segments[-1].next_offset)
     return Replayed(producers, snapshot_offset, log_scan.epochs())
 

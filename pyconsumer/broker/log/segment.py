@@ -12,7 +12,7 @@ needed. If they are not those of the mark then, they are rebuilt.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
 from pyconsumer.broker.log.index import IndexFile, OffsetIndex, TimeIndex
@@ -53,21 +53,32 @@ class Segment:
             batch. Batches that compaction has emptied are left out.
         first_timestamp: the max timestamp of the first batch, -1 if there is none. ``segment.ms`` counts from it.
         created_ms: wall time of the first append. ``segment.ms`` counts from it if records have no timestamp.
+
+    Args:
+        names: the names of the files that exist, as far as the caller knows them.
     """
 
     def __init__(
-        self, storage: Storage, base_offset: int, index_interval_bytes: int, created_ms: int, suffix: str = ""
+        self,
+        storage: Storage,
+        base_offset: int,
+        index_interval_bytes: int,
+        created_ms: int,
+        suffix: str = "",
+        *,
+        names: Collection[str] = (),
     ) -> None:
         self._storage = storage
         self.base_offset = base_offset
         self._suffix = suffix
         self._index_files = IndexFile(storage, self._name("index")), IndexFile(storage, self._name("timeindex"))
-        for file in self._index_files:
-            file.probe()
+        for file, kind in zip(self._index_files, ("index", "timeindex"), strict=True):
+            file.probe(self._name(kind) in names)
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
         #: That of the last clean stop, while the indexes have not been loaded since.
         self._mark: list[int] | None = None
-        self.transaction_index = TransactionIndex(storage, segment_name(base_offset, "txnindex") + suffix)
+        name = self._name("txnindex")
+        self.transaction_index = TransactionIndex(storage, name, exists=not names or name in names)
         # Opened last, because it stays open: if an index cannot be opened, no descriptor is left.
         self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
         self.index_interval_bytes = index_interval_bytes
@@ -373,8 +384,11 @@ class Segment:
         else:
             self.offset_index.reset()
             self.time_index.reset()
-        self.offset_index.extend(*log_scan.offset_entries())
-        self.time_index.extend(*log_scan.time_entries())
+        offsets, times = log_scan.offset_entries(), log_scan.time_entries()
+        if offsets[0]:
+            self.offset_index.extend(*offsets)
+        if times[0]:
+            self.time_index.extend(*times)
         self._adopt_bounds(log_scan)
 
     def _adopt_bounds(self, log_scan: LogScan) -> None:
