@@ -95,9 +95,6 @@ class ClusterHost:
 
     Args:
         held: per broker, sockets that reserve its ports; the host closes them.
-
-    Attributes:
-        progress: a description of the recovery that is running, empty without one. Any thread may read it.
     """
 
     def __init__(
@@ -120,7 +117,7 @@ class ClusterHost:
         self._recovering: dict[int, Broker] = {}
         self._running = False
         self._lock: IO[str] | None = None
-        self.progress = ""
+        self._opening: Broker | None = None
         self.controller: Controller
 
     # --- life
@@ -223,19 +220,25 @@ class ClusterHost:
                 unused.close()
         return server
 
+    @property
+    def progress(self) -> str:
+        """A description of the recovery that is running, empty without one. Any thread may read it."""
+        broker = self._opening
+        return "" if broker is None else f"node {broker.node_id}: {broker.recovery}"
+
     def _recover(self, broker: Broker) -> Generator[None, None, None]:
         """Open the logs of a broker in steps, and report the progress if that takes long."""
         began = reported = self._clock.now()
+        self._opening = broker
         try:
             for _ in broker.opening():
-                self.progress = f"node {broker.node_id}: {broker.recovery}"
                 now = self._clock.now()
                 if now - reported >= _REPORT_S:
                     reported = now
                     _progress_log.info("%s", self.progress)
                 yield
         finally:
-            self.progress = ""
+            self._opening = None
         if reported != began:
             took = self._clock.now() - began
             _progress_log.info("node %d: opened %d logs in %.1f s", broker.node_id, broker.recovery.count, took)

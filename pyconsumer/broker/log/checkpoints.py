@@ -91,15 +91,17 @@ class LeaderEpochs:
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else -1
 
-    def truncate_from_end(self, end_offset: int) -> None:
-        """Remove epochs that begin at or after the new end of the log."""
+    def truncate_from_end(self, end_offset: int, *, write: bool = True) -> None:
+        """Remove epochs that begin at or after the new end of the log; without ``write`` the file is written later."""
         count = len(self._starts)
         while count and self._starts[count - 1] >= end_offset:
             count -= 1
         if count < len(self._starts):
             del self._starts[count:]
             del self._epochs[count:]
-            self._changed()
+            self._unwritten = True
+            if write:
+                self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Remove epochs that end at or before the new start of the log; the first one begins there."""

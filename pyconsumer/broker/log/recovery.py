@@ -117,7 +117,7 @@ def opening_log(
                 storage, segments, snapshots, point, topic_partition, all_epochs=epochs.latest < 0
             )
         end = segments[-1].next_offset
-        epochs.truncate_from_end(end)
+        epochs.truncate_from_end(end, write=False)
         for epoch, start_offset in () if clean else replayed.epochs:
             epochs.assign(epoch, start_offset)
     except BaseException:
