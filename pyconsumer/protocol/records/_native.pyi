@@ -6,6 +6,7 @@ from pyconsumer.protocol.records.checking import check_records as check_records
 from pyconsumer.protocol.records.columns import ColumnsBuilder as ColumnsBuilder
 from pyconsumer.protocol.records.conversion import convert as convert
 from pyconsumer.protocol.records.cursor import Cursor as Cursor
+from pyconsumer.protocol.records.log_scan import LogScan as LogScan
 from pyconsumer.protocol.records.record import ConsumerRecord as ConsumerRecord
 from pyconsumer.protocol.records.record import DeserializedRecord as TrackedRecord
 from pyconsumer.protocol.records.record import make_record as make_record
@@ -16,6 +17,7 @@ __all__ = [
     "ConsumerRecord",
     "Cursor",
     "DecodeAhead",
+    "LogScan",
     "TrackedRecord",
     "break_workers",
     "check_records",

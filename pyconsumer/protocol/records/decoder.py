@@ -15,6 +15,7 @@ __all__ = [
     "ConsumerRecord",
     "Cursor",
     "DecodeAhead",
+    "LogScan",
     "check_records",
     "convert",
     "crc32c_compiled",
@@ -42,11 +43,13 @@ if TYPE_CHECKING or _native is None:
     from pyconsumer.protocol.records.columns import ColumnsBuilder
     from pyconsumer.protocol.records.conversion import convert
     from pyconsumer.protocol.records.cursor import Cursor
+    from pyconsumer.protocol.records.log_scan import LogScan
     from pyconsumer.protocol.records.record import ConsumerRecord
 else:
     ColumnsBuilder = _native.ColumnsBuilder
     ConsumerRecord = _native.ConsumerRecord
     Cursor = _native.Cursor
+    LogScan = _native.LogScan
     check_records = _native.check_records
     convert = _native.convert
 

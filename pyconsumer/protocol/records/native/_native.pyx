@@ -15,6 +15,7 @@ Its parts, one file each:
 * ``decompress.pxi``, ``decompress.c``: snappy, lz4 and zstd. ``libraries.c`` finds the system's libraries for the last
   two.
 * ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
+* ``log_scan.pxi``: ``LogScan``.
 
 Rules
 
@@ -42,9 +43,9 @@ from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.records._pure import check_count, decode_message_set, decode_records
 from pyconsumer.protocol.records._varint import DamageError
-from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import batch_error, check_crc, scan, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
-from pyconsumer.protocol.records.cursor import aborts
+from pyconsumer.protocol.records.cursor import aborts, read_end_transaction_marker
 from pyconsumer.protocol.records.record import (
     RecordOrigin,
     record_repr,
@@ -82,3 +83,4 @@ include "columns.pxi"
 include "decompress.pxi"
 include "ahead.pxi"
 include "cursor.pxi"
+include "log_scan.pxi"
