@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition, exact_partition
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, exact_partition, whole_number
 
 __all__ = [
     "as_partition",
@@ -72,14 +72,18 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
 
 
 def check_max_records(max_records: int) -> int:
-    """Return the number.
+    """Return the number as ``int``.
 
     Raises:
+        TypeError: it is no whole number.
         ValueError: the number is less than 1.
     """
-    if max_records < 1:
-        raise ValueError(f"max_records must be at least 1, not {max_records}")
-    return max_records
+    number = max_records if type(max_records) is int else whole_number(max_records)  # no call for each poll
+    if number is None:
+        raise TypeError(f"max_records must be a whole number, not {max_records!r}")
+    if number < 1:
+        raise ValueError(f"max_records must be at least 1, not {number}")
+    return number
 
 
 def is_partition(value: Any) -> bool:

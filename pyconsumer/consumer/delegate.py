@@ -552,7 +552,7 @@ class ConsumerDelegate:
                 raise ValueError(f"a topic must be a name, not {topic!r}")
         self._check_assignors()
         self.subscriptions.check_type(SubscriptionType.AUTO_TOPICS)
-        kept = frozenset(wanted)
+        kept = frozenset([str.__str__(topic) for topic in wanted])  # members of a StrEnum become names
         self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
         _log.info("subscribed to %s", ", ".join(sorted(kept)))
         if self.subscriptions.subscribe(kept, listener):

@@ -120,7 +120,7 @@ def checked_choice(chosen: Any, topic: str, count: int) -> int:
 
 def checked_timestamp(timestamp_ms: Any) -> int:
     """Return the time in ms since the epoch; raise ValueError for what is none."""
-    value = whole_number(timestamp_ms)
+    value = timestamp_ms if type(timestamp_ms) is int else whole_number(timestamp_ms)
     if value is None:
         raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {timestamp_ms!r}")
     if not 0 <= value < 1 << 63:

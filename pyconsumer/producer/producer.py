@@ -449,7 +449,11 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
         deadline = -1.0
         known = self._topics.get(topic)
-        partition = None if partition is None else checked_partition(partition)
+        partition = (
+            partition
+            if partition is None or (type(partition) is int and partition >= 0)
+            else checked_partition(partition)
+        )
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)
