@@ -359,7 +359,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Generator[Pause, None, FutureRecords]:
         """Return the generator that sends the rows of a table."""
-        from pyconsumer.producer.arrow import send_steps
+        from pyconsumer.producer.arrow import send_steps  # pyarrow is optional
 
         return send_steps(self._send_many_steps, self._send_at_once, self._send_steps, topic, table, partition)
 
@@ -449,11 +449,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
         deadline = -1.0
         known = self._topics.get(topic)
-        partition = (
-            partition
-            if partition is None or (type(partition) is int and partition >= 0)
-            else checked_partition(partition)
-        )
+        if partition is not None and (type(partition) is not int or partition < 0):
+            partition = checked_partition(partition)
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)
