@@ -358,7 +358,6 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Generator[Pause, None, FutureRecords]:
-        """Return the generator that sends the rows of a table."""
         from pyconsumer.producer.arrow import send_steps  # pyarrow is optional
 
         return send_steps(self._send_many_steps, self._send_at_once, self._send_steps, topic, table, partition)
