@@ -17,6 +17,9 @@ __all__ = [
     "by_partition",
     "check_max_records",
     "check_subscription",
+    "checked_offsets",
+    "checked_position",
+    "checked_times",
     "is_partition",
     "looks_like_seconds",
     "offsets_after",
@@ -125,6 +128,61 @@ def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
     if not isinstance(values, Mapping):
         raise TypeError(f"a dictionary of TopicPartition to {what} is needed, not {values!r}")
     return {as_partition(tp): value for tp, value in values.items()}
+
+
+def checked_position(offset: Any) -> tuple[int, int]:
+    """Return the offset and the leader epoch to continue from; the epoch is -1 if it is not known.
+
+    Raises:
+        TypeError: it is neither a whole number nor an ``OffsetAndMetadata`` of one.
+        ValueError: the number is negative.
+    """
+    given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
+    number, epoch = whole_number(given), whole_number(found)
+    if number is None or epoch is None:
+        raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
+    if number < 0:
+        raise ValueError(f"an offset must not be negative: {number}")
+    return number, epoch
+
+
+def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets to commit by partition.
+
+    Raises:
+        TypeError: they are no dictionary by partition, or something in it is no whole number.
+        ValueError: an offset is negative.
+    """
+    checked = {}
+    for tp, value in by_partition(offsets, "offset").items():
+        offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        number, epoch = whole_number(offset.offset), whole_number(offset.leader_epoch)
+        if number is None:
+            raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
+        if epoch is None:
+            raise TypeError(f"the leader epoch of {tp} must be a whole number, not {offset.leader_epoch!r}")
+        if number < 0:
+            raise ValueError(f"the offset of {tp} must not be negative: {number}")
+        checked[tp] = offset._replace(offset=number, leader_epoch=epoch)
+    return checked
+
+
+def checked_times(timestamps: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
+    """Return the times to look up by partition, in ms since the epoch.
+
+    Raises:
+        TypeError: a time is no whole number.
+        ValueError: a time is negative.
+    """
+    times = {}
+    for tp, timestamp in timestamps.items():
+        time = whole_number(timestamp)
+        if time is None:
+            raise TypeError(f"the time for {tp} must be whole milliseconds, not {timestamp!r}")
+        if time < 0:
+            raise ValueError(f"the time for {tp} must not be negative: {time}")
+        times[tp] = time
+    return times
 
 
 def offsets_after(found: Any) -> Mapping[TopicPartition, OffsetAndMetadata | int]:

@@ -28,6 +28,9 @@ from pyconsumer.consumer.arguments import (
     as_partitions,
     by_partition,
     check_max_records,
+    checked_offsets,
+    checked_position,
+    checked_times,
     is_partition,
     offsets_after,
 )
@@ -457,9 +460,7 @@ class MockConsumer(Consumer[K, V]):
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-        if number < 0:
-            raise ValueError(f"the offset must not be negative: {number}")
+        number, _ = checked_position(offset)
         self._assigned[self._check_assigned(partition)] = number
         self._resets.pop(partition, None)
 
@@ -587,12 +588,10 @@ class MockConsumer(Consumer[K, V]):
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         self._check_open()
-        wanted = by_partition(timestamps, "time in ms")
+        wanted = checked_times(by_partition(timestamps, "time in ms"))
         self._planned.take("offsets_for_times")
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         for tp, at in wanted.items():
-            if at < 0:
-                raise ValueError(f"the time for {tp} must not be negative: {at}")
             first = next((r for r in self._records.get(tp, ()) if r.timestamp >= at), None)
             found[tp] = None if first is None else OffsetAndTimestamp(first.offset, first.timestamp)
         return found
@@ -725,12 +724,7 @@ class MockConsumer(Consumer[K, V]):
             return dict(self._stored)
         if offsets is None:
             return {tp: OffsetAndMetadata(at) for tp, at in self._assigned.items() if at is not None}
-        given = by_partition(offsets, "offset")
-        found = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in given.items()}
-        for tp, offset in found.items():
-            if offset.offset < 0:
-                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
-        return found
+        return checked_offsets(offsets)
 
     def _check_member(self) -> None:
         late = self._polled_at is not None and self._clock.now() - self._polled_at > self._max_poll_interval

@@ -231,7 +231,7 @@ cdef class Appender:
         if not self.is_open or forks != self.forks:
             return None
         if type(topic) is not str:
-            topic = exact_name(topic)
+            return self.known_topic(str.__str__(topic)) if isinstance(topic, str) else None  # of a StrEnum, for instance
         found = PyDict_GetItem(self.topics, topic)
         return None if found is NULL else <_Topic>found
 
@@ -399,11 +399,6 @@ cdef class Appender:
             runs.append((last.result_, first, count))
             self.announce(last)
         return at
-
-
-cdef object exact_name(topic):
-    """Return the name of a topic as exactly ``str``: that of a ``StrEnum``'s member, for instance. None for no name."""
-    return str.__str__(topic) if isinstance(topic, str) else None
 
 
 cdef inline list exact_list(given):
