@@ -231,7 +231,7 @@ cdef class Appender:
         if not self.is_open or forks != self.forks:
             return None
         if type(topic) is not str:
-            return self.known_topic(str.__str__(topic)) if isinstance(topic, str) else None  # of a StrEnum, for instance
+            return self.known_topic(str.__str__(topic)) if isinstance(topic, str) else None  # a StrEnum's
         found = PyDict_GetItem(self.topics, topic)
         return None if found is NULL else <_Topic>found
 
