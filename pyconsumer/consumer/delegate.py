@@ -28,9 +28,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pyconsumer.clock import Clock, checked_timestamp
+from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import as_partitions, by_partition, offsets_after
+from pyconsumer.consumer.arguments import (
+    as_partitions,
+    checked_offsets,
+    checked_position,
+    checked_times,
+    offsets_after,
+)
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -58,7 +64,6 @@ from pyconsumer.structs import (
     OffsetAndTimestamp,
     SubscriptionPattern,
     TopicPartition,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -559,12 +564,7 @@ class ConsumerDelegate:
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
-        given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
-        number, epoch = whole_number(given), whole_number(found)
-        if number is None or epoch is None:
-            raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
-        if number < 0:
-            raise ValueError(f"an offset must not be negative: {number}")
+        number, epoch = checked_position(offset)
         self.subscriptions.state(tp)
         self.metadata.see_epoch(tp, epoch)
         _log.info("%s: seeking to offset %d", tp, number)
@@ -578,8 +578,7 @@ class ConsumerDelegate:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        checked = {tp: checked_timestamp(time, f"the time for {tp}") for tp, time in timestamps.items()}
-        found = yield from self.fetcher.offsets.fetch_offsets(checked, deadline)
+        found = yield from self.fetcher.offsets.fetch_offsets(checked_times(timestamps), deadline)
         return {tp: found.get(tp) for tp in timestamps}
 
     def end_or_beginning(
@@ -624,7 +623,7 @@ class ConsumerDelegate:
                 raise ValueError(f"a topic must be a name, not {topic!r}")
         self._check_assignors()
         self.subscriptions.check_type(SubscriptionType.AUTO_TOPICS)
-        kept = frozenset(wanted)
+        kept = frozenset([str.__str__(topic) for topic in wanted])  # members of a StrEnum become names
         self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
         _log.info("subscribed to %s", ", ".join(sorted(kept)))
         if self.subscriptions.subscribe(kept, listener):
@@ -710,27 +709,12 @@ class ConsumerDelegate:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
-        return self.subscriptions.all_consumed() if offsets is None else self._checked(offsets)
-
-    @staticmethod
-    def _checked(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
-        checked = {}
-        for tp, value in by_partition(offsets, "offset").items():
-            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-            number, epoch = whole_number(offset.offset), whole_number(offset.leader_epoch)
-            if number is None:
-                raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
-            if epoch is None:
-                raise TypeError(f"the leader epoch of {tp} must be a whole number, not {offset.leader_epoch!r}")
-            if number < 0:
-                raise ValueError(f"the offset of {tp} must not be negative: {number}")
-            checked[tp] = offset._replace(offset=number, leader_epoch=epoch)
-        return checked
+        return self.subscriptions.all_consumed() if offsets is None else checked_offsets(offsets)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
         """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
         self.require_group()
-        self.subscriptions.store_offsets(self._checked(offsets_after(offsets)))
+        self.subscriptions.store_offsets(checked_offsets(offsets_after(offsets)))
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()

@@ -173,9 +173,7 @@ class TestWhatIsRead:
         assert (steps, len(reads)) == ([], 1)  # the last batch
         assert log.close() == marks  # not even the indexes were loaded
 
-    def test_the_last_segment_from_the_recovery_point_on(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_last_segment_from_the_recovery_point_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = {"index_interval_bytes": 200}
         sequences: dict[int, int] = {}
         log = log_in(tmp_path, **settings)
@@ -217,9 +215,7 @@ class TestSnapshots:
         assert len(found) == 2
         assert found[-1] >= 44
 
-    def test_not_for_many_producers_that_write_little(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_not_for_many_producers_that_write_little(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(partition_log, "_SNAPSHOT_BYTES", 500)
         log = log_in(tmp_path)
         for number in range(50):
