@@ -118,9 +118,7 @@ def test_lines_below_the_level_cost_nothing_and_reach_nobody(kept: Kept) -> None
     assert kept.texts == []
 
 
-def test_a_line_that_cannot_be_formatted_harms_no_thread_of_ours(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_that_cannot_be_formatted_harms_no_thread_of_ours(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)  # logging would print it to standard error
     in_thread(lambda: Log(NAME).info("%d", [1]))
     in_thread(lambda: Log(NAME).info("next"))

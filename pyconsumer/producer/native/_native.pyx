@@ -32,7 +32,14 @@ import os
 import threading
 
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
-from pyconsumer.producer.future import awaited, callback_failed, in_sender_thread, no_result, run_callback
+from pyconsumer.producer.future import (
+    awaited,
+    callback_exited,
+    callback_failed,
+    in_sender_thread,
+    no_result,
+    run_callback,
+)
 from pyconsumer.protocol.records.builder import batch_header, encode_headers
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.structs import RecordMetadata
