@@ -60,6 +60,8 @@ class ConnectionPool:
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
         max_in_flight: most requests in flight on one connection; None for any number.
         canonical_bootstrap: look up canonical names of bootstrap addresses (KIP-235).
+        cluster_id: returns the id of the cluster that nodes belong to, which a broker then checks (KIP-1242); None if
+            it is not known.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class ConnectionPool:
         setup: Backoff,
         max_in_flight: int | None,
         canonical_bootstrap: bool,
+        cluster_id: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.nodes: dict[int, Node] = {}
         self.stats = ChannelStats()
@@ -98,6 +101,7 @@ class ConnectionPool:
         self._reconnect = reconnect
         self._setup = setup
         self._canonical_bootstrap = canonical_bootstrap
+        self._cluster_id = cluster_id
         self._dirty: dict[Node, None] = {}
         self._timer_at = -math.inf
         self._served = True
@@ -312,6 +316,7 @@ class ConnectionPool:
         address = printable_address(broker.host, broker.port)
         _log.debug("connecting to node %s at %s", node.node_id, address)
         canonical = self._canonical_bootstrap and node.node_id < 0
+        cluster_id = self._cluster_id()
         lookup = self._names.start(broker.host, broker.port, node, canonical=canonical)
         channel = Channel(
             address,
@@ -323,6 +328,7 @@ class ConnectionPool:
             setup_timeout=node.health.setup_timeout(self._setup),
             handshake_timeout=self._request_timeout,
             now=now,
+            expects=None if cluster_id is None or node.node_id < 0 else (cluster_id, node.node_id),
         )
         node.attach(channel, now)
         if lookup.at_once:

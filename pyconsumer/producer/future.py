@@ -13,6 +13,7 @@ from typing import Any
 
 from pyconsumer.background_log import Log
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
 __all__ = [
@@ -62,6 +63,8 @@ class BatchResult:
         self._released = threading.Event()
         self._waiting: list[Callable[[], None]] = []
         self._parts: list[tuple[int, BatchResult]] = []
+
+    __reduce__ = not_copied
 
     def split(self, parts: list[tuple[int, BatchResult]]) -> None:
         """The batch was too large and continues as several: ``(index of the first record, result)`` each.
@@ -164,6 +167,8 @@ class FutureRecordMetadata:
         self._key_size = key_size
         self._value_size = value_size
         self._header_size = header_size
+
+    __reduce__ = not_copied
 
     @classmethod
     def failed_with(cls, topic_partition: TopicPartition, error: KafkaError) -> FutureRecordMetadata:

@@ -36,7 +36,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyconsumer.background_log import Log, background
@@ -66,7 +66,7 @@ from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
 from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.producer.transaction_errors import RequestKind
-from pyconsumer.producer.transaction_requests import call_for, take_response
+from pyconsumer.producer.transaction_requests import call_for, rejects_topic_id, take_response
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -698,7 +698,8 @@ class Sender:
         return min(now_or_later, now + _LONGEST_SLEEP if wake_at is None else max(now, wake_at))
 
     def _send_transactional(self, transactions: TransactionManager, request: PendingRequest) -> None:
-        call = call_for(transactions, request, self._config.transaction_timeout_ms)
+        topic_ids = self._topic_ids(request)
+        call = call_for(transactions, request, self._config.transaction_timeout_ms, topic_ids)
         timeout = self._config.request_timeout_ms / 1000
         node = transactions.coordinator(request)
         least, most = call.min_version, call.max_version
@@ -706,10 +707,21 @@ class Sender:
             future = self._client.send_any(call.api, call.build, timeout=timeout, min_version=least, max_version=most)
         else:
             future = self._client.send(node, call.api, call.build, timeout=timeout, min_version=least, max_version=most)
-        future.add_callback(lambda done: self._on_transactional(transactions, request, done))
+        future.add_callback(lambda done: self._on_transactional(transactions, request, done, topic_ids))
+
+    def _topic_ids(self, request: PendingRequest) -> dict[str, bytes]:
+        """Return the known ids of the topics whose offsets a request commits."""
+        if request.kind is not RequestKind.COMMIT_OFFSETS:
+            return {}
+        topics = {tp.topic for tp in request.details.left}
+        return {topic: topic_id for topic in topics if (topic_id := self._metadata.topic_id(topic)) != ZERO_UUID}
 
     def _on_transactional(
-        self, transactions: TransactionManager, request: PendingRequest, future: RequestFuture[ClientResponse]
+        self,
+        transactions: TransactionManager,
+        request: PendingRequest,
+        future: RequestFuture[ClientResponse],
+        topic_ids: Mapping[str, bytes],
     ) -> None:
         now = self._clock.now()
         error = future.exception
@@ -719,7 +731,9 @@ class Sender:
             if error is None:
                 response = future.value
                 try:
-                    take_response(transactions, request, response.message, response.api_version, now)
+                    take_response(transactions, request, response.message, response.api_version, now, topic_ids)
+                    if topic_ids and rejects_topic_id(response.message):
+                        self._metadata.request_update()  # the topic was made again under its name
                 except Exception as cause:
                     _log.exception("node %d's response to %s cannot be handled", response.node_id, request.kind.value)
                     failure = ProtocolError(f"the response to {request.kind.value} cannot be handled: {cause!r}")

@@ -564,6 +564,8 @@ class TransactionManager:
         elif request.kind is RequestKind.COMMIT_OFFSETS and error_code in (
             Errors.UNKNOWN_MEMBER_ID,
             Errors.ILLEGAL_GENERATION,
+            Errors.STALE_MEMBER_EPOCH,
+            Errors.GROUP_ID_NOT_FOUND,
         ):
             error = CommitFailedError(
                 "the consumer is not a member of the group any more, or of an older generation: its partitions may "

@@ -138,7 +138,8 @@ class BrokerCluster:
         """Ask the coordinator of a transactional id whether partitions belong to its open transaction (KIP-890).
 
         Args:
-            add: add them to the transaction, for a producer of transaction version 2.
+            add: add them to the transaction, for a producer of transaction version 2. If that gets
+                CONCURRENT_TRANSACTIONS, :meth:`when_settled` says when to ask again.
 
         Returns:
             An error code for each partition.
@@ -155,6 +156,25 @@ class BrokerCluster:
             lambda code: added.set(dict.fromkeys(wanted, code))
         )
         return added
+
+    def adding_ends_at(self) -> float:
+        """Return the time up to which a request that begins now may wait to add its partitions."""
+        return self._broker.transaction_coordinator.adding_ends_at()
+
+    def when_settled(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        until: float,
+    ) -> Deferred[bool]:
+        """Wait at the coordinator of an id, see :meth:`TransactionCoordinator.when_settled`."""
+        try:
+            coordinator = self._coordinator(transactional_id)
+        except CoordinatorNotAvailableError:
+            return Deferred.of(True)  # the next attempt fails with this error
+        return coordinator.when_settled(transactional_id, producer_id, producer_epoch, partitions, until)
 
     def _coordinator(self, transactional_id: str) -> TransactionCoordinator:
         number = self._broker.transaction_coordinator.partition_for(transactional_id)
