@@ -24,7 +24,7 @@ def restore_help(command: click.Command) -> None:
             module = callback.__module__
             if module not in texts:
                 texts[module] = _docstrings(module)
-            each.help = texts[module].get(callback.__name__)
+            vars(each).update(help=texts[module].get(callback.__name__))
 
 
 def _docstrings(module: str) -> dict[str, str]:
