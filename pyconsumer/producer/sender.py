@@ -235,7 +235,7 @@ class Sender:
         self._client.wakeup()
 
     def wait_until_sent(self, timeout_s: float) -> None:
-        """Wait, at most so many seconds, until each record that was handed over has its result."""
+        """Wait up to ``timeout_s`` seconds until each record that was handed over has its result."""
         until = time.monotonic() + timeout_s
         with self._lock:
             waiting = self._accumulator.incomplete()
