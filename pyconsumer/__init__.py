@@ -5,7 +5,14 @@ The names below are imported when they are first used, so that ``import pyconsum
 
 from __future__ import annotations
 
+import _thread
 from typing import TYPE_CHECKING, Any
+
+if not getattr(_thread, "daemon_threads_allowed", lambda: True)():
+    raise ImportError(
+        "pyconsumer cannot be used in an isolated subinterpreter (PEP 734), which allows neither its daemon threads nor"
+        " its compiled modules: use it in the main interpreter, in threads, or in other processes"
+    )
 
 if TYPE_CHECKING:
     from pyconsumer import errors as errors

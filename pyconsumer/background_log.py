@@ -207,7 +207,7 @@ class LineQueue:
                     self._thread = _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
-        threading.current_thread().name = "pyconsumer-log"
+        setattr(threading.current_thread(), "name", "pyconsumer-log")  # noqa: B010 (see _start: it has no other name)
         with background():  # a handler may use a client of ours, whose lines must not come back here at once
             while True:
                 self._work.acquire()

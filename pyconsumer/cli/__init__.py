@@ -45,7 +45,18 @@ class _Lazy(click.Group):
         if entry is None:
             return None
         command: click.Command = importlib.import_module(entry[0]).command
+        if sys.flags.optimize >= 2:
+            from pyconsumer.cli.source_help import restore_help
+
+            restore_help(command)
         return command
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if sys.flags.optimize >= 2:
+            from pyconsumer.cli.source_help import restore_help
+
+            restore_help(self)
+        super().format_help(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -20,6 +20,7 @@ __all__ = [
     "BatchResult",
     "FutureRecordMetadata",
     "awaited",
+    "callback_exited",
     "callback_failed",
     "in_sender_thread",
     "mark_sender_thread",
@@ -132,6 +133,7 @@ class BatchResult:
                     call()
                 except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
                     exited = failure
+                    callback_exited(failure)
         finally:
             self._released.set()
         if exited is not None:
@@ -274,16 +276,28 @@ def in_sender_thread() -> bool:
     return _thread.sends
 
 
-def mark_sender_thread() -> None:
-    """Called by a sender thread when it starts."""
-    _thread.mark()
+def mark_sender_thread(on_exit: Callable[[BaseException], object]) -> None:
+    """Called by a sender thread when it starts.
+
+    Args:
+        on_exit: called in the thread with what a callback has raised to end it, before anybody who waits continues.
+    """
+    _thread.mark(on_exit)
+
+
+def callback_exited(error: BaseException) -> None:
+    """Report that a callback has raised, if that is to end the thread: ``SystemExit``, for instance."""
+    if _thread.on_exit is not None and not isinstance(error, Exception):
+        _thread.on_exit(error)
 
 
 class _Thread(threading.local):
     sends = False
+    on_exit: Callable[[BaseException], object] | None = None
 
-    def mark(self) -> None:
+    def mark(self, on_exit: Callable[[BaseException], object]) -> None:
         self.sends = True
+        self.on_exit = on_exit
 
 
 _thread = _Thread()

@@ -182,7 +182,7 @@ class Sender:
     @background()
     def run(self) -> None:
         """Work until closed: the thread's main function."""
-        mark_sender_thread()
+        mark_sender_thread(self._ends_by)
         reason: KafkaError = RequestCancelledError("the producer was closed before the record was sent")
         try:
             while not self._finished():
@@ -190,10 +190,7 @@ class Sender:
         except BaseException as error:
             # It is not raised: threading.excepthook is code of the application, or writes to standard error.
             _log.exception("%s: the producer's sender thread ends by a failure", self.label)
-            where = "in a callback of a record" if self._settling is not None else "outside of callbacks"
-            reason = KafkaError(f"the producer's sender thread has ended by {error!r} {where}")
-            reason.__cause__ = error
-            self.failure = reason
+            reason = self._ends_by(error)
         finally:
             with self._lock:
                 left = self._accumulator.drop_all()
@@ -208,6 +205,15 @@ class Sender:
             if self.dropped and not self._warned:
                 _log.warning("%s: closed; %s", self.label, self.describe_dropped())
             self._client.close()
+
+    def _ends_by(self, error: BaseException) -> KafkaError:
+        """Keep the reason why the thread ends, and return it."""
+        if self.failure is None:
+            where = "" if self._settling is None else " in a callback of a record"
+            self.failure = KafkaError(f"the producer's sender thread has ended by {error!r}{where}")
+            self.failure.__cause__ = error
+            self._accumulator.close()
+        return self.failure
 
     def describe_dropped(self) -> str:
         """Return what became of the records that were not acknowledged when the producer was closed."""
@@ -229,7 +235,7 @@ class Sender:
         self._client.wakeup()
 
     def wait_until_sent(self, timeout_s: float) -> None:
-        """Wait, at most so many seconds, until each record that was handed over has its result."""
+        """Wait up to ``timeout_s`` seconds until each record that was handed over has its result."""
         until = time.monotonic() + timeout_s
         with self._lock:
             waiting = self._accumulator.incomplete()

@@ -51,8 +51,10 @@ class Member:
         protocol_type: str = "consumer",
         session_ms: int = 20_000,
         rebalance_ms: int = 20_000,
+        metadata: bytes | None = None,
     ) -> None:
         self.client = connect()
+        self.metadata = metadata
         self.group = group
         self.instance = instance
         self.protocols = protocols
@@ -64,9 +66,7 @@ class Member:
         self.generation = -1
 
     def send_join(self, version: int | None = None) -> None:
-        protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=subscription(*self.topics)) for name in self.protocols
-        ]
+        protocols = [JoinGroupRequestProtocol(name=name, metadata=self.metadata) for name in self.protocols]
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,

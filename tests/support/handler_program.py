@@ -225,12 +225,13 @@ def use_with_full_pipe(who: str, servers: str, topic: str, group_id: str) -> Non
         producer.close(timeout_ms=PATIENCE_S * 1000)
     else:
         with EmbeddedCluster(in_thread=True) as cluster:
+            cluster.create_topic(topic)
             fill(2)
+            log = logging.getLogger("pyconsumer.broker")
             log.addHandler(handler)
             log.setLevel(logging.DEBUG)
-            cluster.create_topic("first")
-            cluster.create_topic("second")
-            log.removeHandler(handler)
+            with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
+                wait_for(lambda: consumer.poll(100) or consumer.assignment())
 
 
 if __name__ == "__main__":

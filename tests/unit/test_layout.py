@@ -236,6 +236,46 @@ def test_error_codes_have_names() -> None:
     assert found == set()
 
 
+#: Where code may run in a thread of ours: it logs and warns by ``background_log`` alone. Exempt is what runs in the
+#: application's threads only.
+_IN_OUR_THREADS = ("network", "producer", "broker", "consumer/coordinator", "protocol")
+_ONLY_IN_THE_APPLICATIONS_THREADS = {
+    "pyconsumer/network/properties.py": "reads settings",
+    "pyconsumer/protocol/compiled.py": "logs when a client is made",
+}
+_TAKES_LOCKS_OF_OTHERS = re.compile(r"getLogger|LoggerAdapter|\bwarnings\.warn|sys\.stderr|showwarning|\blastResort")
+
+
+def test_what_runs_in_our_threads_logs_by_the_log_thread() -> None:
+    """See ``background_log``: a thread of ours takes no lock of a log handler, and waits for no reader of a pipe."""
+    found = {
+        _place(path)
+        for folder in _IN_OUR_THREADS
+        for path in sorted((PACKAGE / folder).rglob("*.py"))
+        if path.name != "__main__.py" and _TAKES_LOCKS_OF_OTHERS.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == _ONLY_IN_THE_APPLICATIONS_THREADS.keys()
+
+
+def test_the_threads_that_we_start_are_marked() -> None:
+    """Each module that starts a thread says that it runs within ``background``."""
+    starts = re.compile(r"threading\.Thread\(|start_new_thread\(|ThreadPoolExecutor\(|run_in_executor\(|to_thread\(")
+    found = {_place(path) for path in _modules() if starts.search(path.read_text(encoding="utf-8"))} - {
+        "pyconsumer/background_log.py"
+    }
+    marked = {
+        _place(path)
+        for path in _modules()
+        if re.search(r"\bbackground\(\)|stay_in_background", path.read_text(encoding="utf-8"))
+    }
+    assert len(found) >= 7
+    assert found <= marked | _STARTS_FOR_A_THREAD_THAT_IS_MARKED
+
+
+#: The producer starts the sender's `run`, the coordinator the heartbeat thread.
+_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {"pyconsumer/producer/producer.py"}
+
+
 #: Requests that several clients send: each is built in one place, whoever sends it.
 _BUILT_IN_ONE_PLACE = {
     "FetchRequest": "fetch",

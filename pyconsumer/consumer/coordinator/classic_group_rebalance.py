@@ -45,7 +45,7 @@ from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
 from pyconsumer.consumer.coordinator.membership import GroupLog
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.errors import IllegalStateError, KafkaError
+from pyconsumer.errors import IllegalStateError, KafkaError, ProtocolError
 from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
@@ -73,15 +73,22 @@ _LEAVE_NOTICE: Final = "the consumer is about to leave the group"
 _LEAVE_NOTICE_PAUSE_S: Final = 1.0
 
 
-def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
+def read_members(group_id: str, members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
     """Return the members' subscriptions by member id.
 
     Raises:
-        ProtocolError: a member's metadata is no subscription.
+        ProtocolError: a member's metadata is no subscription. The message names the group and the member.
     """
     found = {}
     for member in members:
-        message = decode_subscription(member.metadata)
+        try:
+            message = decode_subscription(member.metadata)
+        except ProtocolError as error:
+            static = f" (group_instance_id {member.group_instance_id!r})" if member.group_instance_id else ""
+            raise ProtocolError(
+                f"the subscription of member {member.member_id!r}{static} in group {group_id!r} cannot be read: "
+                f"{error}; these bytes come from that member, and the broker has passed them on unread"
+            ) from error
         found[member.member_id] = Subscription(
             topics=tuple(message.topics),
             user_data=None if message.user_data is None else bytes(message.user_data),
@@ -352,7 +359,7 @@ class RebalanceSteps(ListenerInvoker):
 
     def assign(self, action: ComputeAssignment, deadline: float) -> Steps[bool]:
         """As leader, assign the partitions and send SyncGroup; return whether that is done."""
-        subscriptions = self._attempted(action, lambda: read_members(action.members))
+        subscriptions = self._attempted(action, lambda: read_members(self._core.settings.group_id, action.members))
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         if self._subscriptions.group_subscribe(topics):
             self._follow_topics()

@@ -34,7 +34,14 @@ import os
 import threading
 
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.producer.future import awaited, callback_failed, in_sender_thread, no_result, run_callback
+from pyconsumer.producer.future import (
+    awaited,
+    callback_exited,
+    callback_failed,
+    in_sender_thread,
+    no_result,
+    run_callback,
+)
 from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.records.builder import batch_header, encode_headers
 from pyconsumer.protocol.records.compression import Codec, compress

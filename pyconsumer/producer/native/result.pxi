@@ -111,6 +111,7 @@ cdef class BatchResult:
                         call()
                 except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
                     exited = failure
+                    callback_exited(failure)
         finally:
             self.is_released = True
             if self.released is not None:

@@ -40,7 +40,6 @@ State: the library, chosen at first use, and a buffer for each thread.
 
 from __future__ import annotations
 
-import logging
 import struct
 import threading
 import zlib
@@ -50,13 +49,14 @@ from functools import cache
 from struct import Struct
 from typing import Any, Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress", "describe_codecs"]
 
-_log = logging.getLogger("pyconsumer.records")
+_log = Log("pyconsumer.records")
 
 #: Limit of the decompressed size of a batch, unless the caller sets another one.
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024

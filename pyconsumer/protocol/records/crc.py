@@ -7,19 +7,19 @@ slow ones warn once. State: the chosen function, and its tables.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
 from pyconsumer import background_log
+from pyconsumer.background_log import Log
 from pyconsumer.protocol.primitives import Buffer
 
 __all__ = ["crc32c", "implementation", "warn_if_slow"]
 
 
-_log = logging.getLogger("pyconsumer.records")
+_log = Log("pyconsumer.records")
 
 _SLOW_BYTES_PER_SECOND: Final = 100e6
 _POLYNOMIAL: Final = 0x82F63B78  # Castagnoli, reflected

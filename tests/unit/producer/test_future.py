@@ -92,7 +92,7 @@ def test_a_callback_cannot_wait_for_another_record() -> None:
     seen: list[BaseException] = []
 
     def sender() -> None:
-        mark_sender_thread()
+        mark_sender_thread(lambda error: None)
         first.finish(0, -1, None)
 
     def callback(_: object) -> None:
@@ -170,7 +170,7 @@ def test_a_callback_may_ask_for_its_own_result() -> None:
     seen: list[RecordMetadata] = []
 
     def send() -> None:
-        mark_sender_thread()
+        mark_sender_thread(lambda error: None)
         result, future = pair()
         future.add_callback(lambda metadata: seen.append(future.get()))
         result.finish(0, -1, None)

@@ -444,3 +444,30 @@ def test_the_thread_survives_what_a_turn_raises() -> None:
     bench.client.sent[0].answer(InitProducerIdResponse(producer_id=1, producer_epoch=0))
     bench.one().succeed()
     assert result.base_offset == 100
+
+
+def test_splitting_is_logged_once_a_minute_for_each_topic(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(batch_size=100_000, delivery_timeout_ms=600_000)
+
+    def split_one() -> None:
+        for _ in range(200):
+            bench.append(value=b"v" * 100)
+        requests = bench.turn(1.0)
+        requests[0].succeed(p0=TOO_LARGE)
+        while requests := bench.turn():
+            requests[0].succeed()
+
+    def lines() -> list[str]:
+        return [
+            record.getMessage() for record in caplog.records if "is too large for the broker" in record.getMessage()
+        ]
+
+    for _ in range(5):
+        split_one()
+    (first,) = lines()
+    assert first.startswith("t-0: a batch of 200 records and ")
+    assert "it is split, and batches of this topic have at most about" in first
+    bench.clock.advance(60.0)
+    split_one()
+    assert lines()[1:] == [lines()[1]]
+    assert lines()[1].endswith("; 4 more batches split since the last such line")
