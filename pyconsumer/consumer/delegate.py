@@ -49,6 +49,7 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
 from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time
 from pyconsumer.errors import (
+    Errors,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
@@ -140,7 +141,7 @@ class ConsumerDelegate:
         self._check_response_at = 0.0
         self.checked = checked
         self._interrupted = False
-        self._unconfirmed: dict[TopicPartition, int] = {}  # assigned by hand; metadata's count of updates then
+        self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
 
     @classmethod
     def open(cls, options: Mapping[str, Any], clock: Clock, *, on_news: Callable[[], object]) -> Self:
@@ -448,7 +449,7 @@ class ConsumerDelegate:
         return Wait(None, until)
 
     def _confirm_partitions(self) -> None:
-        """Warn of partitions assigned by hand that do not exist. They are read as soon as they do, as in Java."""
+        """Warn of partitions and topics that do not exist. They are read as soon as they do, as in Java."""
         for tp, since in list(self._unconfirmed.items()):
             absence = self.metadata.absence(tp, since)
             if absence is None and self.metadata.partition(tp) is None:
@@ -456,6 +457,8 @@ class ConsumerDelegate:
             del self._unconfirmed[tp]
             if absence is not None and self.subscriptions.get(tp) is not None:
                 _log.warning("%s is assigned and does not exist; waiting for it: %s", tp, absence)
+            elif absence is not None and tp.topic in self.subscriptions.subscription():
+                _log.warning("topic %s is subscribed and does not exist; waiting for it", tp.topic)
 
     def _check_subscribed(self) -> None:
         if self.subscriptions.has_none:
@@ -558,9 +561,9 @@ class ConsumerDelegate:
                 if absence is not None:
                     raise absence
                 yield self._wait(self.clock.now(), deadline)
-        except KafkaTimeoutError as error:
+        except KafkaTimeoutError:
             cause = f"it is {self.subscriptions.state(tp).state.name}; connections: {self.client.failures()}"
-            raise none_in_time(f"position for {tp}", cause) from error
+            raise none_in_time(f"position for {tp}", cause) from None
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
@@ -626,6 +629,7 @@ class ConsumerDelegate:
         kept = frozenset([str.__str__(topic) for topic in wanted])  # members of a StrEnum become names
         self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
         _log.info("subscribed to %s", ", ".join(sorted(kept)))
+        self._unconfirmed = {TopicPartition(topic, 0): self.metadata.update_count for topic in kept}
         if self.subscriptions.subscribe(kept, listener):
             self.metadata.set_topics(self.subscriptions.metadata_topics())
         self._on_subscription_change()
@@ -773,6 +777,15 @@ class ConsumerDelegate:
         fetch["records-lag-max"] = max(lags, default=None)
         found["consumer-coordinator-metrics"]["assigned-partitions"] = subscriptions.assigned_count
         return found
+
+    def missing_topics(self) -> list[str]:
+        """Return the subscribed or assigned topics that do not exist according to metadata. Any thread may ask."""
+        reported = self.metadata.topic_errors
+        return [
+            topic
+            for topic in sorted(self.subscriptions.metadata_topics())
+            if reported.get(topic) == Errors.UNKNOWN_TOPIC_OR_PARTITION
+        ]
 
     def default_deadline(self) -> float:
         """Return the deadline of a call without a timeout."""

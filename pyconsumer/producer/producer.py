@@ -29,7 +29,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from pyconsumer.generic import Header, KeyIn, ValueIn
+from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
@@ -100,6 +100,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
     """
 
+    __reduce__ = refuse_pickling
     _closed = True  # until the thread is there
 
     @classmethod
