@@ -18,7 +18,6 @@ from pyconsumer.errors import KafkaConnectionError
 
 __all__ = ["Notices", "library_warnings"]
 
-_LOGGER: Final = logging.getLogger("pyconsumer")
 _DURATION: Final = re.compile(r"\d+(?:\.\d+)? m?s\b")
 #: So many different lines are remembered; more are printed each time that they come.
 _MOST: Final = 1000
@@ -46,15 +45,13 @@ class Notices(logging.Handler):
             if isinstance(argument, KafkaConnectionError):
                 self.unreachable = argument
         text = _plain(record.getMessage())
-        causes = {_plain(cause) for cause in map(str, arguments) if " " in cause}
-        known = text in self._seen or any(map(self._knows, causes))
+        # The causes are the last argument, wherever there are some.
+        causes = set(_plain(str(arguments[-1])).split("; ")) if arguments else set()
+        known = text in self._seen or (bool(causes) and causes <= self._seen)
         if len(self._seen) < _MOST:
             self._seen |= causes | {text}
         if self._prints and not known:
             click.echo(f"Warning: {record.getMessage()}", err=True)
-
-    def _knows(self, causes: str) -> bool:
-        return all(cause in self._seen for cause in causes.split("; "))
 
 
 def _plain(text: str) -> str:
@@ -63,13 +60,17 @@ def _plain(text: str) -> str:
 
 
 @contextlib.contextmanager
-def library_warnings() -> Iterator[Notices]:
-    """Print the library's warnings in this block. With ``--verbose`` they are logged already."""
+def library_warnings(logger: str = "pyconsumer") -> Iterator[Notices]:
+    """Print the library's warnings in this block. With ``--verbose`` they are logged already.
+
+    Args:
+        logger: the logger whose warnings are printed.
+    """
     context = click.get_current_context(silent=True)
     verbose = context is not None and context.find_root().params.get("verbose", 0)
     notices = Notices(prints=not verbose)
-    _LOGGER.addHandler(notices)
+    logging.getLogger(logger).addHandler(notices)
     try:
         yield notices
     finally:
-        _LOGGER.removeHandler(notices)
+        logging.getLogger(logger).removeHandler(notices)
