@@ -46,7 +46,8 @@ class Notices(logging.Handler):
                 self.unreachable = argument
         text = _plain(record.getMessage())
         # The causes are the last argument, wherever there are some.
-        causes = set(_plain(str(arguments[-1])).split("; ")) if arguments else set()
+        last = _plain(str(arguments[-1])) if arguments and not isinstance(arguments[-1], (int, float)) else ""
+        causes = set(last.split("; ")) if " " in last else set()
         known = text in self._seen or (bool(causes) and causes <= self._seen)
         if len(self._seen) < _MOST:
             self._seen |= causes | {text}

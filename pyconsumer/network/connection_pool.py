@@ -217,7 +217,7 @@ class ConnectionPool:
             self._transmit(node, channel, connection, now)
         queue = queues.get(node)
         if queue is not None and self._served:
-            self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late))
+            self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late, self._reported.get(node.node_id)))
             queue = queues.get(node)
         due = node.next_deadline(now, self._max_idle, queue[0] if queue else None)
         if due < self._timer_at:
@@ -469,14 +469,14 @@ def _as_advertised(node: Node, error: KafkaConnectionError) -> KafkaConnectionEr
     return found
 
 
-def _unsent_too_long(node: Node, request: Request) -> KafkaError:
+def _unsent_too_long(node: Node, request: Request, reported: str | None) -> KafkaError:
     name = ApiKey(request.api_key).name
     channel, last = node.channel, node.health.last_error
     text = f"{name} could not be sent to node {node.node_id} within {round(request.timeout, 2):g} s"
     if channel is not None:
         text += f"; stage {channel.stage} with {channel.address}"
-    if last is not None:
-        text += f"; last failure: {last}"
+    if last is not None or reported is not None:  # what was reported is from before a new bootstrap
+        text += f"; last failure: {last or reported}"
     stage = channel.stage if channel is not None else (last.stage if last is not None else "TCP")
     address = channel.address if channel is not None else (last.address if last is not None else "")
     return RequestTimeoutError(text, stage=stage, address=address)

@@ -11,6 +11,8 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker.ports import hold_port
 from pyconsumer.cli import _run
 from pyconsumer.errors import KafkaError
+from pyconsumer.spark.archive import _identify
+from pyconsumer.spark.options import SourceOptions
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
@@ -90,3 +92,13 @@ def test_errors_of_the_clients_say_where_the_address_is_from(unreachable: tuple[
             assert dead in str(caught.value)
             assert "as broker" in str(caught.value)
             assert "advertises itself" in str(caught.value)
+
+
+def test_archive_ends_with_an_error_before_its_stream_begins(unreachable: tuple[str, str], topic: str) -> None:
+    servers, dead = unreachable
+    client = SourceOptions.parse(
+        {"kafka.bootstrap.servers": servers, "subscribe": topic, "kafka.default.api.timeout.ms": "3000"}
+    ).kafka_options
+    with pytest.raises(KafkaError, match="advertises itself") as caught:
+        _identify(topic, client)
+    assert dead in str(caught.value)
