@@ -10,7 +10,6 @@ A frame is read into a buffer of its own, so that a batch in it can be patched i
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 import struct
@@ -18,6 +17,7 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import run_handler
@@ -36,7 +36,7 @@ from pyconsumer.protocol.schema import Message
 
 __all__ = ["ClientConnection"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 _MOST_WAITING_FRAMES: Final = 64

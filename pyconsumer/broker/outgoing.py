@@ -18,7 +18,6 @@ A client may ask for much and read nothing. Rules:
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import socket
 import sys
@@ -27,13 +26,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.storage import FileRecords, spill
 from pyconsumer.broker.security import TlsLayer
 from pyconsumer.protocol.primitives import Buffer
 
 __all__ = ["MOST_HELD", "Outgoing", "Part", "SendTurns"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: Most bytes in memory that a connection holds while its socket takes nothing.
 MOST_HELD: Final = 256 << 10

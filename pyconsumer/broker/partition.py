@@ -172,7 +172,7 @@ class Partition:
             return
         if new_epoch:
             self.epoch_start = self.log.log_end_offset
-            self.log.epochs.assign(leader_epoch, self.epoch_start)
+            self.log.epochs.assign(leader_epoch, self.epoch_start, write=False)
             self.followers = {node: FollowerProgress(now) for node in replicas if node != self.node_id}
             self._notify(-1)  # what was appended in an earlier epoch is not acknowledged by this one
         self._in_sync = [progress for node, progress in self.followers.items() if node in isr]

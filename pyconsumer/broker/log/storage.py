@@ -18,8 +18,8 @@ import errno
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +32,7 @@ __all__ = [
     "MemoryStorage",
     "Storage",
     "append_line",
+    "read_file",
     "replace_file",
     "spill",
     "sync_folder",
@@ -64,6 +65,9 @@ class DataFile(Protocol):
     def flusher(self) -> Callable[[], None]:
         """Return a function that flushes the file to disk, in any thread, even after this file was closed."""
 
+    def modified_ns(self) -> int:
+        """Return when the file was last changed, in ns since the epoch; 0 in memory."""
+
     def close(self) -> None:
         """Close the file, which cannot be used afterwards."""
 
@@ -75,6 +79,9 @@ class Storage(Protocol):
 
     def names(self) -> list[str]:
         """Return the names of all files."""
+
+    def size(self, name: str) -> int:
+        """Return the size of a data file in bytes; ``OSError`` if it does not exist."""
 
     def open(self, name: str) -> DataFile:
         """Open a data file, which is created if it does not exist."""
@@ -139,7 +146,7 @@ def append_line(path: Path, line: bytes, size: int) -> None:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _naming(path: str | Path) -> Iterator[None]:
     """Add the file's path to an ``OSError``, which has none if it is from a call on a descriptor, such as ``fsync``."""
     try:
         yield
@@ -265,7 +272,7 @@ def spill(folder: Path | None, buffers: Sequence[Buffer]) -> FileRecords:
 class _DiskFile:
     __slots__ = ("_descriptor", "_open", "_path", "size")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._open: _OpenFile | None = _OpenFile(self._descriptor)
@@ -337,9 +344,28 @@ class _DiskFile:
 
         return flush
 
+    def modified_ns(self) -> int:
+        return os.fstat(self._descriptor).st_mtime_ns
+
     def close(self) -> None:
         self._open = None  # closed by that, unless it is being sent
         self._descriptor = -1
+
+
+def read_file(path: str) -> bytes | None:
+    """Return the content of a file, None if it does not exist. (Five times as fast as ``Path.read_bytes``.)"""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        size = os.fstat(descriptor).st_size
+        parts = [os.read(descriptor, size + 1)]
+        while parts[-1] and sum(map(len, parts)) < size:
+            parts.append(os.read(descriptor, size + 1))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 class FileStorage:
@@ -349,25 +375,30 @@ class FileStorage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        self._prefix = f"{folder}{os.sep}"  # joining paths takes longer than opening a file
+        with suppress(FileExistsError):
+            os.makedirs(folder)
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
     def names(self) -> list[str]:
         return os.listdir(self.folder)
 
+    def size(self, name: str) -> int:
+        return os.stat(self._prefix + name).st_size
+
     def open(self, name: str) -> DataFile:
-        return _DiskFile(self.folder / name)
+        return _DiskFile(self._prefix + name)
 
     def remove(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._prefix + name)
 
     def rename(self, old: str, new: str) -> None:
-        os.replace(self.folder / old, self.folder / new)
+        os.replace(self._prefix + old, self._prefix + new)
 
     def read_small(self, name: str) -> bytes | None:
-        try:
-            return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return read_file(self._prefix + name)
 
     def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
         replace_file(self.folder / name, content, sync=sync)
@@ -410,6 +441,9 @@ class _MemoryFile:
     def flusher(self) -> Callable[[], None]:
         return self.flush
 
+    def modified_ns(self) -> int:
+        return 0
+
     def close(self) -> None:
         pass
 
@@ -425,6 +459,9 @@ class MemoryStorage:
 
     def names(self) -> list[str]:
         return [*self._files, *self._small]
+
+    def size(self, name: str) -> int:
+        return self._files[name].size if name in self._files else 0
 
     def open(self, name: str) -> DataFile:
         return self._files.setdefault(name, _MemoryFile())  # type: ignore[return-value]
@@ -449,7 +486,7 @@ class MemoryStorage:
 _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
 
-def segment_bases(names: Sequence[str]) -> list[int]:
+def segment_bases(names: Iterable[str]) -> list[int]:
     """Return the base offsets of the segments among file names, in order."""
     return sorted(int(found[1]) for name in names if (found := _SEGMENT_NAME.fullmatch(name)))
 

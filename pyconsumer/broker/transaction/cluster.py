@@ -6,10 +6,10 @@ lost. A broker that is not alive is not among the peers. Nothing here has state.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
@@ -24,7 +24,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["TRANSACTION_VERSION", "BrokerCluster", "TransactionBroker", "write_marker"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The feature that decides the version of the transaction protocol (KIP-890).
 TRANSACTION_VERSION = "transaction.version"

@@ -20,11 +20,11 @@ Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, K
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import GroupStorage
 from pyconsumer.broker.timer import Timer
@@ -49,7 +49,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["EndResult", "InitResult", "TransactionCluster", "TransactionCoordinator"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class InitResult(NamedTuple):

@@ -10,11 +10,11 @@ that was prepared in one coordinator epoch never takes effect in another.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
@@ -34,7 +34,7 @@ from pyconsumer.protocol.transaction_topic import decode_key
 
 __all__ = ["FoundTransaction", "TransactionStateManager"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The pause between two steps of a load, in which other work gets its turn.
 _LOAD_PAUSE_S = 0.001

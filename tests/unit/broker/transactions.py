@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -149,14 +150,18 @@ class Producer:
         self, offset: int, tp: TopicPartition = SINK, group_id: str = "g", *, version: int = 4, **member: Any
     ) -> int:
         """TxnOffsetCommit of one partition."""
-        topics = [
-            TxnOffsetCommitRequestTopic(tp.topic, [TxnOffsetCommitRequestPartition(tp.partition, offset, -1, "")])
-        ]
+        committed = [TxnOffsetCommitRequestPartition(tp.partition, offset, -1, "")]
+        topics = [TxnOffsetCommitRequestTopic(tp.topic, self.topic_id(tp.topic), committed)]
         request = TxnOffsetCommitRequest(self.transactional_id, group_id, *self.producer, topics=topics, **member)
         node = leader_of(self.brokers, TopicPartition(OFFSETS_TOPIC, 0))
         answer = ask(self.brokers, node, request, version, within=ADDING_WAITS_S)
         code: int = answer.topics[0].partitions[0].error_code
         return code
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic; a random one if there is no such topic."""
+        known = self.brokers.controller.topics.get(topic)
+        return uuid.uuid4().bytes if known is None else known.topic_id
 
     def committed(self, tp: TopicPartition = SINK, group_id: str = "g", *, stable: bool = True) -> tuple[int, int]:
         """OffsetFetch: error code and offset."""
