@@ -384,6 +384,7 @@ class Segment:
         """
         if log_scan.position < self._log.size:
             self._log.truncate(log_scan.position)
+            self._newest = (0, 0, 0, 0)
             self._unsynced = True
         self._adopt_indexes(log_scan, start)
 
