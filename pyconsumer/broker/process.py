@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pyconsumer.broker.console_log import log_to_stderr
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.steps import take_steps
@@ -119,9 +120,7 @@ def _prepare() -> None:
 
 def run_child() -> int:
     """Serve the program at the other end of standard input and output; return the exit status."""
-    logging.basicConfig(
-        level=os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr(os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), with_time=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program, which decides
     return asyncio.run(_Child().run())
 
@@ -215,9 +214,13 @@ class _Child:
             await take_steps(host.starting(), _Reports(request_id, host, self._write))
             self._host = host
             respond(host.ports())
-        if self._host is None:
+        if not self._started:
             self._status = 1
             self._ended.set()
+
+    @property
+    def _started(self) -> bool:
+        return self._host is not None
 
     async def _restart_broker(self, request_id: int, host: ClusterHost, node_id: int) -> None:
         with self._responding(request_id) as respond:

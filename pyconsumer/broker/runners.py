@@ -178,8 +178,8 @@ class ProcessRunner:
     """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
 
     It responds on its standard output. A response repeats the id of its command; one with another id belongs to a
-    command that timed out or was interrupted, and is ignored. Before the response to a start there may be its progress. The child carries out one command at a time, so threads
-    take turns.
+    command that timed out or was interrupted, and is ignored. Before the response to a start there may be its
+    progress. The child carries out one command at a time, so threads take turns.
     """
 
     def __init__(self, deadlines: Deadlines, *, remove_folder: bool) -> None:

@@ -5,8 +5,7 @@
 * Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. Every record with a greater timestamp is
   after that offset. Timestamps rise strictly.
 
-The state is the entries, in memory as arrays, and how many of them are in the file. After a clean stop the segment makes
-its indexes only when they are needed. The file is written in large
+The state is the entries, in memory as arrays, and how many of them are in the file. The file is written in large
 pieces, and at the latest when the segment is flushed or closed. An index can always be rebuilt from its segment, so
 losing its tail costs only that work. For the same reason a failure to write the file is an error only when the segment
 is flushed or closed.

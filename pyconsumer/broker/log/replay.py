@@ -133,9 +133,7 @@ def _scan(segments: Sequence[Segment], producers: ProducerState) -> LogScan:
     return log_scan
 
 
-def _pass_over(
-    segment: Segment, log_scan: LogScan, since: int, snapshot_offset: int
-) -> Generator[int, None, None]:
+def _pass_over(segment: Segment, log_scan: LogScan, since: int, snapshot_offset: int) -> Generator[int, None, None]:
     """Read the batches of a flushed segment from an offset on, without checksums; its other indexes stay."""
     segment.begin_scan(log_scan, since)
     yield from segment.scanning(log_scan, check_crcs=False)

@@ -4,9 +4,9 @@ A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partiti
 and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
 at last removed or closed.
 
-What a segment knows of its batches is found by :class:`~pyconsumer.protocol.records.LogScan`. After a clean stop nothing
-is read: the segment has its bounds from its mark (:meth:`Segment.mark`), and loads its indexes when they are first
-needed. If they are not those of the mark then, they are rebuilt.
+What a segment knows of its batches is found by :class:`~pyconsumer.protocol.records.LogScan`. After a clean stop
+nothing is read: the segment has its bounds from its mark (:meth:`Segment.mark`), and loads its indexes when they are
+first needed. If they are not those of the mark then, they are rebuilt.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ class Segment:
             segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
         )
         self._suffix = suffix  # before the indexes, so that :meth:`remove` finds the log if one cannot be renamed
-        for index, kind in zip(indexes, ("index", "timeindex"), strict=True):
-            index.file.rename(self._name(kind))
+        indexes[0].file.rename(self._name("index"))
+        indexes[1].file.rename(self._name("timeindex"))
 
     # --- reading
 

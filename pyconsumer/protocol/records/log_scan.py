@@ -28,7 +28,7 @@ from pyconsumer.protocol.records.control import ControlRecordType
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.protocol.records.cursor import read_end_transaction_marker
 
-__all__ = ["LogScan", "ScannedBatch", "ScannedProducer", "ScanStop"]
+__all__ = ["LogScan", "ScanStop", "ScannedBatch", "ScannedProducer"]
 
 _KEPT_BATCHES: Final = 5
 _MAX_OFFSET: Final = 2**63 - 1
