@@ -171,7 +171,7 @@ def test_clients_are_served_only_when_all_brokers_have_started(loop: asyncio.Abs
     steps = again.starting()
     next(steps)
     address = "127.0.0.1", again.ports()[0]["PLAINTEXT"]
-    with socket.create_connection(address, 5) as client:
+    with socket.create_connection(address, 5):
         loop.run_until_complete(asyncio.sleep(0))
         assert not again.servers[0].connection_count
         for _ in steps:
