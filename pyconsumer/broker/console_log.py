@@ -85,10 +85,9 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
     def _write_count(self, line: _Line, now: float) -> None:
         if line.again:
             times = "once" if line.again == 1 else f"{line.again} times"
-            counted = logging.makeLogRecord(line.record.__dict__)
-            counted.msg, counted.args = f"{line.record.getMessage()} (repeated {times} in {now - line.began:.0f} s)", ()
-            counted.exc_info = counted.exc_text = None
-            super().emit(counted)
+            text = f"{line.record.getMessage()} (repeated {times} in {now - line.began:.0f} s)"
+            changes = {"msg": text, "args": (), "exc_info": None, "exc_text": None}
+            super().emit(logging.makeLogRecord(line.record.__dict__ | changes))
 
     def _report_later(self) -> None:
         if self._timed and self._timer is None:

@@ -32,7 +32,7 @@ _JOIN_TIMEOUT_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a cluster may take, in seconds: to start or to restart a broker, and to stop."""
+    """The seconds that a cluster has to start or to restart a broker, and to stop."""
 
     start_s: float = 60.0
     stop_s: float = 20.0

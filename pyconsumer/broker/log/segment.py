@@ -15,7 +15,8 @@ import logging
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
-from pyconsumer.broker.log.index import IndexFile, OffsetIndex, TimeIndex
+from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
+from pyconsumer.broker.log.index_file import IndexFile
 from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from pyconsumer.errors import CorruptRecordError
@@ -404,7 +405,7 @@ class Segment:
         self.transaction_index.append(AbortedTransaction(*entry) for entry in aborted)
 
     def damage_at(self, position: int) -> CorruptRecordError:
-        """Return the error for a scan that could not go on at a position."""
+        """Return the error for a scan that stopped at a position."""
         _, damage = scan_until_damage(self._log.read(position, _HEADERS_BYTES))
         return damage or CorruptRecordError(f"no batch at byte {position} of {self._name('log')}")
 
