@@ -101,7 +101,8 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
         for task in (starting, signalled):
             task.cancel()
         await asyncio.gather(starting, signalled, return_exceptions=True)
-        host.stop()
+        if host.is_running:  # a start that failed, or that a signal has ended, was given up
+            host.stop()
 
 
 def _prepare() -> None:

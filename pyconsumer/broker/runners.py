@@ -60,6 +60,7 @@ class ThreadRunner:
         self._loop: asyncio.AbstractEventLoop
         self._host: ClusterHost
         self._thread: threading.Thread
+        self._restarts: list[Future[None]] = []  # those that timed out
 
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
         started: Future[list[dict[str, int]]] = Future()
@@ -114,6 +115,7 @@ class ThreadRunner:
             done.result(self._deadlines.start_s)
         except TimeoutError:
             if not done.done():
+                self._restarts.append(done)
                 raise _still_restarting(node_id, self._deadlines.start_s, self._host.progress) from None
             done.result()
 
@@ -142,6 +144,8 @@ class ThreadRunner:
         self._end("the kill", lambda: self._host.abandon())
 
     def _end(self, name: str, action: Callable[[], Any]) -> None:
+        for restart in self._restarts:
+            restart.cancel()
         try:
             self._call(name, action, self._deadlines.stop_s)
         finally:
