@@ -51,14 +51,19 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
         super().__init__(sys.stderr if stream is None else stream)
         self._now = now
         self._timed = timed
-        self._timer: threading.Timer | None = None
+        self._waiting = False  # a thread reports the counts later
+        self._ended = threading.Event()
         self._lines: dict[tuple[str, int, str], _Line] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write or count a line. Logging calls this under the handler's lock."""
         now = self._now()
         self._report(now)
-        key = record.name, record.levelno, record.getMessage()
+        try:
+            key = record.name, record.levelno, record.getMessage()
+        except Exception:  # its arguments do not fit its format
+            self.handleError(record)
+            return
         line = self._lines.get(key)
         if line is not None:
             line.repeat(record)
@@ -71,7 +76,7 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
     def report(self) -> None:
         """Write the counts of lines whose ten seconds are over."""
         with self.lock or threading.RLock():
-            self._timer = None
+            self._waiting = False
             self._report(self._now())
             if any(line.again for line in self._lines.values()):
                 self._report_later()
@@ -90,21 +95,22 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
             super().emit(logging.makeLogRecord(line.record.__dict__ | changes))
 
     def _report_later(self) -> None:
-        if self._timed and self._timer is None:
-            self._timer = threading.Timer(_WINDOW_S, self.report)
-            self._timer.daemon = True
-            self._timer.start()
+        if self._timed and not self._waiting:
+            self._waiting = True
+            threading.Thread(target=self._wait_and_report, name="pyconsumer-log", daemon=True).start()
+
+    def _wait_and_report(self) -> None:
+        if not self._ended.wait(_WINDOW_S):
+            self.report()
 
     def close(self) -> None:
         """Write all counts."""
         with self.lock or threading.RLock():
-            timer, self._timer = self._timer, None
+            self._ended.set()
             now, lines = self._now(), list(self._lines.values())
             self._lines.clear()
             for line in lines:
                 self._write_count(line, now)
-        if timer is not None:
-            timer.cancel()
         super().close()
 
 
