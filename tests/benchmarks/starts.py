@@ -34,7 +34,8 @@ __all__ = ["PAGE", "starts", "starts_tables"]
 
 PAGE = "benchmarks-starts"
 _RECORD_BYTES = 100
-_IN_FLIGHT = 50  # requests that wait for their responses while a topic is filled
+#: Bytes of requests that wait for their responses while a topic is filled. More could block both sides of a socket.
+_IN_FLIGHT_BYTES = 100_000
 _PARTITIONS_AT_A_TIME = 500
 #: Kafka maps 20 MB of indexes for each partition: of a thousand they would fill the memory of a small machine.
 _INDEX_BYTES = 1 << 20
@@ -190,8 +191,10 @@ def fill(address: str, shape: Shape) -> None:
     with RawClient(address, timeout_s=300) as client:
         client.create_topic("t", shape.partitions, config={"segment.index.bytes": _INDEX_BYTES})
         left, waiting, first = shape.batches, 0, 0
+        at_a_time = min(shape.partitions, _PARTITIONS_AT_A_TIME)
+        most = max(1, _IN_FLIGHT_BYTES // (len(batch) * at_a_time))
         while left or waiting:
-            if left and waiting < _IN_FLIGHT:
+            if left and waiting < most:
                 count = min(left, shape.partitions - first, _PARTITIONS_AT_A_TIME)
                 parts = [PartitionProduceData(first + number, batch) for number in range(count)]
                 client.send(ProduceRequest(acks=1, topic_data=[TopicProduceData("t", partition_data=parts)]), 9)
