@@ -16,6 +16,7 @@ Rules
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 

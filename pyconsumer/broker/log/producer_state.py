@@ -508,7 +508,7 @@ class ProducerState:
                 entry.coordinator_epoch,
                 entry.last_timestamp,
                 entry.current_txn_first_offset,
-                [tuple(batch) for batch in entry.batches],
+                list(entry.batches),
             )
             for entry in self
         ]

@@ -1,4 +1,4 @@
-"""Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass over the batches.
+"""Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
 
 The functions are generators: each step reads 1 MiB at most, yields its bytes, and other work gets its turn in between.
 No state.
@@ -28,7 +28,7 @@ _LARGE_BYTES: Final = 4 << 20
 
 
 class Replayed(NamedTuple):
-    """What was read.
+    """The result of reading a log again.
 
     Attributes:
         producers: the state of all producers.

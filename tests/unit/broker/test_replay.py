@@ -272,9 +272,7 @@ def test_a_start_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     logs = LogManager(tmp_path, clock)
     wanted = [LogToOpen(TopicPartition("t", number), b"i" * 16, topic_config()) for number in range(2)]
     recovery = Recovery(2)
-    texts = []
-    for _ in logs.opening_all(wanted, recovery):
-        texts.append(str(recovery))
+    texts = [str(recovery) for _ in logs.opening_all(wanted, recovery)]
     assert texts[0] == "recovering t-0, 1.0 of 3.0 MB; 0 of 2 logs are open"
     assert texts[3] == "recovering t-0, 3.0 of 3.0 MB; 1 of 2 logs are open"
     assert texts[-1] == "2 of 2 logs are open"

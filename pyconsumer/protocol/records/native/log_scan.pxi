@@ -1,4 +1,4 @@
-# The headers of a broker's log, in one pass: bounds, indexes, leader epochs, producers. The twin is ``log_scan.LogScan``.
+# The scan of a broker's log: bounds, indexes, leader epochs, producers. The twin is ``log_scan.LogScan``.
 
 from array import array
 
