@@ -7,15 +7,21 @@ The decoder, and the part of the producer that each record passes, are translate
 as needed for a build, and compiled by the C compiler, which may be missing: then there is a warning, and their twins in
 Python serve. The C that Cython makes is neither kept in the repository nor shipped: it is long, nobody would review it,
 and a new version of CPython may need that of a new Cython.
+
+The decoder finds the libraries of zstd and lz4 when it first needs them, so nothing of theirs is needed for a build.
+With ``PYCONSUMER_LINK_CODECS=1`` it is linked with them, which needs their development packages: ``auditwheel`` and
+``delocate`` bundle into a release wheel what a module is linked with. Then a build that cannot compile it fails.
 """
 
 import os
+import sys
 import sysconfig
 
 from setuptools import Extension, find_packages, setup
 
 DECODER = "pyconsumer/protocol/records/native"
 PRODUCER = "pyconsumer/producer/native"
+LINKS_CODECS = os.environ.get("PYCONSUMER_LINK_CODECS", "") not in ("", "0")
 
 
 def extensions():
@@ -27,7 +33,7 @@ def extensions():
     except ImportError:
         return []  # a build without isolation
     sources = {
-        "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "decompress_zstd.c", "ahead.c"]),
+        "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "libraries.c", "ahead.c"]),
         "pyconsumer.producer._native": (PRODUCER, []),
     }
     found = [
@@ -38,15 +44,17 @@ def extensions():
             depends=[
                 f"{used}/{file}" for used in (folder, DECODER) for file in sorted(os.listdir(used)) if "." in file
             ],
-            # Hidden: another copy of zstd or lz4 in the process must not stand in for that in the extension.
+            define_macros=[("PYCONSUMER_LINKED_CODECS", "1")] if in_c and LINKS_CODECS else [],
+            libraries=["zstd", "lz4"] if in_c and LINKS_CODECS else [],
             extra_compile_args=["-O3", "-g0", "-fvisibility=hidden", "-pthread"],
-            extra_link_args=["-pthread"],
+            # Before glibc 2.34, the functions that load libraries are in a library of their own.
+            extra_link_args=["-pthread", *(["-ldl"] if sys.platform == "linux" else [])],
         )
         for name, (folder, in_c) in sources.items()
     ]
     built = cythonize(found, build_dir="build/cython", quiet=True)
     for extension in built:  # Cython makes new ones, and forgets this
-        extension.optional = True
+        extension.optional = not LINKS_CODECS
     return built
 
 

@@ -5,6 +5,9 @@ Inside the package a point in time is float seconds; it becomes milliseconds at 
 
 Two times are kept apart. *Monotonic* time measures how long something takes and never jumps; every deadline
 uses it. *Wall* time is milliseconds since the epoch, as Kafka stores it in records and offsets.
+
+All times that an application gives to a call are checked here: timeouts by :func:`seconds_of`, points in time by
+:func:`checked_timestamp`.
 """
 
 from __future__ import annotations
@@ -13,9 +16,71 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Final, Protocol, SupportsFloat
 
-__all__ = ["Clock", "ManualClock", "RunningClock", "SystemClock"]
+from pyconsumer.structs import whole_number
+
+__all__ = ["Clock", "ManualClock", "RunningClock", "SystemClock", "checked_timestamp", "seconds_of"]
+
+_LONGEST_MS: Final = 1e12  # 31 years: more than locks, selectors and event loops can wait for means the same
+_END_OF_TIME: Final = 1 << 63
+
+
+def seconds_of(timeout_ms: Any, name: str = "timeout_ms", *, unit: str = "milliseconds") -> float:
+    """Return the seconds of a time in ms that an application gave: any number, also numpy's; ``inf`` is 31 years.
+
+    Args:
+        timeout_ms: the time.
+        name: its name, for errors.
+        unit: ``seconds`` if it is in seconds, as in other clients.
+
+    Raises:
+        TypeError: it is no number, but for example text or a ``timedelta``.
+        ValueError: it is negative or not a number.
+    """
+    if type(timeout_ms) is not int and type(timeout_ms) is not float:
+        timeout_ms = _as_number(timeout_ms, name, unit)
+    if not timeout_ms >= 0:
+        problem = "not be negative: " if timeout_ms < 0 else f"be a number of {unit}, not "
+        raise ValueError(f"{name} must {problem}{timeout_ms!r}")
+    return float(min(timeout_ms, _LONGEST_MS)) / (1 if unit == "seconds" else 1000)
+
+
+def _as_number(timeout_ms: Any, name: str, unit: str) -> float:
+    if isinstance(timeout_ms, SupportsFloat) and not isinstance(timeout_ms, bool):
+        try:
+            return float(timeout_ms)
+        except OverflowError:
+            return _LONGEST_MS
+        except (TypeError, ValueError):
+            pass  # as an array of numpy's
+    from datetime import timedelta  # which an import of pyconsumer does without
+
+    text = f"{name} must be a number of {unit}, not {timeout_ms!r}"
+    if isinstance(timeout_ms, timedelta):
+        text += f": write {timeout_ms / timedelta(**{unit: 1}):g}"
+    raise TypeError(text)
+
+
+def checked_timestamp(timestamp_ms: Any, name: str = "timestamp_ms") -> int:
+    """Return a point in time that an application gave: ms since 1970, any whole number, also numpy's.
+
+    Raises:
+        TypeError: it is no whole number, but for example a ``datetime``.
+        ValueError: it is negative, or does not fit into the 63 bits that Kafka has for it.
+    """
+    value = whole_number(timestamp_ms)
+    if value is None:
+        from datetime import datetime
+
+        text = f"{name} must be whole milliseconds since 1970, not {timestamp_ms!r}"
+        if isinstance(timestamp_ms, datetime):
+            text += f": write {round(timestamp_ms.timestamp() * 1000)}"
+        raise TypeError(text)
+    if not 0 <= value < _END_OF_TIME:
+        problem = "must not be negative" if value < 0 else "must be less than 2**63"
+        raise ValueError(f"{name} {problem}: {timestamp_ms!r}")
+    return value
 
 
 class Clock(Protocol):

@@ -616,6 +616,7 @@ class ClientConfig(Config):
     client_id: str
     client_dns_lookup: str
     bootstrap_timeout_ms: int | None
+    bootstrap_resolve_timeout_ms: int
     request_timeout_ms: int
     default_api_timeout_ms: int
     retry_backoff_ms: int
@@ -628,6 +629,7 @@ class ClientConfig(Config):
     metadata_max_age_ms: int
     metadata_recovery_strategy: str
     metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_cluster_check_enable: bool
     send_buffer_bytes: int
     receive_buffer_bytes: int
     security_protocol: str
@@ -730,6 +732,14 @@ CLIENT_SETTINGS: Final = (
         " nobody answers.",
     ),
     Setting(
+        "bootstrap_resolve_timeout_ms",
+        0,
+        Duration(),
+        "Raise `BootstrapResolutionError` when no name in `bootstrap_servers` could be looked up for this long since "
+        "the client began to connect; the client must then be closed (KIP-909). 0: keep trying. Names are looked up in "
+        "the background either way.",
+    ),
+    Setting(
         "request_timeout_ms",
         30_000,
         Duration(),
@@ -791,6 +801,13 @@ CLIENT_SETTINGS: Final = (
         300_000,
         Duration(),
         "With the strategy `rebootstrap`: also start over when no metadata has arrived for this time (KIP-1102).",
+    ),
+    Setting(
+        "metadata_cluster_check_enable",
+        True,
+        Flag(),
+        "With the strategy `rebootstrap`: send the expected cluster and node id when connecting, so that a broker of "
+        "Apache Kafka 4.4 or newer can reject a misrouted connection; the client then starts over (KIP-1242).",
     ),
     Setting(
         "send_buffer_bytes",
@@ -895,7 +912,7 @@ CLIENT_HINTS: Final[Mapping[str, str]] = {
     "sasl_jaas_config": "give sasl_mechanism, sasl_plain_username and sasl_plain_password",
     "socket_options": "use send_buffer_bytes and receive_buffer_bytes; TCP_NODELAY is always on",
     "kafka_client": "the client cannot be exchanged",
-    "selector": "selectors2 chooses the selector",
+    "selector": "the client chooses the selector",
 }
 
 """Hints for users of other clients who try a name of theirs; :class:`Settings` takes it as ``hints``."""

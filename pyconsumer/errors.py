@@ -25,6 +25,7 @@ __all__ = [
     "BY_CODE",
     "ApplicationRecoverableError",
     "AuthenticationError",
+    "BootstrapResolutionError",
     "BrokerIdNotRegisteredError",
     "BrokerNotAvailableError",
     "BrokerResponseError",
@@ -35,6 +36,7 @@ __all__ = [
     "ConcurrentAccessError",
     "ConcurrentTransactionsError",
     "ConfigurationError",
+    "ControllerIdNotRegisteredError",
     "CoordinatorLoadInProgressError",
     "CoordinatorNotAvailableError",
     "CorruptMessageError",
@@ -60,6 +62,7 @@ __all__ = [
     "FetchSessionIdNotFoundError",
     "FetchSessionTopicIdError",
     "GroupAuthorizationFailedError",
+    "GroupDeletionFailedError",
     "GroupIdNotFoundError",
     "GroupMaxSizeReachedError",
     "GroupSubscribedToTopicError",
@@ -110,6 +113,7 @@ __all__ = [
     "MemberIdRequiredError",
     "MessageTooLargeError",
     "MismatchedEndpointTypeError",
+    "MisroutedConnectionError",
     "NetworkExceptionError",
     "NewLeaderElectedError",
     "NoBrokersAvailableError",
@@ -159,6 +163,7 @@ __all__ = [
     "StaleMemberEpochError",
     "StreamsInvalidTopologyEpochError",
     "StreamsInvalidTopologyError",
+    "StreamsTopologyDescriptionUpdateFailedError",
     "StreamsTopologyFencedError",
     "TelemetryTooLargeError",
     "ThrottlingQuotaExceededError",
@@ -311,9 +316,19 @@ class AuthenticationError(KafkaConnectionError, InvalidConfigurationError):
     invalid_metadata = False
 
 
+class MisroutedConnectionError(KafkaConnectionError):
+    """The address of a broker leads to another broker, or to another cluster (KIP-1242). The client starts over with
+    ``bootstrap_servers``."""
+
+
 class NoBrokersAvailableError(KafkaConnectionError):
     """None of the bootstrap addresses could be reached; the message lists each with its cause. Check
     ``bootstrap_servers``."""
+
+
+class BootstrapResolutionError(NoBrokersAvailableError):
+    """No name in ``bootstrap_servers`` could be looked up within ``bootstrap_resolve_timeout_ms`` (KIP-909). Check the
+    names and the name servers."""
 
 
 class ProtocolError(KafkaError):
@@ -416,7 +431,10 @@ class InvalidOffsetError(KafkaError):
 
 
 class NoOffsetForPartitionError(InvalidOffsetError):
-    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy.
+
+    Also raised if a topic was deleted and created again: the position was one in the old topic.
+    """
 
 
 class OffsetsOutOfRangeError(InvalidOffsetError):
@@ -1453,6 +1471,27 @@ class ShareSessionLimitReachedError(BrokerResponseError, RetriableError):
     retriable = True
 
 
+class GroupDeletionFailedError(BrokerResponseError):
+    """The group could not be deleted; the broker's message names the cause."""
+
+    errno = 134
+    code_name = "GROUP_DELETION_FAILED"
+
+
+class StreamsTopologyDescriptionUpdateFailedError(BrokerResponseError):
+    """The broker could not store the topology description of the streams group; its message names the cause."""
+
+    errno = 135
+    code_name = "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
+
+
+class ControllerIdNotRegisteredError(BrokerResponseError):
+    """No controller is registered under this id; check the controller id."""
+
+    errno = 136
+    code_name = "CONTROLLER_ID_NOT_REGISTERED"
+
+
 # ------------------------------------------------------------ codes
 
 
@@ -1597,6 +1636,9 @@ class Errors(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 def _classes() -> dict[int, type[BrokerResponseError]]:

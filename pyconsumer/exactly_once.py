@@ -13,10 +13,12 @@ Rules:
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from pyconsumer.clock import seconds_of
 from pyconsumer.errors import ConfigurationError, KafkaError, KafkaTimeoutError, TransactionAbortableError
 from pyconsumer.generic import K, V
 
@@ -71,6 +73,7 @@ def process_exactly_once(
         KafkaError, or what ``transform`` raises: the transaction was aborted, and the consumer has gone back.
     """
     _check(consumer, producer)
+    idle = math.inf if idle_ms is None else seconds_of(idle_ms, "idle_ms")
     if not producer.is_initialized:
         producer.init_transactions()
     processed, failures = 0, 0
@@ -80,7 +83,7 @@ def process_exactly_once(
         if not records:
             if consumer.group_metadata().generation_id < 0:
                 last_record = time.monotonic()
-            if idle_ms is not None and time.monotonic() - last_record > idle_ms / 1000:
+            if time.monotonic() - last_record > idle:
                 break
             continue
         try:

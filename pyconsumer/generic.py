@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     ValueIn = TypeVar("ValueIn", contravariant=True, default=RawInput)
     SentK = TypeVar("SentK", default=RawInput)
     SentV = TypeVar("SentV", default=RawInput)
+    # Of a serializer. Bound to Any, so that pyright lets a lambda do what it likes with its argument.
+    NewKey = TypeVar("NewKey", bound=Any, default=Any)
+    NewValue = TypeVar("NewValue", bound=Any, default=Any)
 else:
     from typing import TypeVar
 
@@ -35,6 +38,7 @@ else:
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
     KeyIn, ValueIn = TypeVar("KeyIn", contravariant=True), TypeVar("ValueIn", contravariant=True)
     SentK, SentV = TypeVar("SentK"), TypeVar("SentV")
+    NewKey, NewValue = TypeVar("NewKey"), TypeVar("NewValue")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -47,6 +51,8 @@ __all__ = [
     "K",
     "K_co",
     "KeyIn",
+    "NewKey",
+    "NewValue",
     "RawInput",
     "SentK",
     "SentV",

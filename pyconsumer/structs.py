@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +16,9 @@ __all__ = [
     "RecordMetadata",
     "SubscriptionPattern",
     "TopicPartition",
+    "exact_partition",
     "make_tuple",
+    "whole_number",
 ]
 
 #: ``make_tuple(TopicPartition, ("t", 0))`` is ``TopicPartition("t", 0)`` without a call in Python, for the hot paths.
@@ -40,6 +43,34 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a whole number of any type, such as numpy's, as ``int``; None for anything else, ``bool`` included."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def exact_partition(value: Any) -> TopicPartition | None:
+    """Return a pair of a topic's name and a number as a partition of exactly ``str`` and ``int``.
+
+    For any other value return None. The name may be a member of a ``StrEnum``, the number one of numpy's.
+    """
+    if not isinstance(value, tuple) or len(value) != 2:
+        return None
+    topic, partition = value
+    if type(value) is TopicPartition and type(topic) is str and type(partition) is int:
+        return value
+    number = whole_number(partition)
+    if number is None or not isinstance(topic, str):
+        return None
+    return TopicPartition(str.__str__(topic), number)
 
 
 class OffsetAndMetadata(NamedTuple):

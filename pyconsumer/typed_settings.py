@@ -37,6 +37,12 @@ class ClientSettings(TypedDict, total=False):
     answers.
     """
 
+    bootstrap_resolve_timeout_ms: int
+    """Raise ``BootstrapResolutionError`` when no name in ``bootstrap_servers`` could be looked up for this long since
+    the client began to connect; the client must then be closed (KIP-909). 0: keep trying. Names are looked up in the
+    background either way.
+    """
+
     request_timeout_ms: int
     """Longest time to wait for a response; after that the request fails and the connection is closed."""
 
@@ -74,6 +80,11 @@ class ClientSettings(TypedDict, total=False):
 
     metadata_recovery_rebootstrap_trigger_ms: int
     """With the strategy ``rebootstrap``: also start over when no metadata has arrived for this time (KIP-1102)."""
+
+    metadata_cluster_check_enable: bool
+    """With the strategy ``rebootstrap``: send the expected cluster and node id when connecting, so that a broker of
+    Apache Kafka 4.4 or newer can reject a misrouted connection; the client then starts over (KIP-1242).
+    """
 
     send_buffer_bytes: int | None
     """Size of the socket's send buffer (SO_SNDBUF); -1: the system's default."""

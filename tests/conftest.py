@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import signal
 import sys
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.background_log import flush as flush_log
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
-from tests.support.java import OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
+from tests.support.java import NEW_VERSION, OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
 from tests.support.ports import unused_address
 from tests.support.process import descendants
 from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
@@ -26,6 +28,7 @@ pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
+_LINES_ARRIVE_WITHIN_S = 30.0
 _LEFT_BY_WORKERS = pytest.StashKey[dict[int, str]]()
 _CACHE_ERROR = pytest.StashKey[Exception]()
 # Python's own helpers; they end with the interpreter.
@@ -100,7 +103,7 @@ def _group_of(item: pytest.Item) -> tuple[int, str]:
         return 0, "spark" if "spark" in getattr(item, "fixturenames", ()) else "spark-programs"
     if item.get_closest_marker("cluster") and broker:
         return 1, f"cluster-{broker}"
-    if broker == "apache_old":
+    if broker in ("apache_old", "apache_new"):
         return 2, broker
     if broker:
         return 2 + ("apache", "embedded").index(broker), f"{broker}-{module}"
@@ -108,12 +111,12 @@ def _group_of(item: pytest.Item) -> tuple[int, str]:
 
 
 def _broker_of(item: pytest.Item) -> str | None:
-    """Return the kind of broker that a test needs: ``apache_old``, ``apache``, ``embedded`` or none."""
+    """Return the kind of broker that a test needs: ``apache_old``, ``apache_new``, ``apache``, ``embedded`` or none."""
     fixtures = getattr(item, "fixturenames", ())
     callspec = getattr(item, "callspec", None)
-    kinds = {name for name in ("apache", "apache_old", "embedded") if name in fixtures}
+    kinds = {name for name in ("apache", "apache_old", "apache_new", "embedded") if name in fixtures}
     kinds.add(callspec.params.get("cluster_kind", "") if callspec else "")
-    for kind in ("apache_old", "apache"):
+    for kind in ("apache_old", "apache_new", "apache"):
         if kind in kinds:
             return kind
     return "embedded" if "embedded" in kinds or "new_cluster" in fixtures else None
@@ -136,6 +139,12 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def kafka_tools() -> KafkaTools:
     """Apache Kafka's command-line programs; usable against any broker. Mark such tests ``kafka``."""
     return tools()
+
+
+@pytest.fixture(scope="session")
+def newest_tools() -> KafkaTools:
+    """The same of the newest version, whose definitions ours are compared with. Mark such tests ``kafka``."""
+    return tools(NEW_VERSION)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -164,8 +173,11 @@ def fill_cache(item: pytest.Item) -> None:
     """Put into the cache, unless they are there, the jars and prepared classes that this test's programs need."""
     if item.get_closest_marker("kafka") and not missing_kafka():
         share_kafkas_classes()
-        if _broker_of(item) == "apache_old" and not missing_kafka(OLD_VERSION):
-            tools(OLD_VERSION)
+        version = {"apache_old": OLD_VERSION, "apache_new": NEW_VERSION}.get(_broker_of(item) or "")
+        if "newest_tools" in getattr(item, "fixturenames", ()):
+            version = NEW_VERSION
+        if version is not None and not missing_kafka(version):
+            tools(version)
     if item.get_closest_marker("spark") and not missing_spark():
         use_unpacked_spark()
         share_sparks_classes()
@@ -177,7 +189,9 @@ def _strays(before: set[threading.Thread]) -> list[threading.Thread]:
     return [
         thread
         for thread in threading.enumerate()
-        if thread not in before and (not thread.daemon or thread.name.startswith("pyconsumer"))
+        if thread not in before
+        and (not thread.daemon or thread.name.startswith("pyconsumer"))
+        and thread.name != "pyconsumer-log"  # one for the process, which stays
     ]
 
 
@@ -191,6 +205,31 @@ def _no_stray_threads() -> Iterator[None]:
         thread.join(max(0.0, deadline - time.monotonic()))
     left = _strays(before)
     assert not left, f"threads left behind: {', '.join(thread.name for thread in left)}"
+
+
+class _AllLines:
+    """``caplog`` with the lines that the package's log thread is about to pass on."""
+
+    def __init__(self, found: pytest.LogCaptureFixture) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        assert flush_log(_LINES_ARRIVE_WITHIN_S)
+        return getattr(self._found, name)
+
+    @contextlib.contextmanager
+    def at_level(self, level: int | str, logger: str | None = None) -> Iterator[None]:
+        assert flush_log(_LINES_ARRIVE_WITHIN_S)
+        with self._found.at_level(level, logger):
+            yield
+            assert flush_log(_LINES_ARRIVE_WITHIN_S)
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """pytest's fixture, which waits for the package's log thread."""
+    yield _AllLines(caplog)  # type: ignore[misc]
+    assert flush_log(_LINES_ARRIVE_WITHIN_S)  # while the level that the test has set is in force
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from pyconsumer import background_log
 from pyconsumer.admin import configs, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.types import (
@@ -27,7 +27,7 @@ from pyconsumer.admin.types import (
     TransactionDescription,
     TransactionListing,
 )
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
@@ -45,6 +45,7 @@ __all__ = ["KafkaAdminClient"]
 
 R = TypeVar("R")
 
+_OFFSET_SPECS = tuple(OffsetSpec)
 _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
@@ -201,7 +202,11 @@ class KafkaAdminClient:
         level = _ISOLATION_LEVELS.get(isolation_level)
         if level is None:
             raise ValueError(f"isolation_level is {' or '.join(_ISOLATION_LEVELS)}, not {isolation_level!r}")
-        return self._run(lambda until: self._calls.list_offsets(partitions, until, isolation_level=level), timeout_ms)
+        wanted = {
+            tp: at if at in _OFFSET_SPECS else checked_timestamp(at, f"the time for {tp}")
+            for tp, at in partitions.items()
+        }
+        return self._run(lambda until: self._calls.list_offsets(wanted, until, isolation_level=level), timeout_ms)
 
     # ------------------------------------------------------------ settings
 
@@ -440,9 +445,9 @@ class KafkaAdminClient:
     def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
         if self._pid != os.getpid():
             raise IllegalStateError("the admin client was made before a fork; make one in each process")
-        timeout = (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        timeout = seconds_of(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         deadline = self._clock.now() + timeout
-        if not self._lock.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX))):
+        if not self._lock.acquire(timeout=timeout):
             raise KafkaTimeoutError("calls of other threads took the time of this one")
         try:
             if self._closed:
@@ -459,7 +464,7 @@ class KafkaAdminClient:
             self._closed = True
             self._client.close()
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # Any thread may run this, in the middle of anything: nothing here waits or takes a lock.
         if self._closed or self._pid != os.getpid():
             return

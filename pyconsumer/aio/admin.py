@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.aio.driver import LoopDriver
-from pyconsumer.clock import Clock
+from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
@@ -62,10 +62,10 @@ class _LoopAdminClient(KafkaAdminClient):
 
     async def _on_loop(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
         self._driver.bind()
-        timeout = (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        timeout = seconds_of(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         deadline = self._clock.now() + timeout
         try:
-            async with asyncio.timeout(max(0.0, timeout)):
+            async with asyncio.timeout(timeout):
                 await self._one_call.acquire()
         except TimeoutError:
             raise KafkaTimeoutError("timed out while waiting for calls of other tasks to finish") from None

@@ -16,15 +16,15 @@ import math
 import os
 import re
 import sys
-import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+from pyconsumer import background_log
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.aio.interface import AsyncConsumer
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
@@ -41,7 +41,7 @@ from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, WakeupError
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
@@ -78,13 +78,13 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
     subscription raise ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as well.
     """
 
-    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # type: ignore[override]
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         """Commit processed records, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_revoked`."""
 
-    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:  # type: ignore[override]
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         """Prepare for new partitions, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
 
-    async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:  # type: ignore[override]
+    async def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:  # type: ignore[override]
         """Discard the state of lost partitions; by default it awaits :meth:`on_partitions_revoked`."""
         await self.on_partitions_revoked(lost)
 
@@ -155,6 +155,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._subscriptions = delegate.subscriptions
         self._guard = TaskGuard(_NAME)
         self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
+        self._commit_on_close = self._iteration.commit_on_close()
 
         def check() -> None:
             client.raise_wakeup()
@@ -233,24 +234,6 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         finally:
             guard.end()
 
-    async def _until_assigned(self, timeout_ms: float) -> bool:
-        """Join the group (without one: find the partitions of the subscription), and set the positions.
-
-        Returns:
-            Whether that was done in time.
-
-        No record is returned; records that are produced from now on are read also with ``latest``. This is
-        aiokafka's ``start``, for the compatible class.
-        """
-        group = self._delegate.coordinator
-
-        def assigned() -> bool | None:
-            stable = group is not None and group.is_stable and not group.has_user_output
-            found = stable or bool(self._subscriptions.assigned_list())
-            return True if found and self._subscriptions.has_all_fetch_positions else None
-
-        return bool(await self._poll(timeout_ms, assigned, "start"))
-
     def __aiter__(self) -> Self:
         return self
 
@@ -313,7 +296,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._guard.begin("unsubscribe", self._driver.bind())
         try:
             deadline = self._deadline(timeout_ms)
-            await self._driver.run(self._delegate.unsubscribe(deadline), deadline)
+            await self._run(self._delegate.unsubscribe(deadline), deadline)
         finally:
             self._guard.end()
 
@@ -381,7 +364,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         tp = as_partition(partition)
         self._subscriptions.state(tp)
         deadline = self._deadline(timeout_ms)
-        return await self._driver.run(self._delegate.position(tp, deadline), deadline)
+        return await self._run(self._delegate.position(tp, deadline), deadline)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until :meth:`resume`; they stay assigned, and buffered records stay."""
@@ -446,7 +429,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         except TimeoutError:
             raise KafkaTimeoutError("timed out while waiting for commits of other tasks to finish") from None
         try:
-            await self._driver.run(self._delegate.commit(checked, deadline), deadline)
+            await self._run(self._delegate.commit(checked, deadline), deadline)
         finally:
             self._commits.release()
 
@@ -516,7 +499,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         single = is_partition(partition)
         wanted = as_partitions([partition] if single else partition)
         deadline = self._deadline(timeout_ms)
-        found = await self._driver.run(self._delegate.committed(wanted, deadline), deadline)
+        found = await self._run(self._delegate.committed(wanted, deadline), deadline)
         shown = {tp: o if o is None or metadata else o.offset for tp, o in found.items()}
         return shown[wanted[0]] if single else shown
 
@@ -536,7 +519,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._enter()
         deadline = self._deadline(timeout_ms)
         wanted = by_partition(timestamps, "time in ms")
-        return await self._driver.run(self._delegate.offsets_for_times(wanted, deadline), deadline)
+        return await self._run(self._delegate.offsets_for_times(wanted, deadline), deadline)
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
@@ -556,13 +539,13 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._enter()
         deadline = self._deadline(timeout_ms)
         wanted = as_partitions(partitions)
-        return await self._driver.run(self._delegate.end_or_beginning(wanted, deadline, end=end), deadline)
+        return await self._run(self._delegate.end_or_beginning(wanted, deadline, end=end), deadline)
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         """Return the numbers of a topic's partitions, None if there is no such topic."""
         self._enter()
         deadline = self._deadline(timeout_ms)
-        return await self._driver.run(self._delegate.partitions_for(topic, deadline), deadline)
+        return await self._run(self._delegate.partitions_for(topic, deadline), deadline)
 
     def known_partitions(self, topic: str) -> set[int]:
         """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none."""
@@ -573,7 +556,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``."""
         self._enter()
         deadline = self._deadline(timeout_ms)
-        return await self._driver.run(self._delegate.topics(deadline), deadline)
+        return await self._run(self._delegate.topics(deadline), deadline)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -593,6 +576,9 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
+
+        What the commit covers, and when it is left out, is said in :meth:`pyconsumer.KafkaConsumer.close`. If another
+        task is processing records, or was cancelled, the commit ends before the records that it got last.
 
         A ``poll`` of another task raises ``IllegalStateError``, and its ``async for`` ends. If the task is cancelled,
         closing continues; another call waits until it is done, and later calls do nothing.
@@ -617,17 +603,21 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
             deadline = self._deadline(_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
             loop = self._bind()
             self._guard.enter()
+            commit = self._commit_on_close.decide(busy=self._guard.has_busy_caller())
             self._guard.begin_closing()
             self._prefetched.stop()
-            self._closing = loop.create_task(self._close(deadline, leave_group), name="close AsyncKafkaConsumer")
+            self._closing = loop.create_task(
+                self._close(deadline, leave_group, commit=commit), name="close AsyncKafkaConsumer"
+            )
         await asyncio.shield(self._closing)
 
-    async def _close(self, deadline: float, leave_group: bool | None) -> None:
+    async def _close(self, deadline: float, leave_group: bool | None, *, commit: bool) -> None:
         try:
             self._driver.interrupt(IllegalStateError(f"the {_NAME} was closed"))
             await self._guard.until_free(deadline - self._now())
             with self._client.disable_wakeups():
-                await self._driver.run(self._delegate.close(deadline, leave_group=leave_group), deadline)
+                steps = self._delegate.close(deadline, leave_group=leave_group, commit=commit)
+                await self._driver.run(steps, deadline)
         except KafkaTimeoutError as error:
             _log.warning("closing did not finish in time: %s", error)
         finally:
@@ -642,7 +632,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._delegate.interceptors.close()
         self._released = True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # The garbage collector may run this in any thread, whatever lock that holds: it must not wait or take a lock.
         if self._released or self._guard.forked:
             return
@@ -658,6 +648,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._commit_on_close.leave(error)
         await self.close()
 
     def _bind(self) -> asyncio.AbstractEventLoop:
@@ -670,6 +661,14 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         self._guard.enter()
         self._bind()
 
+    async def _run(self, steps: Steps[T], deadline: float) -> T:
+        """Run a call that returns no records."""
+        try:
+            return await self._driver.run(steps, deadline)
+        except WakeupError:
+            self._commit_on_close.note_wakeup()
+            raise
+
     def _run_without_waiting(self, steps: Steps[None]) -> None:
         """Run a generator that must not wait."""
         for _ in steps:
@@ -678,9 +677,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     def _deadline(self, timeout_ms: float | None) -> float:
         if timeout_ms is None:
             timeout_ms = self.config.default_api_timeout_ms
-        if timeout_ms < 0:
-            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
-        return self._now() + timeout_ms / 1000
+        return self._now() + seconds_of(timeout_ms)
 
     def __repr__(self) -> str:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Callable
 from threading import get_ident
 
@@ -29,6 +30,7 @@ class TaskGuard:
 
     __slots__ = (
         "_call",
+        "_caller",
         "_forks",
         "_loop",
         "_name",
@@ -48,6 +50,7 @@ class TaskGuard:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._task: asyncio.Task[object] | None = None
+        self._caller: weakref.ref[asyncio.Task[object]] | None = None  # the task that made the last exclusive call
         self._call = ""
         self._on_enter: Callable[[], object] | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -136,7 +139,9 @@ class TaskGuard:
             self.refuse_in_exclusive(name)
             if self.closing:
                 raise IllegalStateError(f"this {self._name} is closed")
-        self._task = asyncio.current_task(loop)
+        self._task = task = asyncio.current_task(loop)
+        if task is not None and (self._caller is None or self._caller() is not task):
+            self._caller = weakref.ref(task)
         self._call = name
 
     def end(self) -> None:
@@ -147,6 +152,20 @@ class TaskGuard:
                 if not waiter.done():
                     waiter.set_result(None)
             self._waiters.clear()
+
+    @property
+    def busy(self) -> bool:
+        """True while a task makes an exclusive call."""
+        return self._task is not None
+
+    def has_busy_caller(self) -> bool:
+        """Return whether another task works on the result of the last exclusive call: it runs on, or was cancelled."""
+        if self._task is not None or self._caller is None:
+            return False
+        caller = self._caller()
+        if caller is None or caller is asyncio.current_task(self._loop):
+            return False
+        return not caller.done() or caller.cancelled()
 
     def in_callback(self) -> bool:
         """Return whether this task makes the exclusive call, which means that it is in a callback."""

@@ -14,18 +14,18 @@ import functools
 import logging
 import os
 import time
-import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar, overload
 
+from pyconsumer import background_log
 from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn
 from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.producer.arguments import check_time
+from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.changes import YIELD, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.loop_calls import called, settled
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from pyconsumer.generic import Serializer
+    from pyconsumer.generic import NewKey, NewValue, RawInput, Serializer
     from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["AsyncKafkaProducer"]
@@ -84,13 +84,40 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
+    # Without a serializer bytes and text are taken, and anything with one whose argument has no type, such as a lambda.
+    # fmt: off
+    @overload
+    def __init__(
+        self, configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: None = None, value_serializer: None = None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncKafkaProducer[NewKey, RawInput], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: None = None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncKafkaProducer[RawInput, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: None = None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncKafkaProducer[NewKey, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    # fmt: on
     def __init__(
         self,
         configs: Mapping[str, object] | None = None,
         /,
         *,
-        key_serializer: Serializer[KeyIn] | None = None,
-        value_serializer: Serializer[ValueIn] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         clock: Clock | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
@@ -189,10 +216,10 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             TypeError: the time was not given by name.
         """
         self._bind()
-        check_time("flush", positional, timeout_ms)
+        seconds = checked_seconds("flush", positional, timeout_ms)
         with self._producer._flushing() as waiting:
             try:
-                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                async with asyncio.timeout(seconds):
                     for result in waiting:
                         await settled(result)
             except TimeoutError:
@@ -268,14 +295,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         self._bind()
-        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
+        seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
         result = self._producer._begin_call(begin)
         try:
-            async with asyncio.timeout(limit / 1000):
+            async with asyncio.timeout(seconds):
                 await settled(result)
         except TimeoutError:
             pass  # _check_outcome raises, with the reason
-        self._producer._check_outcome(result, limit)
+        self._producer._check_outcome(result, seconds)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -296,15 +323,19 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
             TypeError: the time was not given by name.
         """
-        check_time("close", positional, timeout_ms)
+        checked_seconds("close", positional, timeout_ms)
         if self._closing is None:
             self._open = False
             loop = asyncio.get_running_loop()
             close = functools.partial(self._producer.close, timeout_ms=timeout_ms)
-            self._closing = loop.run_in_executor(None, close)
+            try:
+                self._closing = loop.run_in_executor(None, background_log.background()(close))
+            except RuntimeError:  # the interpreter ends and starts no thread any more, and this loop has nothing else
+                self._closing = loop.create_future()
+                self._closing.set_result(close())
         await asyncio.shield(self._closing)
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         if self._open:
             shown = repr(self)  # before it is closed
             self._open = False

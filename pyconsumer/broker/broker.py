@@ -6,11 +6,11 @@ All brokers of a cluster share the controller, the timer and the faults.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
@@ -19,7 +19,7 @@ from pyconsumer.broker.fetch_sessions import FetchSessions
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.internal_topic import InternalTopicLog
-from pyconsumer.broker.log.manager import LogManager
+from pyconsumer.broker.log.manager import LogManager, LogToOpen, Recovery
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.replication import ReplicaFetcher
 from pyconsumer.broker.timer import Timer
@@ -32,7 +32,7 @@ from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 __all__ = ["Broker", "Endpoints"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: Pauses before a topic's logs that could not be opened are tried again: the first one, doubled up to the longest.
 _FIRST_RETRY_S: Final = 1.0
@@ -56,6 +56,7 @@ class Broker:
         partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
         group_coordinator: that of consumer groups; ``transaction_coordinator``: that of transactional ids.
         cluster: the other brokers, as far as transactions need them.
+        recovery: the progress of :meth:`opening`.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Broker:
             timer,
             clock,
         )
+        self.recovery = Recovery(0)
         self._peers = peers
         self._partition_counts: dict[str, int] = {}
         self._behind: set[str] = set()  # topics of which not all logs could be opened; each has a timer
@@ -120,14 +122,30 @@ class Broker:
 
     # --- life
 
+    def opening(self) -> Iterator[None]:
+        """Open all logs in steps, and recover those that need it; :meth:`start` comes next.
+
+        The broker serves nobody yet, and the other brokers of the process get their turn between two steps.
+        """
+        self._apply_broker_config()
+        wanted = []
+        for name, topic in self.controller.topics.items():
+            config = TopicConfig.of(topic.config, self.config)
+            for index, state in enumerate(topic.partitions):
+                if self.node_id in state.replicas:
+                    wanted.append(LogToOpen(TopicPartition(name, index), topic.topic_id, config))
+        self.recovery = Recovery(len(wanted))
+        yield from self.logs.opening_all(wanted, self.recovery)
+
     def start(self) -> None:
-        """Open all logs, recover those that need it, and lead the partitions that the controller names."""
+        """Open the logs that are not open yet, and lead the partitions that the controller names."""
         known = {
             f"{name}-{index}": topic.topic_id
             for name, topic in self.controller.topics.items()
             for index, state in enumerate(topic.partitions)
             if self.node_id in state.replicas
         }
+        self.logs.close_others(known)
         self.logs.remove_strays(known)
         self.controller.on_removed(self.node_id)
         self.controller.on_change.append(self._on_change)
@@ -317,10 +335,10 @@ class Broker:
 
     # --- replication
 
-    def _wake_followers(self, partition: Partition) -> None:
+    def _wake_followers(self, partition: Partition, informed: int) -> None:
         for node in partition.followers:
             peer = self._peers.get(node)
-            if peer is not None:
+            if peer is not None and node != informed:
                 peer.fetcher.wake(partition.tp)
 
     def _want_isr(self, partition: Partition, isr: tuple[int, ...]) -> None:

@@ -1,8 +1,8 @@
 """One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
 
 As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues in the meantime, up to
-a bound, so that a client that disconnects is noticed. Record sets are not copied: ``sendmsg`` gets the bytes read from
-the log.
+a bound, so that a client that disconnects is noticed. Records that a client does not read stay in the log's file, see
+:mod:`.outgoing`.
 
 A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
 """
@@ -10,14 +10,14 @@ A frame is read into a buffer of its own, so that a batch in it can be patched i
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 import struct
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import run_handler
@@ -25,20 +25,20 @@ from pyconsumer.broker.error_responses import code_and_text, error_response
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_response
+from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, Part, SendTurns
 from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.errors import KafkaError
-from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response
+from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response, encode_stored_response
 from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.messages.produce import ProduceRequest
-from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.schema import Message
 
 __all__ = ["ClientConnection"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
-_MOST_BUFFERS: Final = 256
 _MOST_WAITING_FRAMES: Final = 64
 _MOST_WAITING_BYTES: Final = 8 << 20
 #: The buffer of a frame grows as its bytes arrive, so that a size alone costs no memory. One step adds three times as
@@ -60,6 +60,7 @@ class ConnectionOwner(Protocol):
     max_login_bytes: int
     scratch: memoryview
     trailing_noted: set[tuple[str, int]]
+    turns: SendTurns
 
     def forget(self, connection: ClientConnection) -> None: ...
 
@@ -96,7 +97,8 @@ class ClientConnection:
         self._filled = 0
         self._frames: deque[bytearray] = deque()
         self._waiting_bytes = 0
-        self._out: deque[Buffer] = deque()
+        self._out = Outgoing(sock, tls, server.broker.logs.folder)
+        self._awaits_room = False
         self._busy = False
         self._pumping = False
         self._has_turn = False
@@ -150,6 +152,9 @@ class ClientConnection:
         self.last_active = self._loop.time()
         if not self._closed:
             self._pump()
+            unfinished = 0 if self._body is None else self._filled
+            if self._out and self._waiting_bytes + unfinished > MOST_HELD:
+                self._set_reading(False)  # until the client has read its answer
 
     def _feed_tls(self, data: memoryview) -> None:
         assert self._tls is not None
@@ -163,7 +168,10 @@ class ClientConnection:
             return
         handshake = self._tls.pending()
         if handshake:
-            self._send([handshake], encrypted=True)
+            self._out.add_encrypted(handshake)
+            self._flush()
+            if self._closed:
+                return
         if plain:
             if self._tls.client_name is not None and not self.session.logged_in:
                 self.session.identify(f"User:{self._tls.client_name}")
@@ -387,7 +395,7 @@ class ClientConnection:
             return
         if response is not None:
             try:
-                buffers = encode_response(response, version, correlation_id)
+                buffers = _encode(response, version, correlation_id)
             except KafkaError as error:  # a bug in a handler; the client must not wait for a response
                 _log.error("the response to %s cannot be encoded: %s", self.client_host, error, exc_info=error)
                 self.close()
@@ -426,7 +434,7 @@ class ClientConnection:
                 self._pump()
         elif rule.kind == "cut":
             if response is not None:
-                data = b"".join(encode_response(response, header.api_version, header.correlation_id))
+                data = b"".join(map(bytes, _encode(response, header.api_version, header.correlation_id)))
                 self._send([data[: max(5, len(data) // 2)]])
             self._loop.call_later(0.05, self.reset)
         else:
@@ -435,44 +443,60 @@ class ClientConnection:
 
     # --- writing
 
-    def _send(self, buffers: list[Buffer], *, encrypted: bool = False) -> None:
-        if self._tls is not None and not encrypted:
-            buffers = [self._tls.encrypt(buffers)]
-        if not self._out:
-            try:
-                sent = self._sock.sendmsg(buffers if len(buffers) <= _MOST_BUFFERS else buffers[:_MOST_BUFFERS])
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            except OSError as error:
-                _log.debug("connection from %s: %s", self.client_host, error)
-                self.close()
-                return
-            buffers = _rest(buffers, sent)
-            if not buffers:
-                return
-            self._loop.add_writer(self._sock, self._on_writable)
-        self._out.extend(buffers)
+    def _send(self, parts: Sequence[Part]) -> None:
+        begins = not self._out
+        self._out.add(parts)
+        if begins:  # otherwise something is being sent, or waits for its turn
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._out.is_short:
+            self.send_piece(MOST_HELD)
+        if self.can_send:
+            self._server.turns.send(self)
 
     def _on_writable(self) -> None:
-        pieces = [self._out[index] for index in range(min(len(self._out), _MOST_BUFFERS))]
+        self._out.unblock()
+        self._flush()
+        if self.can_send:  # in its turn, which is not now
+            self._await_room(False)
+
+    def _await_room(self, awaits: bool) -> None:
+        if awaits is not self._awaits_room:
+            self._awaits_room = awaits
+            if awaits:
+                self._loop.add_writer(self._sock, self._on_writable)
+            else:
+                self._loop.remove_writer(self._sock)
+
+    @property
+    def can_send(self) -> bool:
+        """Return whether there is more to send, and the socket may take it."""
+        return bool(self._out) and not self._out.blocked
+
+    def send_piece(self, most_bytes: int) -> int:
+        """Send at most ``most_bytes``, or a little more; return how many were sent."""
+        out = self._out
         try:
-            sent = self._sock.sendmsg(pieces)
-        except (BlockingIOError, InterruptedError):
-            return
+            sent = out.send(most_bytes)
         except OSError as error:
             _log.debug("connection from %s: %s", self.client_host, error)
             self.close()
-            return
-        for _ in pieces:
-            self._out.popleft()
-        self._out.extendleft(reversed(_rest(pieces, sent)))
-        self.last_active = self._loop.time()
-        if not self._out:
-            self._loop.remove_writer(self._sock)
+            return 0
+        if sent:
+            self.last_active = self._loop.time()
+        if out:
+            if out.blocked:
+                out.put_aside()
+                self._await_room(True)
+            return sent
+        self._await_room(False)
+        if not self._busy:  # otherwise ``_reply`` goes on, or the handler
             if self.session.close_after:
                 self.close()
             else:
                 self._pump()
+        return sent
 
     def _send_now(self, data: bytes) -> None:
         """Try to send something before the connection is closed."""
@@ -494,6 +518,7 @@ class ClientConnection:
         self._sock.close()
         self._frames.clear()
         self._out.clear()
+        self._server.turns.forget(self)
         coroutine, self._coroutine = self._coroutine, None
         if coroutine is not None and not getattr(coroutine, "cr_running", False):
             coroutine.close()
@@ -509,10 +534,7 @@ class ClientConnection:
             self.close()
 
 
-def _rest(buffers: list[Buffer], sent: int) -> list[Buffer]:
-    """Return what is left of buffers after ``sent`` bytes of them were sent."""
-    for index, buffer in enumerate(buffers):
-        if sent < len(buffer):
-            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
-        sent -= len(buffer)
-    return []
+def _encode(response: Message, version: int, correlation_id: int) -> Sequence[Part]:
+    if isinstance(response, FetchResponse):
+        return encode_stored_response(response, version, correlation_id)  # type: ignore[return-value]
+    return encode_response(response, version, correlation_id)

@@ -18,9 +18,9 @@ from typing import Any, Self
 
 from pyconsumer.broker.host import ClusterOptions
 from pyconsumer.broker.ports import HeldPorts, hold_ports
-from pyconsumer.broker.runners import ProcessRunner, Runner, ThreadRunner
+from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
-from pyconsumer.errors import ConfigurationError, IllegalStateError
+from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaTimeoutError
 from pyconsumer.structs import Address
 
 __all__ = ["ClusterFaults", "EmbeddedCluster"]
@@ -42,6 +42,9 @@ class EmbeddedCluster:
         ssl_client_cafile: clients must show a certificate of this authority.
         sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
         in_thread: run in a thread of this process instead of a child process.
+        start_timeout_ms: how long :meth:`start`, :meth:`restart` and :meth:`restart_broker` may take. After a crash
+            the brokers read their logs from the last flush on, some hundred megabytes a second.
+        stop_timeout_ms: how long :meth:`stop` waits before it kills the brokers, which then recover at the next start.
 
     Raises:
         ConfigurationError: a setting is unknown, or contradicts another one.
@@ -62,6 +65,8 @@ class EmbeddedCluster:
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         in_thread: bool = False,
+        start_timeout_ms: float = 60_000,
+        stop_timeout_ms: float = 20_000,
     ) -> None:
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
@@ -83,10 +88,15 @@ class EmbeddedCluster:
             flush_at_stop=not self._own_folder,
         )
         self._options.check()
+        for name, value in (("start_timeout_ms", start_timeout_ms), ("stop_timeout_ms", stop_timeout_ms)):
+            if not value > 0:
+                raise ConfigurationError(f"{name} must be greater than 0, not {value!r}")
+        self._deadlines = Deadlines(start_timeout_ms / 1000, stop_timeout_ms / 1000)
         self._in_thread = in_thread
         self._runner: Runner | None = None
         self._ports: list[dict[str, int]] = list(map(dict, self._options.ports))
         self._down: set[int] = set()
+        self._late: set[int] = set()  # of those, the ones whose restart timed out
         self._killed = False
         self._held_ports: list[HeldPorts] = []  # while all brokers are killed
         #: Faults that the brokers are to commit.
@@ -95,7 +105,12 @@ class EmbeddedCluster:
     # --- life
 
     def start(self) -> None:
-        """Start the cluster, and return once it serves requests. ``BrokerStartError`` if it cannot start."""
+        """Start the cluster, and return once it serves requests.
+
+        Raises:
+            BrokerStartError: it cannot start, or not within ``start_timeout_ms``. The message says which log was being
+                recovered. You may call this again.
+        """
         if self._runner is not None or self._killed:
             raise IllegalStateError("the cluster was started already")
         if self._own_folder and self._folder is None:
@@ -109,7 +124,11 @@ class EmbeddedCluster:
 
     def _run(self) -> None:
         self._options = replace(self._options, ports=self._ports)
-        runner: Runner = ThreadRunner() if self._in_thread else ProcessRunner(remove_folder=self._own_folder)
+        runner: Runner
+        if self._in_thread:
+            runner = ThreadRunner(self._deadlines)
+        else:
+            runner = ProcessRunner(self._deadlines, remove_folder=self._own_folder)
         held, self._held_ports = self._held_ports, []
         try:
             self._ports = runner.start(self._options, held)
@@ -120,7 +139,11 @@ class EmbeddedCluster:
         self._runner = runner
 
     def _hold_ports(self) -> None:
-        self._held_ports = [hold_ports(self._options.host, ports) for ports in self._ports]
+        for ports in self._ports:
+            try:
+                self._held_ports.append(hold_ports(self._options.host, ports))
+            except OSError:  # somebody has taken one already, which the next start says
+                self._held_ports.append({})
 
     def _release_ports(self) -> None:
         held, self._held_ports = self._held_ports, []
@@ -132,6 +155,7 @@ class EmbeddedCluster:
         """Stop cleanly, and remove a temporary folder. Does nothing if the cluster does not run."""
         runner, self._runner = self._runner, None
         self._down.clear()
+        self._late.clear()
         self._killed = False
         try:
             if runner is not None:
@@ -214,6 +238,8 @@ class EmbeddedCluster:
 
         Raises:
             IllegalStateError: it was not killed.
+            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It goes on; call this again to wait.
+            BrokerStartError: it cannot start. You may call this again.
         """
         self._check_node(node_id)
         if node_id not in self._down:
@@ -221,8 +247,19 @@ class EmbeddedCluster:
         if self._killed:
             self.restart()
         else:
-            self.command("restart_broker", node_id=node_id)
+            self._restart_broker(node_id)
         self._down.discard(node_id)
+
+    def _restart_broker(self, node_id: int) -> None:
+        try:
+            self.command("restart_broker", node_id=node_id)
+        except KafkaTimeoutError:
+            self._late.add(node_id)
+            raise
+        except IllegalStateError:
+            if node_id not in self._late:  # or it has restarted since the timeout
+                raise
+        self._late.discard(node_id)
 
     def kill(self) -> None:
         """End the process of all brokers with ``kill -9``.
@@ -240,12 +277,18 @@ class EmbeddedCluster:
         self._hold_ports()
 
     def restart(self) -> None:
-        """Start all brokers again after :meth:`kill`. ``IllegalStateError`` if they were not killed."""
+        """Start all brokers again after :meth:`kill`.
+
+        Raises:
+            IllegalStateError: they were not killed.
+            BrokerStartError: see :meth:`start`. Their ports stay reserved, and you may call this again.
+        """
         if not self._killed:
             raise IllegalStateError("the cluster was not killed")
         self._run()
         self._killed = False
         self._down.clear()
+        self._late.clear()
 
     def repair(self) -> None:
         """Undo what a test did: remove all faults, resume replication, start killed brokers."""

@@ -16,13 +16,13 @@ The meaning of a snapshot and of a change belongs to :class:`~pyconsumer.broker.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.elections import PartitionState, TopicState
 from pyconsumer.broker.log.storage import append_line, replace_file
 from pyconsumer.errors import BrokerStartError
@@ -30,7 +30,7 @@ from pyconsumer.protocol.primitives import uuid_to_str
 
 __all__ = ["ClusterFile", "partition_from_json", "partition_to_json", "topic_to_json"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1  # without a journal

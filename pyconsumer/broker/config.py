@@ -191,6 +191,21 @@ _BROKER_TABLE = (
     _topic_default("segment.jitter.ms", "log.roll.jitter.ms", None),
     BrokerSetting("log.roll.jitter.hours", _INT, 0, "log.roll.jitter.ms in hours.", between(0)),
     BrokerSetting(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        _INT,
+        100,
+        "Longest wait for the end of the transaction before, when partitions are added to the next one.",
+        between(0),
+    ),
+    BrokerSetting(
+        "add.partitions.to.txn.retry.backoff.ms",
+        _INT,
+        20,
+        "Pause before partitions are added again; the embedded broker knows when to, and does not pause.",
+        between(1),
+        used=False,
+    ),
+    BrokerSetting(
         "auto.create.topics.enable", _BOOLEAN, True, "Whether asking for a topic that is not there creates it."
     ),
     BrokerSetting("auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas."),

@@ -12,13 +12,13 @@ Rules and errors are those of Apache Kafka's controller.
 from __future__ import annotations
 
 import itertools
-import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.deferred import Deferred
@@ -55,7 +55,7 @@ __all__ = [
     "check_topic_name",
 ]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"

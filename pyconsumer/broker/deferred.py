@@ -24,7 +24,6 @@ clients continue at once. A reply whose callback fails is logged and does not af
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
@@ -32,7 +31,9 @@ from typing import Any, Generic, TypeVar
 
 __all__ = ["Deferred", "PendingReplies", "run_handler", "wait_for"]
 
-_log = logging.getLogger(__name__)
+from pyconsumer.background_log import Log
+
+_log = Log(__name__)
 
 T = TypeVar("T")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaStorageError, RequestTimedOutError, UnknownServerError
 from pyconsumer.protocol.messages import response_type
 from pyconsumer.protocol.messages.fetch import FetchResponse
@@ -14,7 +14,7 @@ from pyconsumer.protocol.schema import Message
 
 __all__ = ["code_and_text", "error_response", "storage_error", "too_late"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: Names of lists in requests that differ from those in responses, by the response's message and field.
 _SOURCES = {

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
@@ -31,8 +31,12 @@ from pyconsumer.structs import Address, BrokerMetadata
 
 __all__ = ["ClusterHost", "ClusterOptions"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
+#: A logger of its own, because ``pyconsumer broker`` prints its lines though they are no warnings.
+_progress_log = Log("pyconsumer.broker.progress")
 
+#: Seconds between two lines about a long recovery.
+_REPORT_S: Final = 2.0
 #: A bound for typing errors: each broker has its own files and sockets in the one process.
 _MOST_BROKERS: Final = 100
 _LAST_PORT: Final = 65_535
@@ -110,14 +114,21 @@ class ClusterHost:
         #: Ports of brokers that were killed and have not come back.
         self._held_ports: dict[int, HeldPorts] = dict(enumerate(held))
         self._known_ports: dict[int, dict[str, int]] = {}
+        self._recovering: dict[int, Broker] = {}
         self._running = False
         self._lock: IO[str] | None = None
+        self._opening: Broker | None = None
         self.controller: Controller
 
     # --- life
 
     def start(self) -> None:
-        """Start all brokers.
+        """Start all brokers; errors as :meth:`starting`."""
+        for _ in self.starting():
+            pass
+
+    def starting(self) -> Generator[None, None, None]:
+        """Start all brokers in steps. If they are not all taken, close the generator: everything is then given up.
 
         Raises:
             BrokerStartError: a port or the data folder cannot be used; the message says which and why.
@@ -126,7 +137,7 @@ class ClusterHost:
         try:
             if options.data_dir is not None:
                 self._lock_folder(options.data_dir)
-            self._start_brokers()
+            yield from self._starting_brokers()
         except OSError as error:
             self.abandon()
             raise BrokerStartError(f"the broker cannot start: {error}") from error
@@ -152,21 +163,27 @@ class ClusterHost:
             self._lock = None
             raise BrokerStartError(f"the data folder {folder} is in use by another broker") from None
 
-    def _start_brokers(self) -> None:
+    def _starting_brokers(self) -> Generator[None, None, None]:
         options = self.options
         self.controller = Controller(options.data_dir, BrokerConfig(options.config))
         if options.features:
             self.controller.update_features(options.features)
         for node_id in range(options.brokers):
-            self._open(node_id)
+            broker = self._make(node_id)
+            self.servers[node_id] = self._listen(broker)
+            self.brokers[node_id] = broker
+        for broker in list(self.brokers.values()):
+            yield from self._recover(broker)
+        # From here on without a pause, because a broker that runs calls on the others.
         self.controller.register(list(self.brokers))
         for broker in list(self.brokers.values()):
             broker.start()
+        for server in self.servers.values():
+            server.accept()
 
-    def _open(self, node_id: int) -> None:
-        """Make a broker and open its listeners; it serves nobody before the loop continues."""
+    def _make(self, node_id: int) -> Broker:
         options = self.options
-        broker = Broker(
+        return Broker(
             node_id,
             folder=None if options.data_dir is None else options.data_dir / f"broker-{node_id}",
             config=BrokerConfig(options.config),
@@ -179,6 +196,10 @@ class ClusterHost:
             call_soon=self._call_soon,
             fenced_endpoints=self.fenced_endpoints,
         )
+
+    def _listen(self, broker: Broker) -> BrokerServer:
+        """Open the listeners of a broker, which serves nobody before :meth:`BrokerServer.accept`."""
+        options, node_id = self.options, broker.node_id
         server = BrokerServer(broker, self._loop, options.security)
         ports = options.ports[node_id] if node_id < len(options.ports) else {}
         held, known = self._held_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
@@ -197,8 +218,30 @@ class ClusterHost:
         finally:
             for unused in held.values():
                 unused.close()
-        self.servers[node_id] = server
-        self.brokers[node_id] = broker
+        return server
+
+    @property
+    def progress(self) -> str:
+        """A description of the recovery that is running, empty without one. Any thread may read it."""
+        broker = self._opening
+        return "" if broker is None else f"node {broker.node_id}: {broker.recovery}"
+
+    def _recover(self, broker: Broker) -> Generator[None, None, None]:
+        """Open the logs of a broker in steps, and report the progress if that takes long."""
+        began = reported = self._clock.now()
+        self._opening = broker
+        try:
+            for _ in broker.opening():
+                now = self._clock.now()
+                if now - reported >= _REPORT_S:
+                    reported = now
+                    _progress_log.info("%s", self.progress)
+                yield
+        finally:
+            self._opening = None
+        if reported != began:
+            took = self._clock.now() - began
+            _progress_log.info("node %d: opened %d logs in %.1f s", broker.node_id, broker.recovery.count, took)
 
     # --- single brokers
 
@@ -224,17 +267,40 @@ class ClusterHost:
         broker.abandon()
 
     def restart_broker(self, node_id: int) -> None:
+        """Start a broker that was killed, without a pause; see :meth:`restarting_broker`."""
+        for _ in self.restarting_broker(node_id):
+            pass
+
+    def restarting_broker(self, node_id: int) -> Generator[None, None, None]:
         """Start a broker that was killed: it recovers from its files, follows, and joins the ISRs when it is up.
+
+        It recovers in steps, between which the other brokers serve requests. Until it has, it is not alive. A second
+        call waits for the first one.
 
         Raises:
             IllegalStateError: it was not killed.
             BrokerStartError: a port or a file cannot be used.
         """
+        if node_id in self._recovering:
+            while node_id in self._recovering:
+                yield
+            if node_id in self.brokers:
+                return
         if node_id in self.brokers or not 0 <= node_id < self.options.brokers:
             raise IllegalStateError(f"broker {node_id} was not killed")
         _log.info("starting node %d", node_id)
-        self._open(node_id)
-        broker = self.brokers[node_id]
+        broker = self._recovering[node_id] = self._make(node_id)
+        try:
+            yield from self._recover(broker)
+            server = self._listen(broker)
+        except BaseException as error:
+            broker.abandon()
+            if isinstance(error, OSError):
+                raise BrokerStartError(f"broker {node_id} cannot start: {error}") from error
+            raise
+        finally:
+            del self._recovering[node_id]
+        self.servers[node_id], self.brokers[node_id] = server, broker
         self.controller.register([node_id])
         try:
             broker.start()
@@ -244,6 +310,7 @@ class ClusterHost:
             if isinstance(error, OSError):
                 raise BrokerStartError(f"broker {node_id} cannot start: {error}") from error
             raise
+        server.accept()
 
     def _broker(self, node_id: int) -> Broker:
         broker = self.brokers.get(node_id)

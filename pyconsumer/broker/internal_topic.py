@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
 from pyconsumer.broker.deferred import Deferred
@@ -25,7 +25,7 @@ from pyconsumer.protocol.records import BatchBuilder
 
 __all__ = ["InternalTopicLog", "LocalBroker"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class LocalBroker(Protocol):

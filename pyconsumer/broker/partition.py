@@ -98,7 +98,8 @@ class Partition:
         replicas, isr: node ids; the in-sync ones among them.
         high_watermark: offset up to which consumers may read.
         epoch_start: as the leader, the offset at which its epoch began.
-        on_progress: called, as the leader, when there is something new for followers.
+        on_progress: called, as the leader, when there is something new for followers, with the node that knows it
+            already; -1 if none does.
         on_isr: called, as the leader, with the ISR that it wants (rule 4).
     """
 
@@ -122,7 +123,7 @@ class Partition:
         self.high_watermark = log.log_start_offset
         self.epoch_start = -1
         self.followers: dict[int, FollowerProgress] = {}
-        self.on_progress: Callable[[Partition], None] | None = None
+        self.on_progress: Callable[[Partition, int], None] | None = None
         self.on_isr = on_isr
         self._in_sync: list[FollowerProgress] = []
         #: Where appends ended that the high watermark has not passed yet, and their bytes.
@@ -132,7 +133,7 @@ class Partition:
         #: In order: appends end in the order in which they were made.
         self._watchers: dict[Watcher, None] = {}
 
-    def notify_followers(self, on_progress: Callable[[Partition], None]) -> None:
+    def notify_followers(self, on_progress: Callable[[Partition, int], None]) -> None:
         """Call a function, as the leader, whenever there is something new for followers."""
         self.on_progress = on_progress
 
@@ -171,13 +172,13 @@ class Partition:
             return
         if new_epoch:
             self.epoch_start = self.log.log_end_offset
-            self.log.epochs.assign(leader_epoch, self.epoch_start)
+            self.log.epochs.assign(leader_epoch, self.epoch_start, write=False)
             self.followers = {node: FollowerProgress(now) for node in replicas if node != self.node_id}
             self._notify(-1)  # what was appended in an earlier epoch is not acknowledged by this one
         self._in_sync = [progress for node, progress in self.followers.items() if node in isr]
         self._advance()
         if self.on_progress is not None:
-            self.on_progress(self)
+            self.on_progress(self, -1)
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise unless this broker leads, in the epoch that a client believes in (-1: it does not say; KIP-320).
@@ -270,7 +271,7 @@ class Partition:
             self._waiting.append((result.last_offset + 1, result.size_bytes))
             self._advance()
             if self.on_progress is not None:
-                self.on_progress(self)
+                self.on_progress(self, -1)
         self.log.flush_if_many()
 
     def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
@@ -350,7 +351,7 @@ class Partition:
             self._notify(0)
         if node_id in self.isr:
             if self._advance() and self.on_progress is not None:
-                self.on_progress(self)
+                self.on_progress(self, node_id)  # which gets the high watermark with this response
         elif offset >= self.high_watermark and offset >= self.epoch_start and self.on_isr is not None:
             self.on_isr(self, (*self.isr, node_id))
         return ReplicaRead(records, self.high_watermark, self.log.log_start_offset)
@@ -384,7 +385,7 @@ class Partition:
         """As the leader, hide everything before ``offset``, which is not behind the high watermark."""
         self.log.advance_log_start_offset(offset)
         if self.on_progress is not None:
-            self.on_progress(self)
+            self.on_progress(self, -1)
 
     def starts_everywhere_at(self, offset: int) -> bool:
         """Return whether everything before ``offset`` is hidden on all replicas in sync."""

@@ -8,13 +8,14 @@ socket.
 
 from __future__ import annotations
 
-import logging
 import socket
 from collections.abc import Mapping
 
 __all__ = ["HeldPorts", "hold_port", "hold_ports"]
 
-_log = logging.getLogger(__name__)
+from pyconsumer.background_log import Log
+
+_log = Log(__name__)
 
 #: The sockets that hold one broker's ports, by listener.
 HeldPorts = dict[str, socket.socket]

@@ -14,15 +14,20 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pyconsumer.background_log import Log, background
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
+from pyconsumer.broker.steps import take_steps
 from pyconsumer.errors import KafkaError
 
 __all__ = ["run_broker", "run_child"]
+
+_log = Log(__name__)
 
 
 def run_broker(
@@ -63,7 +68,8 @@ def run_broker(
         flush_at_stop=data_dir is not None,
     )
     try:
-        asyncio.run(_run_until_signal(options, announce or _announce))
+        with background():  # one that reads our log too slowly must not stop the brokers
+            asyncio.run(_run_until_signal(options, announce or _announce))
     finally:
         if data_dir is None and folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -78,14 +84,26 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
     _prepare()
     loop = asyncio.get_running_loop()
     host = ClusterHost(options, loop)
-    host.start()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    try:
+
+    async def start() -> None:
+        await take_steps(host.starting())
+        # In the same turn of the loop: loads of groups and transactions do not delay it.
         announce(",".join(str(node.address) for node in host.endpoints(options.listeners[0])))
-        await ended.wait()
+
+    starting = asyncio.ensure_future(start())
+    signalled = asyncio.ensure_future(ended.wait())
+    try:
+        await asyncio.wait([starting, signalled], return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            await starting
+            await signalled
     finally:
+        for task in (starting, signalled):
+            task.cancel()
+        await asyncio.gather(starting, signalled, return_exceptions=True)
         host.stop()
 
 
@@ -118,6 +136,7 @@ class _Child:
         self._host: ClusterHost | None = None
         self._folder: str | None = None
         self._ended = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._status = 0
 
     async def run(self) -> int:
@@ -126,9 +145,13 @@ class _Child:
         loop.add_signal_handler(signal.SIGTERM, self._ended.set)
         await self._ended.wait()
         loop.remove_reader(sys.stdin.fileno())
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._host is not None:
             self._host.stop()
-        if self._folder is not None:
+        # The folder stays after a failed start: the program, which may try again, removes it.
+        if self._folder is not None and self._status == 0:
             shutil.rmtree(self._folder, ignore_errors=True)
         return self._status
 
@@ -147,35 +170,77 @@ class _Child:
             self._ended.set()
             return
         request_id = message.pop("id")
+        if self._host is None:
+            self._begin(self._start(request_id, message))
+        elif message["command"] == "restart_broker":
+            self._begin(self._restart_broker(request_id, self._host, message["arguments"]["node_id"]))
+        else:
+            with self._responding(request_id) as respond:
+                respond(self._host.command(message["command"], message["arguments"]))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work that takes long beside everything else."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @contextlib.contextmanager
+    def _responding(self, request_id: int) -> Iterator[Callable[[Any], None]]:
+        """Give a function that sends a result. An error is sent too."""
         response: dict[str, Any]
         try:
-            response = {"result": self._start(message) if self._host is None else self._command(message)}
+            yield lambda result: self._write({"id": request_id, "result": result})
+            return
         except KafkaError as error:
             text = str(error.args[0]) if error.args else str(error)
             response = {"error": type(error).__name__, "message": text}
         except Exception as error:
-            logging.getLogger(__name__).exception("a command failed")
+            _log.exception("a command failed")
             response = {"error": "BrokerStartError", "message": f"{type(error).__name__}: {error}"}
-        os.write(sys.stdout.fileno(), json.dumps({"id": request_id, **response}).encode() + b"\n")
+        self._write({"id": request_id, **response})
+
+    @staticmethod
+    def _write(message: Mapping[str, Any]) -> None:
+        os.write(sys.stdout.fileno(), json.dumps(message).encode() + b"\n")
+
+    async def _start(self, request_id: int, message: dict[str, Any]) -> None:
+        with self._responding(request_id) as respond:
+            if message.pop("remove_folder"):
+                self._folder = message["data_dir"]
+            held = [
+                {name: socket.socket(fileno=number) for name, number in handles.items()}
+                for handles in message.pop("held")
+            ]
+            folder = message.pop("data_dir")
+            security = SecurityConfig(**message.pop("security"))
+            options = ClusterOptions(data_dir=None if folder is None else Path(folder), security=security, **message)
+            _prepare()
+            host = ClusterHost(options, asyncio.get_running_loop(), held)
+            await take_steps(host.starting(), _Reports(request_id, host, self._write))
+            self._host = host
+            respond(host.ports())
         if self._host is None:
             self._status = 1
             self._ended.set()
 
-    def _start(self, message: dict[str, Any]) -> list[dict[str, int]]:
-        if message.pop("remove_folder"):
-            self._folder = message["data_dir"]
-        held = [
-            {name: socket.socket(fileno=number) for name, number in handles.items()} for handles in message.pop("held")
-        ]
-        folder = message.pop("data_dir")
-        security = SecurityConfig(**message.pop("security"))
-        options = ClusterOptions(data_dir=None if folder is None else Path(folder), security=security, **message)
-        _prepare()
-        host = ClusterHost(options, asyncio.get_running_loop(), held)
-        host.start()
-        self._host = host
-        return host.ports()
+    async def _restart_broker(self, request_id: int, host: ClusterHost, node_id: int) -> None:
+        with self._responding(request_id) as respond:
+            await take_steps(host.restarting_broker(node_id), _Reports(request_id, host, self._write))
+            respond(None)
 
-    def _command(self, message: dict[str, Any]) -> Any:
-        assert self._host is not None
-        return self._host.command(message["command"], message["arguments"])
+
+class _Reports:
+    """Sends the progress of a start to the program, more and more rarely: nobody may read it after a timeout."""
+
+    def __init__(self, request_id: int, host: ClusterHost, write: Callable[[Mapping[str, Any]], None]) -> None:
+        self._id = request_id
+        self._host = host
+        self._write = write
+        self._began = time.monotonic()
+        self._next = self._began
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now >= self._next and self._host.progress:
+            self._next = now + max(0.1, (now - self._began) / 20)
+            self._write({"id": self._id, "progress": self._host.progress})

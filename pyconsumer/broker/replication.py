@@ -7,10 +7,10 @@ delay the others' clients.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
@@ -19,7 +19,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["ReplicaFetcher"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: Bytes that are copied in one turn, before others get theirs.
 _BYTES_AT_A_TIME: Final = 4 << 20

@@ -13,19 +13,32 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
+from pyconsumer.background_log import Log, background
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.ports import HeldPorts
+from pyconsumer.broker.steps import take_steps
 from pyconsumer.child_python import child_environment, child_python
 from pyconsumer.errors import BrokerStartError, KafkaTimeoutError
 
-__all__ = ["ProcessRunner", "Runner", "ThreadRunner"]
+__all__ = ["Deadlines", "ProcessRunner", "Runner", "ThreadRunner"]
 
-_START_TIMEOUT_S: Final = 60.0
+_log = Log(__name__)
+
 _COMMAND_TIMEOUT_S: Final = 30.0
-_STOP_TIMEOUT_S: Final = 20.0
+#: The time that a thread has to end after its cluster could not start.
+_JOIN_TIMEOUT_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long a cluster may take, in seconds: to start or to restart a broker, and to stop."""
+
+    start_s: float = 60.0
+    stop_s: float = 20.0
 
 
 class Runner(Protocol):
@@ -45,19 +58,30 @@ class Runner(Protocol):
 
 
 class ThreadRunner:
-    def __init__(self) -> None:
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
         self._loop: asyncio.AbstractEventLoop
         self._host: ClusterHost
         self._thread: threading.Thread
 
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
         started: Future[list[dict[str, int]]] = Future()
+        given_up = threading.Event()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_log_failure)
 
+        @background()
         def run() -> None:
             try:
                 self._host = ClusterHost(options, self._loop, held)
-                self._host.start()
+                with contextlib.closing(self._host.starting()) as steps:
+                    for _ in steps:
+                        if given_up.is_set():
+                            break
+                if given_up.is_set():
+                    self._host.abandon()
+                    self._loop.close()
+                    return
             except BaseException as error:
                 self._loop.close()
                 started.set_exception(error)
@@ -71,15 +95,35 @@ class ThreadRunner:
         self._thread = threading.Thread(target=run, name="pyconsumer-broker", daemon=True)
         self._thread.start()
         try:
-            return started.result(_START_TIMEOUT_S)
+            return started.result(self._deadlines.start_s)
+        except TimeoutError:
+            if started.done():
+                return started.result()  # it has started just now, or raised the error
+            progress = self._host.progress if hasattr(self, "_host") else ""
+            given_up.set()
+            self._thread.join(_JOIN_TIMEOUT_S)
+            raise _not_started(self._deadlines.start_s, progress) from None
         except BaseException:
-            self._thread.join(_STOP_TIMEOUT_S)
+            given_up.set()
+            self._thread.join(_JOIN_TIMEOUT_S)
             raise
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        if name == "restart_broker":
+            return self._restart_broker(arguments["node_id"])
         return self._call(f"the command {name!r}", lambda: self._host.command(name, arguments))
 
-    def _call(self, name: str, action: Callable[[], Any]) -> Any:
+    def _restart_broker(self, node_id: int) -> None:
+        done = asyncio.run_coroutine_threadsafe(take_steps(self._host.restarting_broker(node_id)), self._loop)
+        try:
+            done.result(self._deadlines.start_s)
+        except TimeoutError:
+            if not done.done():
+                raise _still_restarting(node_id, self._deadlines.start_s, self._host.progress) from None
+            done.result()
+
+    def _call(self, name: str, action: Callable[[], Any], timeout_s: float | None = None) -> Any:
+        timeout_s = _COMMAND_TIMEOUT_S if timeout_s is None else timeout_s
         done: Future[Any] = Future()
 
         def run() -> None:
@@ -90,11 +134,11 @@ class ThreadRunner:
 
         self._loop.call_soon_threadsafe(run)
         try:
-            return done.result(_COMMAND_TIMEOUT_S)
+            return done.result(timeout_s)
         except TimeoutError:
             if done.done():
                 return done.result()  # the command itself raised the error, or it ended just now
-            raise _timed_out(name, _COMMAND_TIMEOUT_S) from None
+            raise _timed_out(name, timeout_s) from None
 
     def stop(self) -> None:
         self._end("the stop", lambda: self._host.stop())
@@ -104,13 +148,18 @@ class ThreadRunner:
 
     def _end(self, name: str, action: Callable[[], Any]) -> None:
         try:
-            self._call(name, action)
+            self._call(name, action, self._deadlines.stop_s)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_TIMEOUT_S)
+            self._thread.join(_JOIN_TIMEOUT_S)
 
     def log(self) -> str:
         return ""
+
+
+def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log the failure of a callback or a task, without asyncio's logger: this thread takes no lock of a handler."""
+    _log.error("%s", context.get("message", "a task failed"), exc_info=context.get("exception"))
 
 
 def _timed_out(name: str, timeout_s: float) -> KafkaTimeoutError:
@@ -119,16 +168,34 @@ def _timed_out(name: str, timeout_s: float) -> KafkaTimeoutError:
     )
 
 
+def _not_started(timeout_s: float, progress: str, why: str = "") -> BrokerStartError:
+    shown = f" ({progress})" if progress else ""
+    return BrokerStartError(
+        f"the brokers did not start within {timeout_s:g} s{shown}; on a slow machine, or after a crash with much data,"
+        f" give them more time by start_timeout_ms{why}"
+    )
+
+
+def _still_restarting(node_id: int, timeout_s: float, progress: str) -> KafkaTimeoutError:
+    shown = f" ({progress})" if progress else ""
+    return KafkaTimeoutError(
+        f"broker {node_id} did not restart within {timeout_s:g} s{shown}, and goes on; restart_broker({node_id}) waits"
+        " for it again, and start_timeout_ms gives it more time"
+    )
+
+
 class ProcessRunner:
     """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
 
     It responds on its standard output. A response repeats the id of its command; one with another id belongs to a
-    command that timed out or was interrupted, and is ignored. The child carries out one command at a time, so threads
+    command that timed out or was interrupted, and is ignored. Before the response to a start there may be its progress. The child carries out one command at a time, so threads
     take turns.
     """
 
-    def __init__(self, *, remove_folder: bool) -> None:
+    def __init__(self, deadlines: Deadlines, *, remove_folder: bool) -> None:
+        self._deadlines = deadlines
         self._remove_folder = remove_folder
+        self._progress = ""  # of the command that waits
         self._lock = threading.Lock()  # held from a command until its response
         self._last_id = 0
         self._process: subprocess.Popen[bytes]
@@ -146,9 +213,10 @@ class ProcessRunner:
         try:
             message = _options_to_json(options) | {"held": handles, "remove_folder": self._remove_folder}
             try:
-                result = self._exchange("the start", message, _START_TIMEOUT_S)
-            except KafkaTimeoutError as error:
-                raise BrokerStartError(f"{error}: {self._why()}") from None
+                result = self._exchange("the start", message, self._deadlines.start_s)
+            except KafkaTimeoutError:
+                why = f": {self._why()}" if not self._progress else ""
+                raise _not_started(self._deadlines.start_s, self._progress, why) from None
         except BaseException:
             self.kill()
             raise
@@ -168,7 +236,12 @@ class ProcessRunner:
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
         message = {"command": name, "arguments": dict(arguments)}
-        return self._exchange(f"the command {name!r}", message, _COMMAND_TIMEOUT_S)
+        if name != "restart_broker":
+            return self._exchange(f"the command {name!r}", message, _COMMAND_TIMEOUT_S)
+        try:
+            return self._exchange(f"the command {name!r}", message, self._deadlines.start_s)
+        except KafkaTimeoutError:
+            raise _still_restarting(arguments["node_id"], self._deadlines.start_s, self._progress) from None
 
     def _exchange(self, name: str, message: Mapping[str, Any], timeout_s: float) -> Any:
         deadline = time.monotonic() + timeout_s
@@ -197,10 +270,14 @@ class ProcessRunner:
 
     def _receive(self, request_id: int, deadline: float) -> dict[str, Any] | None:
         """Return the response to a command, None if there is none at the deadline."""
+        self._progress = ""
         while (line := self._read_line(deadline)) is not None:
             response: dict[str, Any] = json.loads(line)
-            if response.pop("id") == request_id:
+            if response.pop("id") != request_id:
+                continue
+            if "progress" not in response:
                 return response
+            self._progress = response["progress"]
         return None
 
     def _read_line(self, deadline: float) -> bytes | None:
@@ -228,7 +305,7 @@ class ProcessRunner:
         with contextlib.suppress(OSError):
             self._process.stdin.write(b'{"command": "stop"}\n')
         try:
-            self._process.wait(_STOP_TIMEOUT_S)
+            self._process.wait(self._deadlines.stop_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

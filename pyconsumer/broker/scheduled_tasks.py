@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from pyconsumer.background_log import Log, stay_in_background
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.log.cleaner import LogCleaner
@@ -16,7 +16,7 @@ from pyconsumer.clock import Clock
 
 __all__ = ["ScheduledTasks"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: How long compaction continues at a time; it rests as long.
 _CLEANER_STEP_S: Final = 0.005
@@ -43,7 +43,7 @@ class ScheduledTasks:
         self._clock = clock
         self._timer = timer
         self._loop = loop
-        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="pyconsumer-flush")
+        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="pyconsumer-flush", initializer=stay_in_background)
         self._flushing = False
         self._running = False
         self._cleaners: dict[int, LogCleaner] = {}

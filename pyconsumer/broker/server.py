@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 import ssl
 from collections import Counter
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.client_connection import ClientConnection
+from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsLayer
 
 __all__ = ["BrokerServer"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _SCRATCH_BYTES: Final = 256 * 1024
 _ACCEPTS_AT_A_TIME: Final = 64
@@ -43,17 +44,20 @@ class BrokerServer:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         #: Software and API of clients that sent bytes after a complete request.
         self.trailing_noted: set[tuple[str, int]] = set()
+        self.turns = SendTurns(loop.call_soon)
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
         self._tls: ssl.SSLContext | None = None
         self._users = PlainUsers(security.sasl_users) if security.sasl_users else None
-        self._listeners: list[socket.socket] = []
+        self._listeners: dict[socket.socket, str] = {}
         self._connections: set[ClientConnection] = set()
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
         """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be opened.
+
+        Clients can connect, but are served only after :meth:`accept`.
 
         Args:
             held: a socket that holds the port, of :func:`.ports.hold_ports`; the listener from now on.
@@ -68,12 +72,16 @@ class BrokerServer:
             listener = held
             listener.listen(backlog)
         listener.setblocking(False)
-        self._listeners.append(listener)
+        self._listeners[listener] = name
         self.addresses[name] = (host, listener.getsockname()[1])
-        self.loop.add_reader(listener, self._on_acceptable, listener, name)
+        return self.addresses[name][1]
+
+    def accept(self) -> None:
+        """Begin to serve clients."""
+        for listener, name in self._listeners.items():
+            self.loop.add_reader(listener, self._on_acceptable, listener, name)
         if self._idle_check is None:
             self._schedule_idle_check()
-        return self.addresses[name][1]
 
     def _on_acceptable(self, listener: socket.socket, name: str) -> None:
         for _ in range(_ACCEPTS_AT_A_TIME):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
-import logging
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 
-__all__ = ["call_each", "run_in_steps"]
+__all__ = ["call_each", "run_in_steps", "take_steps"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _STEPS_AT_ONCE: Final = 20  # logs that are opened: some ten milliseconds
+_STEPS_S: Final = 0.01
 
 
 def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
@@ -35,6 +39,23 @@ def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]]
 
     run()
     return done
+
+
+async def take_steps(steps: Generator[None, None, None], on_pause: Callable[[], None] = lambda: None) -> None:
+    """Take all steps, and let the loop do other work after every ten milliseconds.
+
+    If this is cancelled, the steps are closed.
+
+    Args:
+        on_pause: called before the other work.
+    """
+    until = time.monotonic()
+    with closing(steps):
+        for _ in steps:
+            if time.monotonic() >= until:
+                on_pause()
+                await asyncio.sleep(0)
+                until = time.monotonic() + _STEPS_S
 
 
 def call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:

@@ -66,12 +66,9 @@ class _Lazy(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from pyconsumer import __version__
-        from pyconsumer.protocol.compiled import source_tree
-        from pyconsumer.protocol.records import describe
+        from pyconsumer.protocol.compiled import version_text
 
-        tree = source_tree()
-        where = "" if tree is None else f" (source tree {tree})"
-        click.echo(f"pyconsumer {__version__}{where}, record decoder: {describe()}")
+        click.echo(version_text(__version__))
         ctx.exit()
 
 

@@ -53,6 +53,16 @@ class AllPartitions:
         """Return whether metadata has come that :meth:`poll` has not seen."""
         return self._metadata.update_count != self._seen and self._subscriptions.has_auto_assigned
 
+    @property
+    def is_complete(self) -> bool:
+        """True if the partitions of each subscribed topic are assigned; of a pattern, once metadata was compared."""
+        subscriptions = self._subscriptions
+        if not subscriptions.has_auto_assigned:
+            return True
+        return not self.is_due and (
+            subscriptions.has_pattern or all(map(self._metadata.partitions_for, subscriptions.subscription()))
+        )
+
     def poll(self) -> Steps[None]:
         """Apply what metadata says.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, exact_partition
 
 __all__ = [
     "as_partition",
@@ -93,8 +93,9 @@ def as_partition(value: Any) -> TopicPartition:
     Raises:
         TypeError: the value is no partition.
     """
-    if is_partition(value) and isinstance(value[1], int) and not isinstance(value[1], bool):
-        return value if isinstance(value, TopicPartition) else TopicPartition(*value)
+    partition = exact_partition(value)
+    if partition is not None:
+        return partition
     raise TypeError(f"a partition must be a TopicPartition of a topic's name and a number, not {value!r}")
 
 

@@ -10,13 +10,13 @@ import math
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer import background_log
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
@@ -139,8 +139,14 @@ class KafkaConsumer(Consumer[K, V]):
         self._client = delegate.client
         self._metadata = delegate.metadata
         self._subscriptions = delegate.subscriptions
-        self._guard = AccessGuard(self, on_call=delegate.checked.end, on_interrupt=delegate.recover)
+        self._guard = AccessGuard(
+            self,
+            on_call=delegate.checked.end,
+            on_interrupt=delegate.recover,
+            on_wakeup=lambda: closing.note_wakeup(),
+        )
         self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
+        self._commit_on_close = closing = self._iteration.commit_on_close()
         self._released = False
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -606,6 +612,9 @@ class KafkaConsumer(Consumer[K, V]):
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
 
+        The commit covers everything that was returned. It is left out while an exception is being handled, as in
+        ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again.
+
         A second call does nothing.
 
         Args:
@@ -621,19 +630,20 @@ class KafkaConsumer(Consumer[K, V]):
         """
         self._close(timeout_ms, leave_group)
 
-    def _close(self, timeout_ms: float | None, leave_group: bool | None, *, commit: bool = True) -> None:
+    def _close(self, timeout_ms: float | None, leave_group: bool | None, *, commit: bool | None = None) -> None:
+        """Close; ``commit`` decides about the automatic commit, by default :mod:`.closing` does."""
         if self._guard.closed:
             if not self._released and not self._guard.forked:  # the first call was interrupted by Ctrl-C
                 self._release()
             return
         with self._guard:
             self._refuse_in_callback("close")
-            self._leave_and_release(
-                DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms, leave_group, commit=commit
-            )
+            limit_ms = DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms
+            deadline = self._deadline(limit_ms)
+            decided = self._commit_on_close.decide() if commit is None else commit
+            self._leave_and_release(deadline, limit_ms, leave_group, commit=decided)
 
-    def _leave_and_release(self, timeout_ms: float, leave_group: bool | None, *, commit: bool) -> None:
-        deadline = self._deadline(timeout_ms)
+    def _leave_and_release(self, deadline: float, timeout_ms: float, leave_group: bool | None, *, commit: bool) -> None:
         try:
             with self._client.disable_wakeups():
                 self._client.run(self._delegate.close(deadline, leave_group=leave_group, commit=commit), deadline)
@@ -651,7 +661,7 @@ class KafkaConsumer(Consumer[K, V]):
         self._delegate.interceptors.close()
         self._released = True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # The garbage collector may run this in any thread that holds any lock: nothing here waits or takes a lock.
         if self._released or self._guard.forked:
             return
@@ -667,6 +677,7 @@ class KafkaConsumer(Consumer[K, V]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._commit_on_close.leave(error)
         self.close()
 
     def _refuse_in_callback(self, name: str) -> None:
@@ -676,9 +687,7 @@ class KafkaConsumer(Consumer[K, V]):
     def _deadline(self, timeout_ms: float | None) -> float:
         if timeout_ms is None:
             timeout_ms = self.config.default_api_timeout_ms
-        if timeout_ms < 0:
-            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
-        return self._clock.now() + timeout_ms / 1000
+        return self._clock.now() + seconds_of(timeout_ms)
 
     def _run(self, steps: Steps[T]) -> T:
         return self._client.run(steps, self._delegate.default_deadline())

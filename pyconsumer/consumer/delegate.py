@@ -28,7 +28,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pyconsumer.clock import Clock
+from pyconsumer.clock import Clock, checked_timestamp
 from pyconsumer.consumer.all_partitions import AllPartitions
 from pyconsumer.consumer.arguments import as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
@@ -58,6 +58,7 @@ from pyconsumer.structs import (
     OffsetAndTimestamp,
     SubscriptionPattern,
     TopicPartition,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -258,6 +259,80 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
+    def until_assigned(self, deadline: float) -> Steps[bool]:
+        """Join the group (without one: find the subscribed partitions) and set the positions. Takes no records.
+
+        Returns:
+            True when that is done, also for a member that gets no partition; False at the deadline.
+
+        Raises:
+            IllegalStateError: nothing is subscribed or assigned.
+            KafkaError: of the group or of a position, as :meth:`fetched`.
+        """
+        self._check_subscribed()
+        if self._interrupted:
+            self.recover()
+        try:
+            while True:
+                self.checked.end()
+                self._interrupted = True
+                yield from self._coordinate()
+                self.fetcher.raise_error()
+                now = self.clock.now()
+                done = self._is_assigned()
+                wait = None if done or now >= deadline else self._wait(now, deadline)
+                self._interrupted = False
+                if wait is None:
+                    return done
+                yield wait
+        except Exception:
+            self._interrupted = False
+            raise
+
+    def _is_assigned(self) -> bool:
+        group, subscriptions = self.coordinator, self.subscriptions
+        if not subscriptions.has_all_fetch_positions:
+            return False
+        if group is not None and subscriptions.has_auto_assigned:
+            return bool(subscriptions.assigned_list()) or (group.is_stable and not group.has_user_output)
+        return self._all_partitions is None or self._all_partitions.is_complete
+
+    def until_group_is_due(self) -> Steps[None]:
+        """Wait until :meth:`serve_group` has work; until then set the positions and fetch ahead. Runs no callback.
+
+        For a driver that takes part in rebalances while the application does not poll.
+        """
+        waited = False
+        while True:
+            now = self.clock.now()
+            if self.coordinator is not None:
+                due_at = self.coordinator.due_between_polls(now, something_came=waited)
+            else:
+                due_at = -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
+            if due_at <= now:
+                return
+            wait = Wait(None, due_at)
+            if not self.subscriptions.has_none and not self.fetcher.has_error:
+                try:
+                    wait = self._wait(now, due_at, polls=False)
+                except KafkaError as error:  # the next poll raises it, unless a seek comes before
+                    _log.debug("a position could not be set between polls: %s", error)
+            yield wait
+            waited = True
+
+    def serve_group(self) -> Steps[None]:
+        """Take part in a rebalance as far as that goes without waiting. This does not count as a poll.
+
+        Raises:
+            KafkaError: of the group.
+            Exception: what a callback of the application raised.
+        """
+        self.checked.end()
+        if self.coordinator is not None:
+            yield from self.coordinator.advance()
+        elif self._all_partitions is not None:
+            yield from self._all_partitions.poll()
+
     def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
         """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + CHECK_LIFETIME_S
@@ -347,14 +422,19 @@ class ConsumerDelegate:
             # Records are about to be returned, so this must not raise; an error that persists will be raised later.
             _log.warning("the next fetches could not be sent: %s", error)
 
-    def _wait(self, now: float, deadline: float) -> Wait:
-        """Send everything that is needed to get records, and return how long to wait for it."""
+    def _wait(self, now: float, deadline: float, *, polls: bool = True) -> Wait:
+        """Send everything that is needed to get records, and return how long to wait for it.
+
+        Args:
+            now, deadline: monotonic seconds.
+            polls: False: not for the work that only a poll does.
+        """
         self._update_positions(now)
         self.fetcher.send_fetches()
         if self._unconfirmed:
             self._confirm_partitions()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
-        if self.coordinator is not None:
+        if polls and self.coordinator is not None:
             until = min(until, self.coordinator.next_due_at)
         if self._committed_call is not None:
             until = min(until, self._committed_call.due_at)
@@ -479,18 +559,16 @@ class ConsumerDelegate:
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
-        epoch = -1
-        if isinstance(offset, OffsetAndMetadata):
-            epoch = offset.leader_epoch
-            offset = offset.offset
-        if isinstance(offset, bool) or not isinstance(offset, int):
+        given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
+        number, epoch = whole_number(given), whole_number(found)
+        if number is None or epoch is None:
             raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
-        if offset < 0:
-            raise ValueError(f"an offset must not be negative: {offset}")
+        if number < 0:
+            raise ValueError(f"an offset must not be negative: {number}")
         self.subscriptions.state(tp)
         self.metadata.see_epoch(tp, epoch)
-        _log.info("%s: seeking to offset %d", tp, offset)
-        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
+        _log.info("%s: seeking to offset %d", tp, number)
+        self.subscriptions.seek(tp, FetchPosition(number, epoch, current_leader(self.metadata, tp)))
 
     def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
         """Continue from the start or the end of the log, whose offset is looked up when it is needed."""
@@ -500,12 +578,8 @@ class ConsumerDelegate:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        for tp, timestamp in timestamps.items():
-            if isinstance(timestamp, bool) or not isinstance(timestamp, int):
-                raise TypeError(f"the time for {tp} must be whole milliseconds, not {timestamp!r}")
-            if timestamp < 0:
-                raise ValueError(f"the time for {tp} must not be negative: {timestamp}")
-        found = yield from self.fetcher.offsets.fetch_offsets(timestamps, deadline)
+        checked = {tp: checked_timestamp(time, f"the time for {tp}") for tp, time in timestamps.items()}
+        found = yield from self.fetcher.offsets.fetch_offsets(checked, deadline)
         return {tp: found.get(tp) for tp in timestamps}
 
     def end_or_beginning(
@@ -643,11 +717,14 @@ class ConsumerDelegate:
         checked = {}
         for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-            if isinstance(offset.offset, bool) or not isinstance(offset.offset, int):
+            number, epoch = whole_number(offset.offset), whole_number(offset.leader_epoch)
+            if number is None:
                 raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
-            if offset.offset < 0:
-                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
-            checked[tp] = offset
+            if epoch is None:
+                raise TypeError(f"the leader epoch of {tp} must be a whole number, not {offset.leader_epoch!r}")
+            if number < 0:
+                raise ValueError(f"the offset of {tp} must not be negative: {number}")
+            checked[tp] = offset._replace(offset=number, leader_epoch=epoch)
         return checked
 
     def store_offsets(self, offsets: StorableOffsets) -> None:

@@ -70,6 +70,7 @@ class FetchBuffer:
         self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
+        self._moved_by_taking: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._prefetched: tuple[CompletedFetch, int] | None = None
         #: All records collected so far have reached the application: :meth:`roll_back` keeps their moves.
         self.note_delivered = self._moved.clear
@@ -209,6 +210,7 @@ class FetchBuffer:
         if self._prefetched is None:
             return None
         fetch, count = self._prefetched
+        self._moved_by_taking[:] = self._moved[:1]
         self._moved.clear()  # all of these records have reached the application
         taken = 0
         if fetch.is_current:
@@ -256,13 +258,26 @@ class FetchBuffer:
                 return most
         return size
 
-    def roll_back(self) -> None:
-        """Revert the moves of the last call: its records have not reached the application (Ctrl-C)."""
-        for state, position, epoch, leader in reversed(self._moved):
+    def roll_back(self, *, taken: bool = False) -> bool:
+        """Revert the moves of the last call: its records have not reached the application, or are not processed.
+
+        Args:
+            taken: the last call was iteration that took records by itself; revert these, too.
+
+        Returns:
+            False if a position could not be reverted, because it is being validated or reset.
+        """
+        reverted = True
+        for state, position, epoch, leader in reversed(self._moved or (self._moved_by_taking if taken else [])):
             tp = state.topic_partition
-            if self._subscriptions.get(tp) is state and state.has_valid_position:
+            if self._subscriptions.get(tp) is not state:
+                continue
+            if state.has_valid_position:
                 self._subscriptions.seek_validated(tp, FetchPosition(position, epoch, leader))
+            else:
+                reverted = False
         self._moved.clear()
+        return reverted
 
     def clear(self) -> None:
         """Drop everything and reset all counts."""

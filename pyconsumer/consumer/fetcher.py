@@ -26,6 +26,7 @@ from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState, current_leader
+from pyconsumer.consumer.topic_ids import follow_topic_ids
 from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
@@ -139,6 +140,7 @@ class Fetcher:
         # loop at that pace costs nothing.
         self._early = config.fetch_max_wait_ms / 1000 / 2
         self._seen_update = -1
+        self._seen_assignment = -1
         self._seen_leaders = -1
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
@@ -194,6 +196,12 @@ class Fetcher:
         if self._metadata.leaders_version != self._seen_leaders:
             self._seen_leaders = self._metadata.leaders_version
             self._leaders.clear()
+        if (
+            self._metadata.update_count != self._seen_update
+            or self._subscriptions.assignment_id != self._seen_assignment
+        ):
+            self._seen_assignment = self._subscriptions.assignment_id
+            follow_topic_ids(self._subscriptions, self._metadata)
         if self._metadata.update_count != self._seen_update:
             self._seen_update = self._metadata.update_count
             for state in list(self._subscriptions.states()):

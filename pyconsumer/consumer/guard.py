@@ -13,7 +13,7 @@ from collections.abc import Callable
 from threading import get_ident
 from types import FrameType, TracebackType
 
-from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
+from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 
 __all__ = ["AccessGuard"]
 
@@ -59,6 +59,7 @@ class AccessGuard:
         name: its name in messages.
         on_call: called at the start of each call that enters by ``with``.
         on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
+        on_wakeup: called when ``WakeupError`` has left a call that entered by ``with``.
     """
 
     __slots__ = (
@@ -67,6 +68,7 @@ class AccessGuard:
         "_on_call",
         "_on_enter",
         "_on_interrupt",
+        "_on_wakeup",
         "_owner",
         "_pid",
         "_user",
@@ -81,6 +83,7 @@ class AccessGuard:
         *,
         on_call: Callable[[], object] | None = None,
         on_interrupt: Callable[[], object] | None = None,
+        on_wakeup: Callable[[], object] | None = None,
     ) -> None:
         self._user = None if user is None else weakref.ref(user)
         self._owner: dict[None, int] = {}
@@ -91,6 +94,7 @@ class AccessGuard:
         self._name = name
         self._on_call = on_call
         self._on_interrupt = on_interrupt
+        self._on_wakeup = on_wakeup
         self._on_enter: Callable[[], object] | None = None
         #: True after :meth:`close`: every further call is refused.
         self.closed = False
@@ -178,5 +182,10 @@ class AccessGuard:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
-        if kind is not None and not issubclass(kind, Exception) and self._on_interrupt is not None:
+        if kind is None:
+            return
+        if issubclass(kind, WakeupError):
+            if self._on_wakeup is not None:
+                self._on_wakeup()
+        elif not issubclass(kind, Exception) and self._on_interrupt is not None:
             self._on_interrupt()

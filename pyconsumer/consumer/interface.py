@@ -67,20 +67,20 @@ class ConsumerRebalanceListener:
     Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``; cooperative rebalancing: KIP-429.
     """
 
-    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
         """Commit what has been processed: these partitions are about to be revoked, and no one else has them yet.
 
         An eager assignor revokes all partitions before each rebalance. A cooperative one revokes only those that move
         to another member; if there are none, this is not called.
         """
 
-    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:
         """Prepare for new partitions, after a rebalance; a ``seek`` here sets where reading starts.
 
         Called once for each completed rebalance, with an empty collection if nothing is new.
         """
 
-    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+    def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:
         """Discard the state of partitions that are lost: another member may own them already, and commits fail.
 
         By default calls :meth:`on_partitions_revoked`.

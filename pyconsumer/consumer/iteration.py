@@ -9,6 +9,8 @@ Rules
 2. A wakeup, a change in the group that the heartbeat thread has noticed (partitions may be lost), and a fork, in the
    child, stop it at once.
 3. A record that Ctrl-C kept from the application is put back.
+4. It is not known which of the taken records was the last one. So a consumer that fails takes all of them back
+   (:meth:`PrefetchedIteration.take_back`): those of that time.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+from pyconsumer.consumer.closing import CommitOnClose
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.protocol.records import ConsumerRecord
 
@@ -61,7 +64,7 @@ class PrefetchedIteration:
         call_on_enter: sets what the consumer's guard calls at the start of each call; None for nothing.
     """
 
-    __slots__ = ("_call_on_enter", "_delegate", "_prefetched")
+    __slots__ = ("_call_on_enter", "_delegate", "_polls", "_prefetched")
 
     def __init__(
         self,
@@ -72,16 +75,38 @@ class PrefetchedIteration:
         self._prefetched = prefetched
         self._delegate = delegate
         self._call_on_enter = call_on_enter
+        self._polls = -1  # the call that offered records
 
     def start(self) -> None:
         """Offer the records that were decoded together with the one that is being returned."""
         delegate = self._delegate
         records, until = delegate.prefetched()
         if records:
+            self._polls = delegate.metrics.polls
             self._call_on_enter(self.commit_taken)
             self._prefetched.offer(records, until)
             if delegate.client.wakeup_waits or delegate.has_user_output:
                 self._prefetched.stop()
+
+    def take_back(self) -> bool:
+        """Move positions back before the records that the last call returned, or at most a few more.
+
+        Returns:
+            False if a position could not be moved, because it is being validated or reset.
+        """
+        buffer, latest = self._delegate.fetcher.buffer, self._polls == self._delegate.metrics.polls
+        return buffer.roll_back(taken=latest)
+
+    def commit_on_close(self) -> CommitOnClose:
+        """Return what decides if closing commits the positions, see :mod:`.closing`."""
+        delegate = self._delegate
+        config, metrics, buffer = delegate.config, delegate.metrics, delegate.fetcher.buffer
+        return CommitOnClose(
+            takes_positions=config.enable_auto_commit and config.enable_auto_offset_store,
+            polls=lambda: metrics.polls,
+            at_hand=lambda: buffer.has_moved,
+            take_back=self.take_back,
+        )
 
     def commit_taken(self) -> None:
         """Stop, and move the position past the records that were taken. A second call changes nothing."""

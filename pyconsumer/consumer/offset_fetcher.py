@@ -24,10 +24,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyconsumer import errors
-from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, ResetPolicy
+from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, NONE, ResetPolicy
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, current_leader
-from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, NoOffsetForPartitionError, UnsupportedVersionError
 from pyconsumer.network.calls import await_update, group_by_leader
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -231,6 +231,10 @@ class OffsetFetcher:
         wanted: dict[TopicPartition, ResetPolicy] = {}
         for state in self._subscriptions.needing_reset(now):
             wanted[state.topic_partition] = state.reset_policy or self._subscriptions.default_reset
+        unreset = [tp for tp, policy in wanted.items() if policy == NONE]
+        if unreset:
+            self._keep_error(_no_policy(unreset))
+            wanted = {tp: policy for tp, policy in wanted.items() if policy != NONE}
         if not wanted:
             return
         wall_ms = self._clock.wall_ms()
@@ -361,6 +365,16 @@ class OffsetFetcher:
     def _keep_error(self, error: KafkaError) -> None:
         if self._error is None:
             self._error = error
+
+
+def _no_policy(partitions: Collection[TopicPartition]) -> NoOffsetForPartitionError:
+    """Return the error for topics that were created again, without a policy for where to begin."""
+    names = ", ".join(map(str, sorted(partitions)))
+    return NoOffsetForPartitionError(
+        f"the topic was deleted and created again under {names}, whose positions were in the old one, and"
+        " auto_offset_reset is none: seek, or choose a reset policy",
+        partitions=dict.fromkeys(partitions),
+    )
 
 
 def _listed(response: ClientResponse) -> ListedOffsets:

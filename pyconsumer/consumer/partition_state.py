@@ -24,7 +24,8 @@ The life of a partition::
     assigned -> INITIALIZING -> AWAIT_VALIDATION -> FETCHING        (committed offset with a leader epoch)
                 INITIALIZING -> FETCHING                            (committed offset without an epoch)
                 INITIALIZING -> AWAIT_RESET -> FETCHING             (nothing committed)
-    FETCHING -> AWAIT_RESET                                         (out of range, truncated, seek_to_beginning/end)
+    FETCHING -> AWAIT_RESET                                         (out of range, truncated, another topic of its name,
+                                                                     seek_to_beginning/end)
     FETCHING -> AWAIT_VALIDATION -> FETCHING                        (leader changed)
 """
 
@@ -35,6 +36,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import IllegalStateError
+from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -140,6 +142,7 @@ class TopicPartitionState:
         preferred_replica: node to fetch from instead of the leader (KIP-392) until ``preferred_until``, or -1.
         high_watermark, last_stable_offset, log_start_offset: as of the last response, -1 if unknown.
         end_offset_requested: True while a request for the end of the log is in flight.
+        topic_id: the id of the topic that the position belongs to, zeros if unknown; see :mod:`.topic_ids`.
         stored: the offset to commit that the application has stored, or None; used if positions are not committed.
     """
 
@@ -166,11 +169,13 @@ class TopicPartitionState:
         "retry_at",
         "state",
         "stored",
+        "topic_id",
         "topic_partition",
     )
 
     def __init__(self, topic_partition: TopicPartition, fetch_epoch: int) -> None:
         self.topic_partition = topic_partition
+        self.topic_id = ZERO_UUID
         self.state = FetchState.INITIALIZING
         self.is_fetchable = False
         self.position: int | None = None
@@ -251,6 +256,16 @@ class TopicPartitionState:
             raise IllegalStateError(f"{self.topic_partition} has no valid position to move; it is {self.state.name}")
         self.position = offset
         self.offset_epoch = offset_epoch
+
+    def set_topic_id(self, topic_id: bytes) -> None:
+        """Note the id of the topic that the position belongs to from now on."""
+        self.topic_id = topic_id
+
+    def forget_log(self) -> None:
+        """Forget what was stored, and the offsets of the log: there is another log."""
+        self.stored = None
+        self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
+        self.forget_preferred_replica()
 
     def set_leader(self, leader: LeaderAndEpoch) -> None:
         """Note the leader that the position is valid for."""

@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyconsumer.clock import seconds_of
 from pyconsumer.consumer.arguments import as_partition
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
@@ -121,7 +122,7 @@ class RecordProgress:
             False if the time ran out before.
         """
         wanted = None if partitions is None else [as_partition(tp) for tp in partitions]
-        until = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        until = math.inf if timeout_ms is None else time.monotonic() + seconds_of(timeout_ms)
         with self._changed:
             while self._unfinished(wanted):
                 left = until - time.monotonic()

@@ -34,6 +34,7 @@ from pyconsumer.consumer.partition_state import (
     TopicPartitionState,
 )
 from pyconsumer.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
+from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class SubscriptionState:
         self._pattern: re.Pattern[str] | None = None
         self._remote_pattern: str | None = None
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
+        self._topic_ids: dict[str, bytes] = {}
         self._epochs = itertools.count(1)
         self.changed: dict[TopicPartition, None] = {}
         self._not_fetching: dict[TopicPartition, TopicPartitionState] = {}
@@ -221,6 +223,7 @@ class SubscriptionState:
             state = old.get(tp) or TopicPartitionState(tp, next(self._epochs))
             by_topic.setdefault(tp.topic, {})[tp] = state
         self._assignment = {tp: state for group in by_topic.values() for tp, state in group.items()}
+        self._topic_ids = {topic: found for topic, found in self._topic_ids.items() if topic in by_topic}
         for tp, state in old.items():
             if tp in self._assignment:
                 state.keep()
@@ -414,6 +417,26 @@ class SubscriptionState:
         state = self.state(tp)
         if self._move(state, FetchState.AWAIT_RESET):
             state.reset_by(policy or self.default_reset)
+
+    def note_topic_id(self, state: TopicPartitionState, topic_id: bytes) -> int | None:
+        """Note the id of a partition's topic. If it had another one, drop the position and request a reset.
+
+        Returns:
+            The position that was dropped, None if there was none.
+        """
+        known, position = state.topic_id, state.position
+        state.set_topic_id(topic_id)
+        self._topic_ids[state.topic_partition.topic] = topic_id
+        if known in (topic_id, ZERO_UUID):
+            return None
+        state.forget_log()
+        if position is not None:
+            self.request_reset(state.topic_partition)
+        return position
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of the topic that positions belong to; zeros if it is unknown, or nothing of it is assigned."""
+        return self._topic_ids.get(topic, ZERO_UUID)
 
     def reset_initializing(self, partitions: Iterable[TopicPartition]) -> None:
         """Reset partitions that have no committed offset.

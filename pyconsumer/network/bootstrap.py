@@ -6,19 +6,21 @@ Rules
    minutes apart. The line names the causes; the response that ends the wait is logged, too.
 2. With ``bootstrap_timeout_ms`` it is an error if no broker has responded within that time, and again each time that
    it passes once more. The first response ends that: what is known of a cluster that is lost later may still be right.
+3. With ``bootstrap_resolve_timeout_ms`` it is an error, reported once, if no name has been looked up within that time
+   (KIP-909). The client keeps trying. The first name that is found ends that.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
-from pyconsumer.errors import NoBrokersAvailableError
+from pyconsumer.background_log import Log
+from pyconsumer.errors import BootstrapResolutionError, NoBrokersAvailableError
 
 __all__ = ["BootstrapWatch"]
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 _FIRST_REPORT_S = 5.0
 _FIRST_PAUSE_S = 10.0
@@ -32,19 +34,23 @@ class BootstrapWatch:
         client_id: begins each line.
         servers: the bootstrap addresses, as the user gave them.
         timeout: ``bootstrap_timeout_ms`` in seconds; None for no limit.
+        resolve_timeout: ``bootstrap_resolve_timeout_ms`` in seconds; None for no limit.
     """
 
-    def __init__(self, client_id: str, servers: str, timeout: float | None = None) -> None:
+    def __init__(
+        self, client_id: str, servers: str, timeout: float | None = None, resolve_timeout: float | None = None
+    ) -> None:
         self._client_id = client_id
         self._servers = servers
         self._timeout = timeout
+        self._resolve_timeout = resolve_timeout  # None also once a name was found or the error was reported
         self._since: float | None = None
         self._begun: float | None = None  # of the period that the timeout limits
         self._report_at = math.inf
         self._pause = 0.0
 
     def waiting(
-        self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str]
+        self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str], resolved: bool = True
     ) -> NoBrokersAvailableError | None:
         """Return the error to raise if no broker has responded in time; log that none has, when a line is due.
 
@@ -53,10 +59,13 @@ class BootstrapWatch:
             first: no broker has ever responded to this client.
             all_failed: an attempt to connect has failed for each address.
             causes: describes the failures, for the message.
+            resolved: the name of a broker has been looked up.
 
         Returns:
-            The error if the time is over (rule 2), else None.
+            The error if the time is over (rules 2 and 3), else None.
         """
+        if resolved:
+            self._resolve_timeout = None
         if self._since is None:
             self._since = now
             self._begun = now
@@ -70,6 +79,13 @@ class BootstrapWatch:
             )
             self._pause = min(self._pause * 2 or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
             self._report_at = now + self._pause
+        if self._resolve_timeout is not None and now >= self._since + self._resolve_timeout:
+            limit, self._resolve_timeout = self._resolve_timeout, None
+            return BootstrapResolutionError(
+                f"no name of {self._servers} could be looked up within {round(limit, 3):g} s"
+                f" (bootstrap_resolve_timeout_ms): {causes()}",
+                stage="DNS",
+            )
         if first and self._timeout is not None and self._begun is not None and now >= self._begun + self._timeout:
             self._begun = now
             return NoBrokersAvailableError(
@@ -84,7 +100,8 @@ class BootstrapWatch:
         if self._since is None or self._begun is None:
             return math.inf
         limit = self._begun + self._timeout if first and self._timeout is not None else math.inf
-        return min(self._report_at, limit)
+        resolve = math.inf if self._resolve_timeout is None else self._since + self._resolve_timeout
+        return min(self._report_at, limit, resolve)
 
     def responded(self, now: float) -> None:
         """Record that a broker has responded."""

@@ -92,6 +92,7 @@ class Channel:
         setup_timeout: seconds for the lookup, and for each address.
         handshake_timeout: seconds that TLS, ApiVersions and SASL may take together.
         now: monotonic seconds.
+        expects: the cluster id and node id that the broker must have (KIP-1242); None for any.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Channel:
         setup_timeout: float = math.inf,
         handshake_timeout: float = math.inf,
         now: float = 0.0,
+        expects: tuple[str, int] | None = None,
     ) -> None:
         self.address = address
         self.owner = owner
@@ -117,6 +119,7 @@ class Channel:
         self._endpoints: list[Endpoint] = []
         self._failed: list[str] = []
         self._endpoint: Endpoint | None = None
+        self._expects = expects
         self._socket: Any = None
         self._events = 0
         self._busy = False
@@ -255,6 +258,7 @@ class Channel:
             random=settings.random,
             correlation_ids=settings.correlation_ids,
             max_response_bytes=settings.max_response_bytes,
+            expects=self._expects,
         )
         sock = self._socket = settings.open_socket(endpoint.family)
         sock.setblocking(False)

@@ -19,7 +19,6 @@ Rules
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 import os
 import random as _random
@@ -29,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer import __version__
+from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
@@ -70,7 +70,7 @@ T = TypeVar("T")
 _MAX_INT32 = 0x7FFFFFFF
 _OVERSIZED_BATCH_BYTES = 64 << 20
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 
 class NetworkClient:
@@ -147,6 +147,7 @@ class NetworkClient:
             ),
             max_in_flight=max_in_flight,
             canonical_bootstrap=config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
+            cluster_id=self._expected_cluster,
         )
         self._nodes = NodeSelector(
             make_pool,
@@ -160,6 +161,7 @@ class NetworkClient:
                 config.client_id,
                 ", ".join(map(str, config.bootstrap_servers)),
                 None if config.bootstrap_timeout_ms is None else config.bootstrap_timeout_ms / 1000,
+                config.bootstrap_resolve_timeout_ms / 1000 or None,
             ),
         )
         self._pool = self._nodes.pool
@@ -168,6 +170,13 @@ class NetworkClient:
         self._closed = False
         self._forked = False
         _clients.add(self)
+
+    def _expected_cluster(self) -> str | None:
+        """Return the id of the cluster whose nodes a connection must lead to; None if brokers need not check it."""
+        config = self.config
+        if self.metadata is None or config.metadata_recovery_strategy == "none":
+            return None
+        return self.metadata.cluster_id if config.metadata_cluster_check_enable else None
 
     # -- requests ----------------------------------------------------------------------------------------------------
 

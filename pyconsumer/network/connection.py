@@ -26,17 +26,18 @@ from __future__ import annotations
 
 import enum
 import itertools
-import logging
 import random as _random
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyconsumer import errors
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
     KafkaError,
+    MisroutedConnectionError,
     ProtocolError,
     UnsupportedVersionError,
 )
@@ -78,7 +79,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 }
 """The legal changes of state."""
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _STAGE: Final = {state: state.value.split(" ")[0] for state in State}
 _EARLY_FRAME_BYTES = 1 << 20
@@ -89,6 +90,7 @@ _MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and 
 _INTERNAL: Final = object()
 _ILLEGAL_SASL_STATE = 34
 _UNSUPPORTED_VERSION = 35
+_REBOOTSTRAP_REQUIRED = 129
 
 
 class InFlight(NamedTuple):
@@ -120,6 +122,7 @@ class Connection:
         random: numbers in [0, 1), for the moment of re-authentication.
         correlation_ids: yields the correlation ids, each greater by one than the last; by default from 0.
         max_response_bytes: a response that is larger ends the connection.
+        expects: the cluster id and node id that the broker must have; from ApiVersions 5 on it checks them (KIP-1242).
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class Connection:
         random: Callable[[], float] = _random.random,
         correlation_ids: Iterator[int] | None = None,
         max_response_bytes: int = MOST_RESPONSE_BYTES,
+        expects: tuple[str, int] | None = None,
     ) -> None:
         self.address = address
         self._max_response_bytes = max_response_bytes
@@ -146,6 +150,7 @@ class Connection:
         self.peer_closed = False
         self._client_id = client_id
         self._software_version = software_version
+        self._expects = expects
         self._tls = tls
         self._raw = memoryview(bytearray(_TLS_READ_BYTES)) if tls else None
         self._sasl = sasl
@@ -414,8 +419,12 @@ class Connection:
     def _ask_versions(self, now: float, version: int) -> None:
         if self.state is not State.API_VERSIONS:
             self._enter(State.API_VERSIONS)
+        cluster_id, node_id = self._expects or (None, -1)
         request = ApiVersionsRequest(
-            client_software_name="pyconsumer", client_software_version=self._software_version or "unknown"
+            client_software_name="pyconsumer",
+            client_software_version=self._software_version or "unknown",
+            cluster_id=cluster_id,
+            node_id=node_id,
         )
         self._ask(request, version, now)
 
@@ -424,6 +433,13 @@ class Connection:
         if code == _UNSUPPORTED_VERSION and request.api_version > 0:
             self._ask_versions(now, self._older_version(frame, request.api_version))
             return
+        if code == _REBOOTSTRAP_REQUIRED and self._expects is not None:
+            cluster_id, node_id = self._expects
+            raise MisroutedConnectionError(
+                f"the broker at {self.address} is not node {node_id} of cluster {cluster_id}",
+                stage="ApiVersions",
+                address=self.address,
+            )
         if code:
             raise KafkaConnectionError(
                 f"ApiVersions with {self.address} failed: {errors.for_code(code)}",

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
@@ -38,7 +39,7 @@ from pyconsumer.structs import BrokerMetadata, make_tuple
 
 __all__ = ["ConnectionPool"]
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 _MAX_INT32 = 0x7FFFFFFF
 # At most this many channels use SO_RCVLOWAT read-ahead: each costs two system calls per wait.
@@ -59,6 +60,8 @@ class ConnectionPool:
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
         max_in_flight: most requests in flight on one connection; None for any number.
         canonical_bootstrap: look up canonical names of bootstrap addresses (KIP-235).
+        cluster_id: returns the id of the cluster that nodes belong to, which a broker then checks (KIP-1242); None if
+            it is not known.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class ConnectionPool:
         setup: Backoff,
         max_in_flight: int | None,
         canonical_bootstrap: bool,
+        cluster_id: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.nodes: dict[int, Node] = {}
         self.stats = ChannelStats()
@@ -97,6 +101,7 @@ class ConnectionPool:
         self._reconnect = reconnect
         self._setup = setup
         self._canonical_bootstrap = canonical_bootstrap
+        self._cluster_id = cluster_id
         self._dirty: dict[Node, None] = {}
         self._timer_at = -math.inf
         self._served = True
@@ -311,6 +316,7 @@ class ConnectionPool:
         address = printable_address(broker.host, broker.port)
         _log.debug("connecting to node %s at %s", node.node_id, address)
         canonical = self._canonical_bootstrap and node.node_id < 0
+        cluster_id = self._cluster_id()
         lookup = self._names.start(broker.host, broker.port, node, canonical=canonical)
         channel = Channel(
             address,
@@ -322,6 +328,7 @@ class ConnectionPool:
             setup_timeout=node.health.setup_timeout(self._setup),
             handshake_timeout=self._request_timeout,
             now=now,
+            expects=None if cluster_id is None or node.node_id < 0 else (cluster_id, node.node_id),
         )
         node.attach(channel, now)
         if lookup.at_once:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pyconsumer.background_log import background
 from pyconsumer.config import Address
 from pyconsumer.errors import KafkaConnectionError
 
@@ -145,6 +146,7 @@ class NameService:
             lookup.succeed_at_once(endpoint)
             return lookup
 
+        @background()
         def run() -> None:
             lookup.finish(self._resolver, canonical)
             self.finished.append(lookup)

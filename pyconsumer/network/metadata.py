@@ -283,7 +283,7 @@ class Metadata:
             self.fatal_error = error
 
     def give_up(self, error: KafkaError) -> None:
-        """Keep an error for the owner to raise; requests continue."""
+        """Keep an error for the owner to raise, a ``BootstrapResolutionError`` at each call; requests continue."""
         self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
@@ -582,8 +582,13 @@ class Metadata:
         return self.fatal_error is not None or bool(self._unreported)
 
     def take_fatal_error(self) -> KafkaError | None:
-        """Return the error with which the cluster refused this client, and forget it; None if there is none."""
+        """Return the error with which the cluster refused this client, and forget it; None if there is none.
+
+        An error of looking up names is kept until a broker responds: every call raises it (KIP-909).
+        """
         error, self.fatal_error = self.fatal_error, None
+        if isinstance(error, errors.BootstrapResolutionError):
+            self.fatal_error = errors.BootstrapResolutionError(*error.args, stage=error.stage)  # without traceback
         return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:

@@ -201,6 +201,13 @@ class Node:
         """Return whether a request can be sent now, as far as the connection goes."""
         return self.channel is not None and self.channel.ready
 
+    @property
+    def is_resolved(self) -> bool:
+        """Return whether the host's name has been looked up, by this attempt to connect or by the last one."""
+        if self.channel is not None and self.channel.connection is not None:
+            return True
+        return self.health.last_error is not None and self.health.last_error.stage != "DNS"
+
     def has_room(self, now: float, max_in_flight: int | None) -> bool:
         """Return whether the node takes one more request now."""
         return now >= self.throttled_until and (max_in_flight is None or len(self.outstanding) < max_in_flight)

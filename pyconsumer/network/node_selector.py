@@ -8,21 +8,23 @@ Rules
 3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) when metadata is due and no known broker can
    be reached, when metadata could not be refreshed for too long, or when a broker asks for it. A broker whose
    connection was lost is tried once more before it counts as out of reach, so that the restart of a cluster's only
-   broker does not make the client forget it.
+   broker does not make the client forget it. A broker that says that a connection was meant for another node or
+   cluster asks for it, too (KIP-1242).
 4. The first metadata response ends the bootstrap. The connection that it came on becomes the connection of the broker
    that is advertised under the same address; the other bootstrap connections are closed.
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
     KafkaError,
+    MisroutedConnectionError,
     NoBrokersAvailableError,
     UnsupportedVersionError,
 )
@@ -37,7 +39,7 @@ from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["NodeSelector"]
 
-_log = logging.getLogger("pyconsumer.network")
+_log = Log("pyconsumer.network")
 
 # Compare RFC 8305.
 _NEXT_CANDIDATE_S = 0.25
@@ -84,10 +86,14 @@ class NodeSelector:
         self._given: dict[int, BrokerMetadata] = {}
         self._reported: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
+        self._misrouted: KafkaError | None = None
 
     def turn(self, now: float, *, served: bool = True) -> float:
         """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
         metadata = self._metadata
+        if self._misrouted is not None:
+            error, self._misrouted = self._misrouted, None
+            self._rebootstrap(str(error))
         if metadata is None or (self._query is not None and not self._query.done):
             due = math.inf
         else:
@@ -107,7 +113,8 @@ class NodeSelector:
         if not served or any(node.auth_error is not None for node in nodes):  # a refused login is raised to the user
             return watch.due_at(first=first)
         all_failed = all(node.health.last_error is not None for node in nodes)
-        error = watch.waiting(now, first=first, all_failed=all_failed, causes=self.failures)
+        resolved = any(node.is_resolved for node in nodes)
+        error = watch.waiting(now, first=first, all_failed=all_failed, causes=self.failures, resolved=resolved)
         if error is not None:
             metadata.give_up(error)
             self._unsent.fail(None, error)
@@ -137,6 +144,8 @@ class NodeSelector:
             if refused:
                 self._metadata.failed(now, error, fatal=True)
             self._metadata.request_update()
+            if self._rebootstraps and isinstance(error, MisroutedConnectionError) and not self._metadata.is_bootstrap:
+                self._misrouted = error  # the next turn starts over: this one is at work on the nodes
 
     def _main_nodes(self) -> list[Node]:
         """Return the main connections of the brokers in metadata, in its order; of all nodes without metadata."""

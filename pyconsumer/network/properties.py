@@ -319,6 +319,7 @@ OTHERS: Final = frozenset(
         "partition.assignment.strategy",
         "partitioner",
         "partitioner.ignore.keys",
+        "partitioner.rack.aware",
         "rebalance.delay.ms",
         "retries",
         "scheduled.rebalance.max.delay.ms",

@@ -103,7 +103,7 @@ class RecordAccumulator:
         self._in_flight: set[ProducerBatch] = set()
         self._unsettled: set[BatchResult] = set()
         self._ratio: dict[str, float] = {}
-        self._limited: set[str] = set()  # topics whose brokers have refused a large batch
+        self._limits: dict[str, int] = {}  # bytes of a batch, by topic whose broker has refused a larger one
         self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
         self.closing = False
@@ -182,7 +182,10 @@ class RecordAccumulator:
     def _new_builder(self, topic: str) -> BatchBuilder:
         ratio = self._ratio.get(topic, 1.0)
         largest = self._batch_size
-        if largest and topic not in self._limited:  # what waits is bounded in uncompressed bytes, too
+        limit = self._limits.get(topic)
+        if limit is not None:
+            largest = min(largest, limit)
+        elif largest:  # what waits is bounded in uncompressed bytes, too
             largest = max(largest, int(self._largest_batch * ratio))
         return BatchBuilder(self._codec, size_limit=largest, expected_ratio=ratio)
 
@@ -281,8 +284,12 @@ class RecordAccumulator:
         self._queues[batch.topic_partition].batches.appendleft(batch)
         self._busy.add(batch.topic_partition)
 
-    def split(self, batch: ProducerBatch, builders: Sequence[BatchBuilder]) -> None:
-        """The batch was too large: what is in it goes back as several batches, in order."""
+    def split(self, batch: ProducerBatch, builders: Sequence[BatchBuilder], limit_bytes: int) -> None:
+        """The batch was too large: what is in it goes back as several batches, in order.
+
+        Args:
+            limit_bytes: of further batches of this topic.
+        """
         self._unmute(batch)
         queue = self._queues[batch.topic_partition]
         self.reuse_sequence(batch)
@@ -300,7 +307,8 @@ class RecordAccumulator:
         queue.batches.extendleft(part for _, part in reversed(parts))
         self._busy.add(batch.topic_partition)
         self._ratio[batch.topic_partition.topic] = 1.0
-        self._limited.add(batch.topic_partition.topic)
+        topic = batch.topic_partition.topic
+        self._limits[topic] = min(self._limits.get(topic, limit_bytes), limit_bytes)
         self._unsettled.discard(batch.result)
         self._unsettled.update(part.result for _, part in parts)
         batch.result.split([(index, part.result) for index, part in parts])

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyconsumer.producer.batch import BufferMemory, ProducerBatch
 from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
+from pyconsumer.protocol.compiled import not_copied
 
 __all__ = ["Appender"]
 
@@ -47,6 +48,8 @@ class Appender:
     ) -> None:
         self.is_open = True
         self.records = 0
+
+    __reduce__ = not_copied
 
     def append(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pyconsumer.clock import seconds_of
 from pyconsumer.errors import SerializationError
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = [
-    "check_time",
+    "checked_choice",
     "checked_group",
     "checked_headers",
     "checked_offset",
-    "checked_timestamp",
+    "checked_partition",
+    "checked_seconds",
+    "exact_topic",
     "is_topic_name",
     "serializer_of",
 ]
@@ -58,13 +60,18 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
     return serialize
 
 
+def exact_topic(topic: Any) -> Any:
+    """Return a topic's name as exactly ``str``, also that of a ``StrEnum``'s member; return anything else as it is."""
+    return str.__str__(topic) if isinstance(topic, str) else topic
+
+
 def is_topic_name(name: str) -> bool:
     """Return whether a topic can have this name."""
     return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
-def check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
-    """Raise an error for a time that is none, or was not given by name."""
+def checked_seconds(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> float | None:
+    """Return the seconds of a time in ms, None for none; raise an error for one that was not given by name."""
     if positional:
         given = positional[0]
         text = f"{call}() takes its time by name, since other clients count in seconds"
@@ -72,14 +79,11 @@ def check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
             text += (
                 f": {call}(timeout_ms={given * 1000:g}) means {given:g} s, and {call}(timeout_ms={given:g}) means "
                 f"{given:g} ms"
+                if given
+                else f": write {call}(timeout_ms=0)"
             )
         raise TypeError(text)
-    if timeout_ms is None:
-        return
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)):
-        raise TypeError(f"{call}(timeout_ms=...) takes a number of milliseconds, or None, not {timeout_ms!r}")
-    if not timeout_ms >= 0:
-        raise ValueError(f"{call}(timeout_ms={timeout_ms!r}): a time is 0 or more milliseconds")
+    return None if timeout_ms is None else seconds_of(timeout_ms, f"the timeout_ms of {call}()")
 
 
 def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
@@ -87,20 +91,28 @@ def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
     if not isinstance(tp, TopicPartition):
         raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
     found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-    if type(found.offset) is not int or not 0 <= found.offset < 1 << 63:
+    number, epoch = whole_number(found.offset), whole_number(found.leader_epoch)
+    if number is None or not 0 <= number < 1 << 63:
         raise ValueError(f"the offset of {tp} must be a number from 0 on, not {found.offset!r}")
-    return found
+    if epoch is None:
+        raise ValueError(f"the leader epoch of {tp} must be a number, not {found.leader_epoch!r}")
+    return found._replace(offset=number, leader_epoch=epoch)
 
 
-def checked_timestamp(timestamp_ms: Any) -> int:
-    """Return the time in ms since the epoch; raise ValueError for what is none."""
-    try:
-        value = operator.index(timestamp_ms)
-    except TypeError:
-        raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {timestamp_ms!r}") from None
-    if not 0 <= value < 1 << 63:
-        raise ValueError(f"timestamp_ms must be milliseconds since 1970, not {timestamp_ms!r}")
-    return value
+def checked_partition(partition: Any) -> int:
+    """Return the number of a partition; raise ValueError for what is none."""
+    number = whole_number(partition)
+    if number is None or number < 0:
+        raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+    return number
+
+
+def checked_choice(chosen: Any, topic: str, count: int) -> int:
+    """Return the partition that a partitioner chose among ``count``; raise ValueError if there is no such one."""
+    number = whole_number(chosen)
+    if number is None or not 0 <= number < count:
+        raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {count - 1}")
+    return number
 
 
 def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:

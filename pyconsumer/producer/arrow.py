@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
-__all__ = ["batches_of"]
+from pyconsumer.producer.changes import Pause
+from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
+from pyconsumer.producer.sent_records import FutureRecords
+
+__all__ = ["batches_of", "send_steps"]
 
 _COLUMNS: Final = ("value", "key", "partition", "timestamp")
 _ROWS: Final = 10_000
@@ -34,6 +38,49 @@ def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
     for start in range(0, whole.num_rows, _ROWS):
         rows = {name: column.slice(start, _ROWS).to_pylist() for name, column in columns.items()}
         yield rows["value"], rows.get("key"), rows.get("partition"), rows.get("timestamp")
+
+
+def send_steps(
+    send_many: Callable[..., Generator[Pause, None, FutureRecords]],
+    send_at_once: Callable[..., FutureRecordMetadata | None],
+    send: Callable[..., Generator[Pause, None, FutureRecordMetadata]],
+    topic: str,
+    table: pa.Table | pa.RecordBatch,
+    partition: int | None,
+) -> Generator[Pause, None, FutureRecords]:
+    """Send the rows of a table, as a generator that yields what it has to wait for, and between batches.
+
+    Args:
+        send_many: sends lists of values and keys.
+        send_at_once: sends a record if there is a batch that it can join; otherwise it returns None.
+        send: sends a record.
+    """
+    runs: list[tuple[BatchResult, int, int]] = []
+    sent = 0
+    try:
+        for values, keys, partitions, times in batches_of(table):
+            if partitions is None and times is None:
+                runs += (yield from send_many(topic, values, keys, partition, None)).runs
+                sent += len(values)
+                continue
+            for row, value in enumerate(values):
+                record = (
+                    topic,
+                    value,
+                    None if keys is None else keys[row],
+                    None,
+                    partition if partitions is None or partitions[row] is None else partitions[row],
+                    None if times is None else times[row],
+                )
+                future = send_at_once(*record)
+                if future is None:
+                    future = yield from send(*record)
+                runs.append((*future.place, 1))
+                sent += 1
+    except Exception as error:
+        error.add_note(f"{sent} rows of the table were accepted before this batch of rows, and are sent")
+        raise
+    return FutureRecords(runs)
 
 
 def _checked(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyconsumer.producer.future import BatchResult
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.records import BatchBuilder
 from pyconsumer.structs import TopicPartition
 
@@ -26,6 +27,8 @@ class BufferMemory:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+
+    __reduce__ = not_copied
 
     def has_room(self, size_bytes: int) -> bool:
         """Return whether a record of this size may be appended now. One that is alone always may."""
@@ -95,6 +98,8 @@ class ProducerBatch:
         self.base_sequence = -1
         self.producer = (-1, -1)
         self.data: bytes | None = None
+
+    __reduce__ = not_copied
 
     @property
     def record_count(self) -> int:

@@ -45,6 +45,7 @@ class ProducerConfig(ClientConfig):
     acks: int
     batch_size: int
     buffer_memory: int
+    client_rack: str
     compression_type: str
     delivery_timeout_ms: int
     enable_idempotence: bool
@@ -57,6 +58,7 @@ class ProducerConfig(ClientConfig):
     metadata_max_idle_ms: int
     partitioner: Any
     partitioner_ignore_keys: bool
+    partitioner_rack_aware: bool
     retries: int
     transaction_timeout_ms: int
     transactional_id: str | None
@@ -73,6 +75,8 @@ class ProducerConfig(ClientConfig):
                     f"request_timeout_ms ({least})"
                 )
             values["delivery_timeout_ms"] = least
+        if values["partitioner_rack_aware"] and not values["client_rack"].strip():
+            raise ConfigurationError("partitioner_rack_aware needs client_rack, the rack of this client")
         conflicts = [
             text
             for text, wrong in (
@@ -215,6 +219,19 @@ PRODUCER_SETTINGS: Final = Settings(
         ),
         Setting(
             "partitioner_ignore_keys", False, Flag(), "Choose partitions for records with a key as for those without."
+        ),
+        Setting(
+            "partitioner_rack_aware",
+            False,
+            Flag(),
+            "Send records without a key to partitions whose leader is in `client_rack`, as long as there are any "
+            "(KIP-1123). No effect on a `partitioner` of your own.",
+        ),
+        Setting(
+            "client_rack",
+            "",
+            Text(blank=True),
+            "Rack of this client, as the brokers' `broker.rack`; for `partitioner_rack_aware`.",
         ),
         Setting(
             "interceptors",

@@ -1,58 +1,78 @@
-"""The end of the interpreter: producers that were not closed send what they can, and what they cannot is logged.
+"""The end of the interpreter: producers that were not closed send what they have, and log what they could not send.
 
-Daemon threads still run while ``atexit`` functions do, so the senders' threads do the work; this waits for them.
+Daemon threads still run while ``atexit`` functions do, so the senders' threads do the work, and this waits for them.
+
+``atexit`` functions that were registered before this module run later: ``logging.shutdown`` closes handlers, which may
+send a last line. So a producer whose records are all acknowledged stays open. From then on ``send`` returns when its
+record is acknowledged, since nobody waits for it afterwards. That holds for daemon threads, too. A producer with an
+open transaction aborts it and ends, and so does one that could not send everything in time.
 """
 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Final
 
+from pyconsumer.background_log import Log
+
 if TYPE_CHECKING:
+    from pyconsumer.producer.appending import Appender
     from pyconsumer.producer.sender import Sender
 
 __all__ = ["finish_at_exit"]
 
-_log = logging.getLogger("pyconsumer.producer")
+_log = Log("pyconsumer.producer")
 
-#: Seconds that the interpreter waits for all producers together; less if a record may not take as long.
-LONGEST_WAIT_S: Final = 5.0
 _LAST_TURN_S: Final = 0.5
 
-_running: weakref.WeakKeyDictionary[Sender, tuple[threading.Thread, int]] = weakref.WeakKeyDictionary()
+_running: weakref.WeakKeyDictionary[Sender, tuple[threading.Thread, Appender, int]] = weakref.WeakKeyDictionary()
 
 
-def finish_at_exit(sender: Sender, thread: threading.Thread) -> None:
+def finish_at_exit(sender: Sender, thread: threading.Thread, appender: Appender) -> None:
     """Wait for a sender at the end of the interpreter, unless its thread has ended before."""
-    _running[sender] = thread, os.getpid()
+    _running[sender] = thread, appender, os.getpid()
 
 
 @atexit.register
 def _finish() -> None:
     pid = os.getpid()
     left = [
-        (sender, thread) for sender, (thread, owner) in list(_running.items()) if owner == pid and thread.is_alive()
+        (sender, thread, appender)
+        for sender, (thread, appender, owner) in list(_running.items())
+        if owner == pid and thread.is_alive()
     ]
     began = time.monotonic()
-    for sender, _ in left:
-        sender.finish()
-    for sender, thread in left:
-        wait = min(LONGEST_WAIT_S, sender.delivery_timeout)
+    ending = set()
+    for sender, _, appender in left:
+        appender.close()  # each further record takes the way on which `send` can wait
+        if sender.holds_transaction:
+            ending.add(sender)
+            sender.finish()
+        else:
+            sender.begin_exit()
+    for sender, thread, _ in left:
+        wait = max(0.0, began + sender.patience_at_exit - time.monotonic())
         try:
-            thread.join(max(0.0, began + wait - time.monotonic()))
+            if sender in ending:
+                thread.join(wait)
+            else:
+                sender.wait_until_sent(wait)
         finally:  # also when Ctrl-C ends the wait
-            _report(sender, time.monotonic() - began)
-            sender.give_up()
-    for _, thread in left:
-        thread.join(_LAST_TURN_S)
+            if _report(sender, time.monotonic() - began):
+                ending.add(sender)
+            if sender in ending:
+                sender.give_up()
+    for sender, thread, _ in left:
+        if sender in ending:
+            thread.join(_LAST_TURN_S)
 
 
-def _report(sender: Sender, waited: float) -> None:
+def _report(sender: Sender, waited: float) -> bool:
+    """Log the records that are not acknowledged; return whether there are any."""
     counts = sender.unacknowledged()
     if counts:
         _log.warning(
@@ -62,3 +82,4 @@ def _report(sender: Sender, waited: float) -> None:
             waited,
             ", ".join(f"{count} of topic {topic}" for topic, count in sorted(counts.items())),
         )
+    return bool(counts)

@@ -7,12 +7,13 @@ is logged and does not keep the others from running.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
 __all__ = [
@@ -26,7 +27,7 @@ __all__ = [
     "run_callback",
 ]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class BatchResult:
@@ -61,6 +62,8 @@ class BatchResult:
         self._released = threading.Event()
         self._waiting: list[Callable[[], None]] = []
         self._parts: list[tuple[int, BatchResult]] = []
+
+    __reduce__ = not_copied
 
     def split(self, parts: list[tuple[int, BatchResult]]) -> None:
         """The batch was too large and continues as several: ``(index of the first record, result)`` each.
@@ -122,11 +125,17 @@ class BatchResult:
             self.error = error
             waiting, self._waiting = self._waiting, []
             self._settled = True
+        exited: BaseException | None = None
         try:
             for call in waiting:
-                call()
+                try:
+                    call()
+                except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
+                    exited = failure
         finally:
             self._released.set()
+        if exited is not None:
+            raise exited
         return True
 
     def on_done(self, call: Callable[[], None]) -> None:
@@ -156,6 +165,8 @@ class FutureRecordMetadata:
         self._key_size = key_size
         self._value_size = value_size
         self._header_size = header_size
+
+    __reduce__ = not_copied
 
     @classmethod
     def failed_with(cls, topic_partition: TopicPartition, error: KafkaError) -> FutureRecordMetadata:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +10,9 @@ from typing import Final, Protocol
 
 __all__ = ["called", "settled"]
 
-_log = logging.getLogger(__name__)
+from pyconsumer.background_log import Log
+
+_log = Log(__name__)
 
 
 class Result(Protocol):

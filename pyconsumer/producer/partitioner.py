@@ -4,7 +4,8 @@ With a key: murmur2 of the serialized key, made positive, modulo the number of *
 partition while one has no leader). Equal to Java's ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
 
 Without a key: the sticky strategy of KIP-794. Records go to one partition until at least ``batch_size`` bytes have gone
-there, then to another one that has a leader, chosen at random.
+there, then to another one that has a leader, chosen at random. A rack-aware producer chooses among those whose leader
+is in its rack, as long as there are any (KIP-1123).
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class DefaultPartitioner:
 
         Args:
             partition_count: of the topic, with or without a leader.
-            available: partitions that have a leader; may be empty, then all are considered.
+            available: partitions to choose from without a key: those that have a leader, or of these the ones in the
+                producer's rack. May be empty, then all are considered.
             size_bytes: roughly what the record adds to a batch.
         """
         if key is not None and not self._ignore_keys:

@@ -11,16 +11,16 @@ and :class:`pyconsumer.aio.AsyncKafkaProducer` on its event loop.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar, overload
 
-from pyconsumer.clock import Clock, RunningClock, SystemClock
+from pyconsumer import background_log
+from pyconsumer.background_log import Log
+from pyconsumer.clock import Clock, RunningClock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -36,22 +36,26 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
-    check_time,
+    checked_choice,
     checked_group,
     checked_headers,
     checked_offset,
-    checked_timestamp,
+    checked_partition,
+    checked_seconds,
+    exact_topic,
     is_topic_name,
     serializer_of,
 )
 from pyconsumer.producer.changes import YIELD, Changes, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
+from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.topic_facts import TopicFacts
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
@@ -59,8 +63,6 @@ from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
-    PartitionMetadata,
-    RecordMetadata,
     TopicPartition,
 )
 
@@ -69,12 +71,12 @@ if TYPE_CHECKING:
 
     import pyarrow
 
-    from pyconsumer.generic import Serializer
+    from pyconsumer.generic import NewKey, NewValue, RawInput, Serializer
     from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["KafkaProducer"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,19 +84,6 @@ R = TypeVar("R")
 _ABORT_MS = 5_000  # longest time for an abort after an exception
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
 _LARGEST_BATCH = 1_000_000  # bytes; topics take 1,048,588 by default
-
-
-class _Topic:
-    """The facts about a topic that ``send`` needs; replaced as a whole when metadata changes."""
-
-    __slots__ = ("all", "available", "count", "error", "metadata")
-
-    def __init__(self, metadata: Sequence[PartitionMetadata], error: KafkaError | None = None) -> None:
-        self.metadata = list(metadata)
-        self.count = len(metadata)
-        self.all = [item.partition for item in metadata]
-        self.available = [item.partition for item in metadata if item.leader >= 0]
-        self.error = error
 
 
 class KafkaProducer(Producer[KeyIn, ValueIn]):
@@ -123,13 +112,38 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
+    # fmt: off
+    @overload
+    def __init__(
+        self, configs: Mapping[str, object] | None = None, /, *, key_serializer: None = None,
+        value_serializer: None = None, clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: KafkaProducer[NewKey, RawInput], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: None = None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: KafkaProducer[RawInput, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: None = None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: KafkaProducer[NewKey, NewValue], configs: Mapping[str, object] | None = None, /, *,
+        key_serializer: Serializer[NewKey] | None, value_serializer: Serializer[NewValue] | None,
+        clock: Clock | None = None, **settings: Unpack[ProducerSettings],
+    ) -> None: ...
+    # fmt: on
     def __init__(
         self,
         configs: Mapping[str, object] | None = None,
         /,
         *,
-        key_serializer: Serializer[KeyIn] | None = None,
-        value_serializer: Serializer[ValueIn] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         clock: Clock | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
@@ -149,7 +163,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._lock = Changes(self._mutex)  # the same lock; the bare one is quicker to take
         if isinstance(self._clock, RunningClock):
             self._clock.on_advance(self._on_time_moved)
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, TopicFacts] = {}
         self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
         self._metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
         self._client = NetworkClient(config, metadata=self._metadata, clock=self._clock)
@@ -171,6 +185,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             reads_clock=isinstance(self._clock, SystemClock),
         )
         self._append = self._appender.append
+        self._interceptors = ProducerInterceptors(config.interceptors)
         self._is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
         self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
         self._serialize_key = serializer_of(config.key_serializer, "key")
@@ -196,7 +211,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             target=self._sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
         )
         self._closed = False
-        finish_at_exit(self._sender, self._thread)
+        finish_at_exit(self._sender, self._thread, self._appender)
         self._thread.start()
 
     # ------------------------------------------------------------ sending
@@ -330,35 +345,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Generator[Pause, None, FutureRecords]:
-        """Send the rows of a table, as a generator that yields what it has to wait for, and between batches."""
-        from pyconsumer.producer.arrow import batches_of
+        """Return the generator that sends the rows of a table."""
+        from pyconsumer.producer.arrow import send_steps
 
-        runs: list[tuple[BatchResult, int, int]] = []
-        sent = 0
-        try:
-            for values, keys, partitions, times in batches_of(table):
-                if partitions is None and times is None:
-                    runs += (yield from self._send_many_steps(topic, values, keys, partition, None)).runs
-                    sent += len(values)
-                    continue
-                for row, value in enumerate(values):
-                    record = (
-                        topic,
-                        value,
-                        None if keys is None else keys[row],
-                        None,
-                        partition if partitions is None or partitions[row] is None else partitions[row],
-                        None if times is None else times[row],
-                    )
-                    future = self._send_at_once(*record)
-                    if future is None:
-                        future = yield from self._send_steps(*record)
-                    runs.append((*future.place, 1))
-                    sent += 1
-        except Exception as error:
-            error.add_note(f"{sent} rows of the table were accepted before this batch of rows, and are sent")
-            raise
-        return FutureRecords(runs)
+        return send_steps(self._send_many_steps, self._send_at_once, self._send_steps, topic, table, partition)
 
     def _send(self, *record: Any) -> FutureRecordMetadata:
         """Send a record whose batch has to be made or waited for, or that is refused, or has to be serialized."""
@@ -405,7 +395,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         timestamp_ms: int | None,
     ) -> Generator[Pause, None, FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
-        transactions = self._transactions
+        topic = topic if type(topic) is str else exact_topic(topic)
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
@@ -418,7 +408,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         else:
             timestamp_ms = checked_timestamp(timestamp_ms)
         if config.interceptors:
-            topic, key, value, headers, partition, timestamp_ms = self._intercept(
+            topic, key, value, headers, partition, timestamp_ms = self._interceptors.on_send(
                 topic, key, value, headers, partition, timestamp_ms
             )
         key_bytes: bytes | None = self._serialize_key(topic, headers, key)
@@ -445,11 +435,12 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
         deadline = -1.0
         known = self._topics.get(topic)
-        if partition is not None and (type(partition) is not int or partition < 0):
-            raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+        partition = None if partition is None else checked_partition(partition)
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)
+        if partition is None and config.partitioner is not None:
+            partition = self._ask_partitioner(config.partitioner, topic, key_bytes, known)
         while (
             placed := self._place(topic, partition, timestamp_ms, key_bytes, value_bytes, header_list, size, known)
         ) is None:
@@ -466,8 +457,20 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             size_of_headers(header_list),
         )
         if config.interceptors:
-            future.add_both(self._acknowledge, tp)
+            future.add_both(self._interceptors.on_acknowledgement, tp)
+        if self._sender.at_exit and threading.current_thread() is not self._thread:
+            yield from self._acknowledged_steps(future)
         return future
+
+    def _acknowledged_steps(self, future: FutureRecordMetadata) -> Generator[Pause, None, None]:
+        """Wait for a record that was sent at the end of the interpreter, when nobody would wait for it later."""
+        deadline = self._clock.now() + self._sender.patience_at_exit
+        while not future.is_done and self._clock.now() < deadline:
+            with self._lock:
+                seen = self._lock.count
+                done = future.is_done
+            if not done:
+                yield Pause(seen, deadline)
 
     def _place(
         self,
@@ -478,18 +481,18 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
         size: int,
-        known: _Topic,
+        known: TopicFacts,
     ) -> tuple[TopicPartition, Appended] | None:
         """Choose the partition and append the record to a batch; None if there is no room for it."""
         transactions = self._transactions
         try:
             with self._mutex:
                 if self._accumulator.closing:
-                    raise IllegalStateError("the producer is closed")
+                    raise self._sender.closed_error()
                 if not self._accumulator.has_room(size):
                     return None
                 if partition is None:
-                    partition = self._choose(topic, key, known, size)
+                    partition = self._partitioner.partition(topic, key, known.count, known.preferred, size)
                 tp = TopicPartition(topic, partition)
                 if transactions is not None:
                     transactions.add_partition(tp)
@@ -514,19 +517,23 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             timeout_ms: None waits as long as deliveries may take. By name only: other clients count in seconds.
 
         Raises:
-            KafkaTimeoutError: not everything was done in time; the rest continues.
+            KafkaTimeoutError: not everything was done in time; the rest continues. Without a time: a callback of a
+                record has not returned for ``delivery_timeout_ms``.
             TypeError: the time was not given by name.
-            IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed.
+            IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed; or that
+                thread has ended, because a callback called :func:`sys.exit`.
         """
         self._check_open()
         if threading.current_thread() is self._thread:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
-        check_time("flush", positional, timeout_ms)
-        deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
+        seconds = checked_seconds("flush", positional, timeout_ms)
+        deadline = None if seconds is None else self._clock.now() + seconds
         with self._flushing() as waiting:
             for result in waiting:
-                left = None if deadline is None else max(0.0, deadline - self._clock.now())
-                if not result.wait(left):
+                if deadline is None:
+                    while not result.wait(self._sender.delivery_timeout):
+                        self._sender.check_callbacks()
+                elif not result.wait(max(0.0, deadline - self._clock.now())):
                     raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
 
     @contextlib.contextmanager
@@ -540,6 +547,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             if waiting:
                 self._client.wakeup()
             yield waiting
+            if self._sender.failure is not None:
+                raise self._sender.closed_error()
         finally:
             with self._lock:
                 self._accumulator.flush(False)
@@ -604,8 +613,16 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
         group = checked_group(group_metadata)
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
+
+        def begin(transactions: TransactionManager) -> TransactionResult:
+            for topic in {tp.topic for tp in checked}:  # the request names topics by their ids (KIP-1319)
+                self._last_use[topic] = self._clock.now()
+                if topic not in self._topics:
+                    self._sender.wanted_topics.add(topic)
+            return transactions.add_offsets(checked, group)
+
         if checked:
-            return lambda transactions: transactions.add_offsets(checked, group)
+            return begin
         transactions = self._require_transactions()
         with self._lock:
             transactions.check_send()
@@ -696,10 +713,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         """Begin something that the sender's thread does, and wait for its outcome."""
+        seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
         result = self._begin_call(begin)
-        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
-        result.wait(limit / 1000)
-        self._check_outcome(result, limit)
+        result.wait(seconds)
+        self._check_outcome(result, seconds)
 
     def _begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
         """Begin something that the sender's thread does; return what will hold its outcome."""
@@ -712,13 +729,13 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._client.wakeup()
         return result
 
-    def _check_outcome(self, result: TransactionResult, limit_ms: float) -> None:
+    def _check_outcome(self, result: TransactionResult, seconds: float) -> None:
         """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
         if not result.wait(0):
             reason = result.last_failure or f"connections: {self._client.failures()}"
             raise KafkaTimeoutError(
-                f"{result.call}() was not done within {limit_ms:g} ms; call it again to wait longer. The last error: "
-                f"{reason}"
+                f"{result.call}() was not done within {seconds * 1000:g} ms; call it again to wait longer. The last"
+                f" error: {reason}"
             )
         if result.error is not None:
             raise result.error
@@ -762,11 +779,12 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 seconds.
 
         Raises:
-            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
+            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0; or it is None, and a callback of a
+                record has not returned for ``delivery_timeout_ms``. The producer is closed.
             TypeError: the time was not given by name.
             KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
-        check_time("close", positional, timeout_ms)
+        seconds = checked_seconds("close", positional, timeout_ms)
         if self._pid != os.getpid():
             self._closed = True
             return
@@ -782,8 +800,12 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if inside:
             return
         try:
-            self._thread.join(None if timeout_ms is None else min(timeout_ms / 1000, threading.TIMEOUT_MAX))
-        except BaseException:  # Ctrl-C: the thread ends without its records
+            wait = self._sender.delivery_timeout if seconds is None else seconds
+            self._thread.join(min(wait, threading.TIMEOUT_MAX))
+            while seconds is None and self._thread.is_alive():
+                self._sender.check_callbacks()
+                self._thread.join(min(wait, threading.TIMEOUT_MAX))
+        except BaseException:  # Ctrl-C, or a callback that does not return: the thread ends without its records
             self._sender.stop_now()
             self._client.wakeup()
             raise
@@ -804,7 +826,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._sender.finish()
         return True
 
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+    def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # Any thread may run this, with locks held: nothing here waits or takes one. The thread sends the rest and ends.
         shown = "" if self._closed else repr(self)
         if self._drop():
@@ -849,19 +871,14 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise IllegalStateError("the producer was made before a fork; make one in each process")
-        if self._closed:
-            raise IllegalStateError("the producer is closed")
+        if self._closed or self._sender.failure is not None:
+            raise self._sender.closed_error()
 
-    def _choose(self, topic: str, key: bytes | None, known: _Topic, size: int) -> int:
-        custom = self.config.partitioner
-        if custom is None:
-            return self._partitioner.partition(topic, key, known.count, known.available, size)
-        chosen = custom(key, known.all, known.available)
-        if not isinstance(chosen, int) or not 0 <= chosen < known.count:
-            raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")
-        return chosen
+    def _ask_partitioner(self, custom: Callable[..., Any], topic: str, key: bytes | None, known: TopicFacts) -> int:
+        """Return the choice of the application's partitioner. No lock is held: it may take one, or send a record."""
+        return checked_choice(custom(key, known.all, known.available), topic, known.count)
 
-    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, _Topic]:
+    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, TopicFacts]:
         """Wait until metadata knows a topic, and a partition of it."""
         if not isinstance(topic, str):
             raise ValueError(f"the topic must be a string, not {topic!r}")
@@ -883,7 +900,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 if known is not None and known.error is None and partition is not None and fresh:
                     raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
                 if self._accumulator.closing:
-                    raise IllegalStateError("the producer is closed")
+                    raise self._sender.closed_error()
                 now = self._last_use[topic] = self._clock.now()
                 left = deadline - now
                 if left <= 0:
@@ -897,7 +914,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 seen = self._lock.count
             yield Pause(seen, deadline)
 
-    def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
+    def _no_metadata(self, topic: str, known: TopicFacts | None) -> KafkaError:
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
         cause = known.error if known is not None else None
         reason = str(cause) if cause is not None else f"connections: {self._sender.failures}"
@@ -913,7 +930,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             while True:
                 with self._lock:
                     if self._accumulator.closing:
-                        raise IllegalStateError("the producer was closed while send waited for room")
+                        raise self._sender.closed_error(" while send waited for room")
                     if self._accumulator.has_room(size):
                         return
                     if self._clock.now() >= deadline:
@@ -937,14 +954,16 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""
         metadata = self._metadata
-        topics: dict[str, _Topic] = {}
+        topics: dict[str, TopicFacts] = {}
+        rack = self.config.client_rack if self.config.partitioner_rack_aware else None
+        near = None if rack is None else {broker.node_id for broker in metadata.brokers() if broker.rack == rack}
         for topic in metadata.wanted_topics():
             error = metadata.topic_error(topic)
             partitions = metadata.partitions_for(topic)
             if partitions:
-                topics[topic] = _Topic(sorted(partitions, key=lambda item: item.partition))
+                topics[topic] = TopicFacts(sorted(partitions, key=lambda item: item.partition), near)
             elif error is not None:
-                topics[topic] = _Topic((), error)
+                topics[topic] = TopicFacts((), error=error)
         with self._lock:
             self._topics = topics
             self._appender.forget()
@@ -961,32 +980,6 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
                 del self._last_use[topic]
                 self._topics.pop(topic, None)
         return idle
-
-    def _intercept(self, *record: Any) -> Any:
-        for interceptor in self.config.interceptors:
-            on_send = getattr(interceptor, "on_send", None)
-            if on_send is None:
-                continue
-            try:
-                changed = on_send(*record)
-            except Exception:
-                _log.exception("on_send of interceptor %r raised; the record is sent as it was", interceptor)
-                continue
-            if changed is not None:
-                record = tuple(changed)
-        return record
-
-    def _acknowledge(self, tp: TopicPartition, outcome: RecordMetadata | KafkaError) -> None:
-        failed = isinstance(outcome, KafkaError)
-        metadata = RecordMetadata(tp.topic, tp.partition, -1, -1) if failed else outcome
-        for interceptor in self.config.interceptors:
-            on_acknowledgement = getattr(interceptor, "on_acknowledgement", None)
-            if on_acknowledgement is None:
-                continue
-            try:
-                on_acknowledgement(metadata, outcome if failed else None)
-            except Exception:
-                _log.exception("on_acknowledgement of interceptor %r raised", interceptor)
 
 
 def _weakly(method: Callable[P, R], otherwise: Callable[[], R]) -> Callable[P, R]:

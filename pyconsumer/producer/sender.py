@@ -4,7 +4,8 @@ One thread owns the network client. It sleeps in one place, the client's ``poll`
 becomes ready or expires, or ``send``, ``flush`` or ``close`` wakes it up.
 
 Locks: the accumulator's lock is held for calls of the accumulator only, never while a request is sent, a callback of
-the user's runs, or the thread sleeps.
+the user's runs, or the thread sleeps. Log lines are passed on by another thread (:mod:`pyconsumer.background_log`):
+whoever waits for this one may hold the locks of a log handler.
 
 What a response leads to (Java's ``Sender.completeBatch``):
 
@@ -31,17 +32,20 @@ recognises them.)
 
 from __future__ import annotations
 
-import logging
+import math
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from pyconsumer.background_log import Log, background
 from pyconsumer.clock import Clock
 from pyconsumer.errors import (
     ConcurrentTransactionsError,
     DuplicateSequenceNumberError,
     Errors,
+    IllegalStateError,
     InvalidProducerEpochError,
     KafkaError,
     KafkaStorageError,
@@ -62,7 +66,7 @@ from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
 from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.producer.transaction_errors import RequestKind
-from pyconsumer.producer.transaction_requests import call_for, take_response
+from pyconsumer.producer.transaction_requests import call_for, rejects_topic_id, take_response
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -87,12 +91,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Sender"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
 # After these errors, and without a response, the batch may be in the log all the same.
 _UNCERTAIN = (RequestTimedOutError, NotEnoughReplicasAfterAppendError, UnknownServerError, KafkaStorageError)
 _LONGEST_SLEEP = 60.0
+#: Seconds between two lines that say that a topic's batches are split.
+_SPLIT_LINES_S = 60.0
+#: Seconds that the end of the interpreter waits for all producers together; less if a record may not take as long.
+LONGEST_WAIT_AT_EXIT_S = 5.0
 #: The last version of Produce that does not bring its partitions into a transaction (KIP-890).
 _LAST_VERSION_THAT_ADDS_NOTHING = 11
 #: Longest pause of a batch that was sent before the previous transaction had ended, seconds.
@@ -117,6 +125,8 @@ class Sender:
         wanted_topics: topics that ``send`` needs metadata of; guarded by ``lock``.
         dropped: records, by topic, that had no result when the thread ended.
         failures: the reason, in words, why no metadata has arrived since the last request for it.
+        failure: the reason why the thread has ended by itself; None unless it has.
+        at_exit: the interpreter ends, and nothing lingers any more.
     """
 
     def __init__(
@@ -154,6 +164,10 @@ class Sender:
         self._force_close = False
         self._warned = False  # somebody has warned of what is lost
         self._lost: dict[str, int] | None = None  # records that failed since finish(), by topic
+        self._settling: tuple[TopicPartition, float] | None = None  # the batch whose callbacks run, and since when
+        self._split_lines: dict[str, tuple[float, int]] = {}  # by topic: when one was logged, and batches split since
+        self.failure: KafkaError | None = None
+        self.at_exit = False
         self.wanted_topics: set[str] = set()
         self.dropped: Counter[str] = Counter()
         self.failures = "nothing has failed so far"
@@ -165,6 +179,7 @@ class Sender:
 
     # ------------------------------------------------------------ the thread
 
+    @background()
     def run(self) -> None:
         """Work until closed: the thread's main function."""
         mark_sender_thread()
@@ -173,10 +188,12 @@ class Sender:
             while not self._finished():
                 self._guarded_turn()
         except BaseException as error:
-            _log.exception("the producer's sender thread ends by a failure")
-            reason = KafkaError(f"the producer's sender thread has failed: {error!r}")
+            # It is not raised: threading.excepthook is code of the application, or writes to standard error.
+            _log.exception("%s: the producer's sender thread ends by a failure", self.label)
+            where = "in a callback of a record" if self._settling is not None else "outside of callbacks"
+            reason = KafkaError(f"the producer's sender thread has ended by {error!r} {where}")
             reason.__cause__ = error
-            raise
+            self.failure = reason
         finally:
             with self._lock:
                 left = self._accumulator.drop_all()
@@ -202,6 +219,51 @@ class Sender:
         self._lost = {} if self._lost is None else self._lost
         self._accumulator.close()
         self._client.wakeup()
+
+    def begin_exit(self) -> None:
+        """Let nothing linger any more, at the end of the interpreter. The thread continues."""
+        self._lost = {} if self._lost is None else self._lost
+        with self._lock:
+            self.at_exit = True
+            self._accumulator.flush()
+        self._client.wakeup()
+
+    def wait_until_sent(self, timeout_s: float) -> None:
+        """Wait, at most so many seconds, until each record that was handed over has its result."""
+        until = time.monotonic() + timeout_s
+        with self._lock:
+            waiting = self._accumulator.incomplete()
+        for result in waiting:
+            result.wait(max(0.0, until - time.monotonic()))
+
+    @property
+    def holds_transaction(self) -> bool:
+        """Return whether a transaction is open, which has to be aborted at the end."""
+        with self._lock:
+            return self._transactions is not None and self._transactions.has_open_transaction
+
+    @property
+    def patience_at_exit(self) -> float:
+        """Seconds that the end of the interpreter waits for records."""
+        return min(LONGEST_WAIT_AT_EXIT_S, self.delivery_timeout)
+
+    def closed_error(self, when: str = "") -> IllegalStateError:
+        """Return the error of a call that needs the thread; its cause is the failure that has ended the thread."""
+        if self.failure is None:
+            return IllegalStateError(f"the producer {'was' if when else 'is'} closed{when}")
+        error = IllegalStateError(f"the producer cannot be used any more{when}: {self.failure}")
+        error.__cause__ = self.failure
+        return error
+
+    def check_callbacks(self) -> None:
+        """Raise KafkaTimeoutError if the callbacks of one batch have not returned for ``delivery_timeout_ms``."""
+        settling = self._settling
+        passed = 0.0 if settling is None else self._clock.now() - settling[1]
+        if settling is not None and passed >= self.delivery_timeout:
+            raise KafkaTimeoutError(
+                f"callbacks of records for {settling[0]} have not returned for {passed:.0f} s, and the producer sends"
+                " nothing until they do; they must not wait for a thread that calls flush or close"
+            )
 
     def give_up(self) -> None:
         """Let the thread end at once, after somebody has warned of what is lost. Callable from any thread."""
@@ -488,13 +550,7 @@ class Sender:
             self._finish(batch, base_offset, -1, None)
             return
         if isinstance(error, MessageTooLargeError) and batch.record_count > 1 and not batch.result.done:
-            _log.warning(
-                "%s: a batch of %d records and %d bytes is too large for the broker; it is split",
-                batch.topic_partition,
-                batch.record_count,
-                len(batch.data or b""),
-            )
-            self._split(batch)
+            self._split(batch, now)
             return
         new_id = self._transactions is None and batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_ID)
         if (
@@ -518,8 +574,10 @@ class Sender:
             return
         self._finish(batch, -1, -1, error)
 
-    def _split(self, batch: ProducerBatch) -> None:
-        half = max(1, min(len(batch.data or b"") // 2, self._config.batch_size))
+    def _split(self, batch: ProducerBatch, now: float) -> None:
+        size = len(batch.data or b"")
+        half = max(1, min(size // 2, self._config.batch_size))
+        self._report_split(batch, size, half, now)
         builders: list[BatchBuilder] = []
         for record in iter_records(memoryview(batch.data or b"")):
             row = (record.timestamp, record.key, record.value, record.headers)
@@ -527,7 +585,25 @@ class Sender:
                 builders.append(BatchBuilder(self._config.compression_type, size_limit=half))
                 builders[-1].try_append(*row)
         with self._lock:
-            self._accumulator.split(batch, builders)
+            self._accumulator.split(batch, builders, half)
+
+    def _report_split(self, batch: ProducerBatch, size_bytes: int, limit_bytes: int, now: float) -> None:
+        """Log that a batch is split, once a minute for each topic."""
+        tp, count = batch.topic_partition, batch.record_count
+        logged_at, more = self._split_lines.get(tp.topic, (-math.inf, 0))
+        if now - logged_at < _SPLIT_LINES_S:
+            self._split_lines[tp.topic] = logged_at, more + 1
+            return
+        self._split_lines[tp.topic] = now, 0
+        _log.warning(
+            "%s: a batch of %d records and %d bytes is too large for the broker (max.message.bytes of the topic); it is"
+            " split, and batches of this topic have at most about %d bytes from now on%s",
+            tp,
+            count,
+            size_bytes,
+            limit_bytes,
+            f"; {_count(more, 'more batch', 'more batches')} split since the last such line" if more else "",
+        )
 
     def _expire(self, batch: ProducerBatch) -> None:
         if not batch.expired and not batch.uncertain:
@@ -574,7 +650,9 @@ class Sender:
         self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
     ) -> bool:
         """Set a batch's result and run its callbacks; return False if it had one already."""
+        self._settling = batch.topic_partition, self._clock.now()
         first = batch.result.finish(base_offset, log_append_time_ms, error)
+        self._settling = None
         with self._lock:
             self._accumulator.settled(batch.result)
         return first
@@ -614,7 +692,8 @@ class Sender:
         return min(now_or_later, now + _LONGEST_SLEEP if wake_at is None else max(now, wake_at))
 
     def _send_transactional(self, transactions: TransactionManager, request: PendingRequest) -> None:
-        call = call_for(transactions, request, self._config.transaction_timeout_ms)
+        topic_ids = self._topic_ids(request)
+        call = call_for(transactions, request, self._config.transaction_timeout_ms, topic_ids)
         timeout = self._config.request_timeout_ms / 1000
         node = transactions.coordinator(request)
         least, most = call.min_version, call.max_version
@@ -622,10 +701,21 @@ class Sender:
             future = self._client.send_any(call.api, call.build, timeout=timeout, min_version=least, max_version=most)
         else:
             future = self._client.send(node, call.api, call.build, timeout=timeout, min_version=least, max_version=most)
-        future.add_callback(lambda done: self._on_transactional(transactions, request, done))
+        future.add_callback(lambda done: self._on_transactional(transactions, request, done, topic_ids))
+
+    def _topic_ids(self, request: PendingRequest) -> dict[str, bytes]:
+        """Return the known ids of the topics whose offsets a request commits."""
+        if request.kind is not RequestKind.COMMIT_OFFSETS:
+            return {}
+        topics = {tp.topic for tp in request.details.left}
+        return {topic: topic_id for topic in topics if (topic_id := self._metadata.topic_id(topic)) != ZERO_UUID}
 
     def _on_transactional(
-        self, transactions: TransactionManager, request: PendingRequest, future: RequestFuture[ClientResponse]
+        self,
+        transactions: TransactionManager,
+        request: PendingRequest,
+        future: RequestFuture[ClientResponse],
+        topic_ids: Mapping[str, bytes],
     ) -> None:
         now = self._clock.now()
         error = future.exception
@@ -635,7 +725,9 @@ class Sender:
             if error is None:
                 response = future.value
                 try:
-                    take_response(transactions, request, response.message, response.api_version, now)
+                    take_response(transactions, request, response.message, response.api_version, now, topic_ids)
+                    if topic_ids and rejects_topic_id(response.message):
+                        self._metadata.request_update()  # the topic was made again under its name
                 except Exception as cause:
                     _log.exception("node %d's response to %s cannot be handled", response.node_id, request.kind.value)
                     failure = ProtocolError(f"the response to {request.kind.value} cannot be handled: {cause!r}")
@@ -690,8 +782,8 @@ class Sender:
         _log.info("no producer id yet: %s", error)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {nouns or f'{noun}s'}"
 
 
 def _error_of(response: PartitionProduceResponse) -> KafkaError:

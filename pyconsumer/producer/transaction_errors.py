@@ -84,6 +84,8 @@ _ERROR_ACTIONS: Final[dict[RequestKind, _Table]] = {
         Errors.FENCED_INSTANCE_ID: _A.ABORT,
         Errors.UNKNOWN_MEMBER_ID: _A.ABORT,
         Errors.ILLEGAL_GENERATION: _A.ABORT,
+        Errors.STALE_MEMBER_EPOCH: _A.ABORT,
+        Errors.GROUP_ID_NOT_FOUND: _A.ABORT,
     },
     RequestKind.END: {**_MOVED, **_NO_STATE, **_ABORTABLE},
 }

@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.errors import (
     ApplicationRecoverableError,
     BrokerResponseError,
@@ -53,7 +54,7 @@ from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndM
 
 __all__ = ["PREDECESSORS", "DetachedTransaction", "TransactionManager", "TransactionState"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__, always=True)
 
 _NO_PRODUCER: Final = (-1, -1)
 _TV2: Final = 2
@@ -563,6 +564,8 @@ class TransactionManager:
         elif request.kind is RequestKind.COMMIT_OFFSETS and error_code in (
             Errors.UNKNOWN_MEMBER_ID,
             Errors.ILLEGAL_GENERATION,
+            Errors.STALE_MEMBER_EPOCH,
+            Errors.GROUP_ID_NOT_FOUND,
         ):
             error = CommitFailedError(
                 "the consumer is not a member of the group any more, or of an older generation: its partitions may "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.errors import BrokerResponseError, Errors, ProtocolError
@@ -14,10 +14,12 @@ from pyconsumer.protocol.messages.add_partitions_to_txn import AddPartitionsToTx
 from pyconsumer.protocol.messages.end_txn import EndTxnRequest
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.txn_offset_commit import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.structs import TopicPartition
 
@@ -26,10 +28,14 @@ if TYPE_CHECKING:
     from pyconsumer.producer.transaction_manager import TransactionManager
     from pyconsumer.protocol.schema import Message
 
-__all__ = ["Call", "call_for", "take_response"]
+__all__ = ["Call", "call_for", "rejects_topic_id", "take_response"]
 
 _KNOWS_MEMBERS = 3  # the version of TxnOffsetCommit from which a member is checked (KIP-447)
+_LAST_BEFORE_V2 = 4  # the last version of TxnOffsetCommit for transactions of version 1 (KIP-890)
 _KNOWS_BUMP = 3  # the version of InitProducerId from which a producer can ask for a new epoch (KIP-360)
+
+
+_NO_IDS: Mapping[str, bytes] = {}
 
 
 class Call(NamedTuple):
@@ -41,11 +47,15 @@ class Call(NamedTuple):
     max_version: int | None = None
 
 
-def call_for(manager: TransactionManager, request: PendingRequest, timeout_ms: int) -> Call:
+def call_for(
+    manager: TransactionManager, request: PendingRequest, timeout_ms: int, topic_ids: Mapping[str, bytes] = _NO_IDS
+) -> Call:
     """Return the call that carries a request out.
 
     Args:
         timeout_ms: how long a transaction may stay open.
+        topic_ids: ids of the topics whose offsets are committed, as far as they are known. Unless all of them are,
+            the request names its topics, as before KIP-1319.
     """
     kind, details = request.kind, request.details
     transactional_id = manager.transactional_id
@@ -74,12 +84,12 @@ def call_for(manager: TransactionManager, request: PendingRequest, timeout_ms: i
         group = AddOffsetsToTxnRequest(transactional_id, producer_id, epoch, details.group.group_id)
         return Call(ApiKey.ADD_OFFSETS_TO_TXN, lambda _: group)
     if kind is RequestKind.COMMIT_OFFSETS:
-        return _commit_offsets(manager, request)
+        return _commit_offsets(manager, request, topic_ids)
     end = EndTxnRequest(transactional_id, producer_id, epoch, details)
     return Call(ApiKey.END_TXN, lambda _: end, 0, request.max_version)
 
 
-def _commit_offsets(manager: TransactionManager, request: PendingRequest) -> Call:
+def _commit_offsets(manager: TransactionManager, request: PendingRequest, topic_ids: Mapping[str, bytes]) -> Call:
     group, left = request.details
     topics: dict[str, list[TxnOffsetCommitRequestPartition]] = defaultdict(list)
     for tp, offset in sorted(left.items()):
@@ -90,25 +100,37 @@ def _commit_offsets(manager: TransactionManager, request: PendingRequest) -> Cal
         manager.transactional_id,
         group.group_id,
         *manager.producer,
-        generation_id=group.generation_id,
+        generation_id_or_member_epoch=group.generation_id,
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
-        topics=[TxnOffsetCommitRequestTopic(name, partitions) for name, partitions in topics.items()],
+        topics=[
+            TxnOffsetCommitRequestTopic(name, topic_ids.get(name, ZERO_UUID), partitions)
+            for name, partitions in topics.items()
+        ],
     )
+    most = None if topics.keys() <= topic_ids.keys() else FIRST_VERSION_WITH_TOPIC_IDS - 1
     # A broker that cannot check the member must not be asked to: another one may own the partitions by now.
     is_member = group.generation_id >= 0 or group.member_id or group.group_instance_id is not None
     return Call(
         ApiKey.TXN_OFFSET_COMMIT,
         lambda _: message,
         _KNOWS_MEMBERS if is_member else 0,
-        None if manager.is_v2 else 4,
+        most if manager.is_v2 else _LAST_BEFORE_V2,
     )
 
 
-def take_response(manager: TransactionManager, request: PendingRequest, message: Any, version: int, now: float) -> None:
+def take_response(
+    manager: TransactionManager,
+    request: PendingRequest,
+    message: Any,
+    version: int,
+    now: float,
+    topic_ids: Mapping[str, bytes] = _NO_IDS,
+) -> None:
     """Pass the response to a request to the manager.
 
     Args:
+        topic_ids: those that the request was made with.
         version: of the response.
         now: monotonic seconds.
     """
@@ -123,8 +145,9 @@ def take_response(manager: TransactionManager, request: PendingRequest, message:
         }
         manager.on_partitions_added(request, errors, now)
     elif kind is RequestKind.COMMIT_OFFSETS:
+        names = {topic_id: name for name, topic_id in topic_ids.items()}
         errors = {
-            TopicPartition(topic.name, one.partition_index): one.error_code
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), one.partition_index): one.error_code
             for topic in message.topics
             for one in topic.partitions
         }
@@ -142,6 +165,11 @@ def take_response(manager: TransactionManager, request: PendingRequest, message:
         manager.on_offsets_added(request)
     else:
         manager.on_ended(request, (message.producer_id, message.producer_epoch))
+
+
+def rejects_topic_id(message: Any) -> bool:
+    """Return whether a response to TxnOffsetCommit says that a topic id is unknown (KIP-1319)."""
+    return any(one.error_code == Errors.UNKNOWN_TOPIC_ID for topic in message.topics for one in topic.partitions)
 
 
 def _take_coordinator(

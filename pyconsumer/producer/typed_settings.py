@@ -76,6 +76,14 @@ class ProducerSettings(ClientSettings, total=False):
     partitioner_ignore_keys: bool
     """Choose partitions for records with a key as for those without."""
 
+    partitioner_rack_aware: bool
+    """Send records without a key to partitions whose leader is in ``client_rack``, as long as there are any (KIP-1123).
+    No effect on a ``partitioner`` of your own.
+    """
+
+    client_rack: str
+    """Rack of this client, as the brokers' ``broker.rack``; for ``partitioner_rack_aware``."""
+
     interceptors: Iterable[object]
     """Objects with ``on_send(topic, key, value, headers, partition, timestamp_ms)``, which returns the same values as
     they are to be sent, and ``on_acknowledgement(metadata, error)``.

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol.api_keys import API, ApiInfo, ApiKey
 from pyconsumer.protocol.messages import load
-from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.primitives import Buffer, StoredRecords
 from pyconsumer.protocol.schema import (
     INT16,
     INT32,
@@ -43,12 +43,14 @@ __all__ = [
     "decode_response_header",
     "encode_request",
     "encode_response",
+    "encode_stored_response",
     "request_header_version",
     "response_header_version",
 ]
 
 
 _SHORT: Final = 4096
+_MOST_BYTES: Final = 2**31 - 1
 """Buffers of a frame with fewer bytes are joined."""
 _HEADER_START: Final = struct.Struct(">hhi")
 _PLAIN_HEADER_BYTES: Final = 4
@@ -114,12 +116,38 @@ def encode_response(response: Message, version: int, correlation_id: int) -> lis
     return _frame(header.encode(response_header_version(response.API_KEY, version)), response.encode_parts(version))
 
 
+def encode_stored_response(response: Message, version: int, correlation_id: int) -> list[Buffer | StoredRecords]:
+    """Return a response as a frame in which :class:`StoredRecords` stay as they are, whatever their size."""
+    header = ResponseHeaderMessage(correlation_id).encode(response_header_version(response.API_KEY, version))
+    body: list[Buffer | StoredRecords] = [*response.encode_parts(version)]
+    if not any(map(_is_stored, body)):
+        return [*_frame(header, body)]  # type: ignore[arg-type]
+    size = len(header) + sum(map(len, body))
+    if size > _MOST_BYTES:
+        raise ProtocolError(f"a message of {size} bytes is larger than the protocol allows ({_MOST_BYTES})")
+    out: list[Buffer | StoredRecords] = []
+    between: list[Buffer] = [size.to_bytes(4, "big"), header]
+    for part in body:
+        if isinstance(part, StoredRecords):
+            out += (b"".join(between), part)
+            between = []
+        else:
+            between.append(part)
+    if between:
+        out.append(b"".join(between))
+    return out
+
+
+def _is_stored(part: Buffer | StoredRecords) -> bool:
+    return isinstance(part, StoredRecords)
+
+
 def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
     size = len(header) + sum(map(len, body))
     if size < _SHORT:
         return [b"".join((size.to_bytes(4, "big"), header, *body))]
-    if size > 0x7FFFFFFF:
-        raise ProtocolError(f"a message of {size} bytes is larger than the protocol allows (2147483647)")
+    if size > _MOST_BYTES:
+        raise ProtocolError(f"a message of {size} bytes is larger than the protocol allows ({_MOST_BYTES})")
     # Short buffers are joined, record sets are not: one write of few buffers, and no large copy.
     out: list[Buffer] = []
     short: list[Buffer] = [size.to_bytes(4, "big"), header]

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, Final
 
-__all__ = ["load_compiled", "report_missing", "source_tree"]
+__all__ = ["load_compiled", "not_copied", "report_missing", "source_tree", "version_text"]
 
 _log = logging.getLogger("pyconsumer.records")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -29,11 +29,8 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
     """
     if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
         return None, "PYCONSUMER_PURE is set"
-    if sys.version_info >= (3, 13):
-        import sysconfig
-
-        if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            return None, "the compiled module is not used on free-threaded Python"
+    if "t" in getattr(sys, "abiflags", ""):  # (sysconfig says so, too, but takes long to import)
+        return None, "the compiled module is not used on free-threaded Python"
     try:
         module = importlib.import_module(name)
     except ImportError as error:
@@ -52,6 +49,15 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
             "the compiled module is of another version", "reinstall pyconsumer" if tree is None else _remedy(tree)
         )
     return module, ""
+
+
+def not_copied(self: Any) -> str | tuple[Any, ...]:
+    """``__reduce__`` of types that refer to memory, threads or callbacks, which a copy cannot have.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(f"a {type(self).__name__} cannot be copied or pickled")
 
 
 _to_report: list[tuple[str, str]] = []  # why a compiled module is missing, and what to do
@@ -78,6 +84,21 @@ def source_tree() -> str | None:
     root = os.path.dirname(_PACKAGE)
     here = all(os.path.isfile(os.path.join(root, name)) for name in ("setup.py", "pyproject.toml"))
     return root if here else None
+
+
+def version_text(version: str) -> str:
+    """Return what ``pyconsumer --version`` prints: the version, where the package is from, how records are decoded, and
+    which library decompresses each codec.
+
+    Args:
+        version: that of the package.
+    """
+    from pyconsumer.protocol.records import describe
+    from pyconsumer.protocol.records.compression import describe_codecs
+
+    tree = source_tree()
+    where = "" if tree is None else f" (source tree {tree})"
+    return "\n".join((f"pyconsumer {version}{where}, record decoder: {describe()}", *describe_codecs()))
 
 
 def _remedy(tree: str) -> str:

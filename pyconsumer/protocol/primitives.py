@@ -17,6 +17,7 @@ from pyconsumer.errors import ProtocolError
 
 __all__ = [
     "ZERO_UUID",
+    "StoredRecords",
     "encode_uvarint",
     "encode_varint",
     "read_uvarint",
@@ -26,6 +27,23 @@ __all__ = [
 ]
 
 Buffer = bytes | bytearray | memoryview
+
+
+class StoredRecords:
+    """Records that an answer of the broker has in a file. They are read while they are sent.
+
+    A codec needs no more of them than their length. They stand for a buffer in a ``records`` field and in the parts of
+    a frame, and whoever sends the frame asks for their type.
+    """
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __bytes__(self) -> bytes:
+        raise NotImplementedError
+
 
 #: The UUID that stands for "none" (Kafka's ``Uuid.ZERO_UUID``).
 ZERO_UUID = bytes(16)

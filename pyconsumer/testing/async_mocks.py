@@ -283,6 +283,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.mock.leave(error)
         await self.close()
 
     def __repr__(self) -> str:

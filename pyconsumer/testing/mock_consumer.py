@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
@@ -32,6 +32,7 @@ from pyconsumer.consumer.arguments import (
     offsets_after,
 )
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
+from pyconsumer.consumer.closing import CommitOnClose
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.interface import (
     CommitCallback,
@@ -101,7 +102,7 @@ class MockConsumer(Consumer[K, V]):
         group_id: needed to commit, as in a consumer.
         max_poll_records: most records of one poll.
         enable_auto_commit: whether to commit automatically: each poll commits the positions after the previous one, and
-            so does ``close``. Off by default.
+            so does ``close``, unless an exception ends the work. Off by default.
         enable_auto_offset_store: False commits the offsets of :meth:`store_offsets` instead of positions.
         max_poll_interval_ms: longest time between two polls, by ``clock``; after that the partitions are lost.
         key_deserializer, value_deserializer, on_record_error: as in a consumer; they are applied to keys and values
@@ -170,6 +171,14 @@ class MockConsumer(Consumer[K, V]):
         self._tasks: deque[Callable[[], object]] = deque()
         self._callbacks: deque[Awaitable[object]] = deque()  # of commits, to be awaited
         self._woken = False
+        self._polls = 0
+        self._before: dict[TopicPartition, int] = {}  # positions before the records of the last poll
+        self._commit_on_close = CommitOnClose(
+            takes_positions=self._auto_commit and enable_auto_offset_store,
+            polls=lambda: self._polls,
+            at_hand=lambda: bool(self._before),
+            take_back=self._take_back,
+        )
         self._generation = -1
         self._expelled = False  # the group continues without this member
         self._polled_at: float | None = None
@@ -280,8 +289,9 @@ class MockConsumer(Consumer[K, V]):
         """Poll, as a generator; see :data:`MockSteps`."""
         self._check_open()
         self._refuse_in_callback("poll")
-        if timeout_ms < 0:
-            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
+        self._polls += 1
+        self._before.clear()
+        seconds_of(timeout_ms)
         room = self._max_poll_records if max_records is None else check_max_records(max_records)
         self.last_poll_timeout_ms = timeout_ms
         if self._tasks:
@@ -303,6 +313,7 @@ class MockConsumer(Consumer[K, V]):
             if records:
                 found[tp] = records
                 room -= len(records)
+        self._before = {tp: positions[tp] for tp in found}
         return ConsumerRecords(found)
 
     def _note_poll(self) -> MockSteps[None]:
@@ -371,8 +382,6 @@ class MockConsumer(Consumer[K, V]):
         """Unsubscribe, as a generator; see :data:`MockSteps`."""
         self._check_open()
         self._refuse_in_callback("unsubscribe")
-        if self._auto_commit:
-            self._committed.update(self._to_commit(None))
         try:
             yield from self._revoke(list(self._assigned))
         finally:  # the member has left, even if its listener raised
@@ -504,7 +513,7 @@ class MockConsumer(Consumer[K, V]):
     ) -> None:
         self._check_open()
         wanted = self._to_commit(offsets)
-        self._raise_wakeup()
+        self._raise_wakeup(reads=False)
         self._planned.take("commit")
         self._check_member()
         self._committed.update(wanted)
@@ -575,7 +584,7 @@ class MockConsumer(Consumer[K, V]):
         self._need_group()
         single = is_partition(partition)
         wanted = as_partitions([partition] if single else partition)
-        self._raise_wakeup()
+        self._raise_wakeup(reads=False)
         self._planned.take("committed")
         found = {tp: self._committed.get(tp) for tp in wanted}
         shown = {tp: value if value is None or metadata else value.offset for tp, value in found.items()}
@@ -590,9 +599,8 @@ class MockConsumer(Consumer[K, V]):
         wanted = by_partition(timestamps, "time in ms")
         self._planned.take("offsets_for_times")
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for tp, at in wanted.items():
-            if at < 0:
-                raise ValueError(f"the time for {tp} must not be negative: {at}")
+        for tp, time in wanted.items():
+            at = checked_timestamp(time, f"the time for {tp}")
             first = next((r for r in self._records.get(tp, ()) if r.timestamp >= at), None)
             found[tp] = None if first is None else OffsetAndTimestamp(first.offset, first.timestamp)
         return found
@@ -639,10 +647,11 @@ class MockConsumer(Consumer[K, V]):
         if self.closed:
             return
         self._refuse_in_callback("close")
+        commit = self._commit_on_close.decide()
         try:
             while self._callbacks:
                 yield self._callbacks.popleft()
-            if self._auto_commit and not self._expelled:
+            if commit and self._auto_commit and not self._expelled:
                 self._committed.update(self._to_commit(None))
             yield from self._revoke(list(self._assigned))
             self._planned.take("close")
@@ -656,7 +665,17 @@ class MockConsumer(Consumer[K, V]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.leave(error)
         self.close()
+
+    def _take_back(self) -> bool:
+        """Move the positions back before the records of the last poll."""
+        self._assigned.update({tp: at for tp, at in self._before.items() if tp in self._assigned})
+        return True
+
+    def leave(self, error: BaseException | None) -> None:
+        """Note how a ``with`` block ends: by this exception, or normally. :meth:`close` commits by that."""
+        self._commit_on_close.leave(error)
 
     def __repr__(self) -> str:
         return f"<MockConsumer group_id={self._group_id!r}{' closed' if self.closed else ''}>"
@@ -760,9 +779,11 @@ class MockConsumer(Consumer[K, V]):
         if self._in_callback:
             raise IllegalStateError(f"{name} must not be called from a callback")
 
-    def _raise_wakeup(self) -> None:
+    def _raise_wakeup(self, *, reads: bool = True) -> None:
         if self._woken:
             self._woken = False
+            if not reads:
+                self._commit_on_close.note_wakeup()
             raise WakeupError("wakeup() was called")
 
     def _need_group(self) -> str:

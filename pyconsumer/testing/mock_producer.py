@@ -19,9 +19,9 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Never, Self, overload
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import (
     Errors,
     IllegalStateError,
@@ -30,13 +30,14 @@ from pyconsumer.errors import (
     RequestCancelledError,
     TransactionAbortedError,
 )
-from pyconsumer.generic import Header, SentK, SentV, Serializer
+from pyconsumer.generic import Header, NewKey, NewValue, RawInput, SentK, SentV, Serializer
 from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
-    check_time,
+    checked_choice,
     checked_headers,
     checked_offset,
-    checked_timestamp,
+    checked_partition,
+    checked_seconds,
     is_topic_name,
     serializer_of,
 )
@@ -106,6 +107,37 @@ class MockProducer(Producer[SentK, SentV]):
         commits, aborts: number of transactions that were committed and aborted.
     """
 
+    # Without a serializer bytes and text are taken, and anything with one whose argument has no type, such as a lambda.
+    # fmt: off
+    @overload
+    def __init__(
+        self, *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: None = None, value_serializer: None = None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MockProducer[NewKey, RawInput], *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: Serializer[NewKey] | None, value_serializer: None = None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MockProducer[RawInput, NewValue], *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: None = None, value_serializer: Serializer[NewValue] | None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: MockProducer[NewKey, NewValue], *, auto_complete: bool = True, default_partitions: int = 1,
+        partitions: Mapping[str, int] | None = None, transactional_id: str | None = None,
+        key_serializer: Serializer[NewKey] | None, value_serializer: Serializer[NewValue] | None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None, clock: Clock | None = None,
+    ) -> None: ...
+    # fmt: on
     def __init__(
         self,
         *,
@@ -113,8 +145,8 @@ class MockProducer(Producer[SentK, SentV]):
         partitions: Mapping[str, int] | None = None,
         default_partitions: int = 1,
         transactional_id: str | None = None,
-        key_serializer: Serializer[SentK] | None = None,
-        value_serializer: Serializer[SentV] | None = None,
+        key_serializer: Serializer[Any] | None = None,
+        value_serializer: Serializer[Any] | None = None,
         partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -317,7 +349,7 @@ class MockProducer(Producer[SentK, SentV]):
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Acknowledge all pending records; see :meth:`pyconsumer.KafkaProducer.flush`."""
         self._check_open()
-        check_time("flush", positional, timeout_ms)
+        checked_seconds("flush", positional, timeout_ms)
         self._planned.take("flush")
         self.flushes += 1
         self._complete_all()
@@ -339,6 +371,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Prepare for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        _check_timeout(timeout_ms)
         self._run("init_transactions", lambda transactions: transactions.initialize())
 
     def begin_transaction(self) -> None:
@@ -368,6 +401,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Acknowledge all pending records and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
+        _check_timeout(timeout_ms)
         self._check_open()
         self._require_transactions()
         self._planned.take("commit_transaction")
@@ -381,6 +415,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Abort the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        _check_timeout(timeout_ms)
         self._check_open()
         self._require_transactions()
         self._planned.take("abort_transaction")
@@ -413,7 +448,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Acknowledge all pending records, or with ``timeout_ms=0`` let them fail; abort an open transaction."""
-        check_time("close", positional, timeout_ms)
+        checked_seconds("close", positional, timeout_ms)
         if self.closed:
             return
         self._planned.take("close")
@@ -462,17 +497,13 @@ class MockProducer(Producer[SentK, SentV]):
     def _choose(self, topic: str, key: bytes | None, partition: int | None) -> int:
         count = self._count(topic)
         if partition is not None:
-            if type(partition) is not int or partition < 0:
-                raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+            partition = checked_partition(partition)
             if partition >= count:
                 raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
             return partition
         if self._partitioner is not None:
             every = list(range(count))
-            chosen = self._partitioner(key, every, list(every))
-            if not isinstance(chosen, int) or not 0 <= chosen < count:
-                raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {count - 1}")
-            return chosen
+            return checked_choice(self._partitioner(key, every, list(every)), topic, count)
         return 0 if key is None else partition_for_key(key, count)
 
     def _complete_all(self) -> None:
@@ -514,3 +545,8 @@ class MockProducer(Producer[SentK, SentV]):
             transactions.on_offsets_committed(request, dict.fromkeys(request.details.left, Errors.NONE), 0.0)
         else:
             transactions.on_ended(request, (-1, -1))
+
+
+def _check_timeout(timeout_ms: float | None) -> None:
+    if timeout_ms is not None:
+        seconds_of(timeout_ms)

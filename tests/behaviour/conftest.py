@@ -41,7 +41,7 @@ _NUMBERS = itertools.count(1)
 _OTHER_TWIN = "pure" if IMPLEMENTATION == "native" else "native"
 
 #: Kinds of brokers that have the consumer group protocol (KIP-848).
-_WITH_CONSUMER_PROTOCOL = ("embedded", "apache")
+_WITH_CONSUMER_PROTOCOL = ("embedded", "apache", "apache_new")
 
 #: A killed Apache Kafka starts again only when its controller has given up the dead one: after 3 s rather than 9.
 _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}
@@ -50,11 +50,12 @@ _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.m
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give ``cluster_kind`` its values: both brokers, unless a mark says otherwise.
 
-    ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest version. Tests marked ``spark`` run on the
-    embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
-    only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
-    read with the other decoder, too, on the embedded broker; those also marked ``ahead`` read topics in zstd, too, with
-    0, 1 and 4 threads that decompress. Tests marked ``faces`` use the clients for asyncio, too; with
+    ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest and its newest version, and ``newest`` takes
+    the newest one instead. Tests marked ``spark`` run on the embedded broker, and those also marked ``spark_smoke`` on
+    Apache Kafka, too: the source and the sink reach brokers only through our clients, whose own tests show on both
+    brokers that the brokers answer alike. Tests marked ``twins`` read with the other decoder, too, on the embedded
+    broker; those also marked ``ahead`` read topics in zstd, too, with 0, 1 and 4 threads that decompress. Tests marked
+    ``faces`` use the clients for asyncio, too; with
     ``PYCONSUMER_FACES=alternate`` each uses one of the two, about half of them each.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
@@ -63,11 +64,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds: list[Any] = ["embedded"]
     alone = metafunc.definition.get_closest_marker("embedded_only")
     if alone is None and _on_apache(metafunc.definition):
-        kinds.append(pytest.param("apache", marks=pytest.mark.kafka))
+        version = "apache_new" if metafunc.definition.get_closest_marker("newest") else "apache"
+        kinds.append(pytest.param(version, marks=pytest.mark.kafka))
     elif alone is not None and not (alone.args or alone.kwargs.get("reason")):
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: embedded_only needs a reason")
     if metafunc.definition.get_closest_marker("smoke"):
-        kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
+        kinds += [pytest.param(kind, marks=pytest.mark.kafka) for kind in ("apache_old", "apache_new")]
     if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
         metafunc.fixturenames.append("face")
         metafunc.parametrize("face", _faces_of(metafunc.definition.originalname), indirect=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyconsumer.errors import for_code
+from pyconsumer.errors import Errors, for_code
 from pyconsumer.protocol.api import API, ApiKey
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -120,6 +120,7 @@ def values_of(partition) -> list[bytes | None]:
     return [record.value for record in iter_records(partition.records)]
 
 
+@pytest.mark.newest
 class TestApiVersions:
     @pytest.mark.parametrize("version", versions(ApiKey.API_VERSIONS))
     def test_what_is_advertised_is_what_is_served(self, cluster: Cluster, client: RawClient, version: int) -> None:
@@ -138,12 +139,28 @@ class TestApiVersions:
         frame = client.receive_frame()
         answer = ApiVersionsResponse.decode(frame[4:], 0)
         assert (frame[:4], answer.error_code) == ((7).to_bytes(4, "big"), 35)
-        assert [(entry.api_key, entry.max_version) for entry in answer.api_keys] == [(18, 4)]
+        assert [(entry.api_key, entry.max_version) for entry in answer.api_keys] == [(18, 5)]
         assert client.request(ApiVersionsRequest("test", "1.0")).error_code == 0
 
     @pytest.mark.parametrize("name", ["", "a b", "-a", "a-"])
     def test_a_client_that_names_itself_wrongly(self, client: RawClient, name: str) -> None:
         assert client.request(ApiVersionsRequest(name, "1.0"), 3).error_code == 42
+
+    def test_a_connection_that_was_meant_for_another_broker_is_rejected(self, client: RawClient) -> None:
+        """KIP-1242."""
+        found = client.request(DescribeClusterRequest())
+        node_id = found.brokers[0].broker_id
+
+        def ask(cluster_id: str | None, node_id: int) -> int:
+            code: int = client.request(ApiVersionsRequest("test", "1.0", cluster_id, node_id), 5).error_code
+            return code
+
+        assert ask(found.cluster_id, node_id) == 0
+        assert ask(None, -1) == 0
+        assert ask(None, node_id) == Errors.INVALID_REQUEST
+        assert ask(found.cluster_id, -1) == Errors.INVALID_REQUEST
+        assert ask("another", node_id) == Errors.REBOOTSTRAP_REQUIRED
+        assert ask(found.cluster_id, node_id + 1) == Errors.REBOOTSTRAP_REQUIRED
 
 
 class TestConnection:

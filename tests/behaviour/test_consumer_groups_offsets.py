@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -112,11 +113,13 @@ def test_a_member_behind_may_commit_what_it_had_all_along(connect: Connect, grou
     assert commit(client, group_id, topic, member.member_id, member.epoch, 10, 1 - kept) == 0
 
 
+@pytest.mark.newest
 def test_member_epochs_in_transactions(connect: Connect, group_id: str, topic: str) -> None:
     member = ConsumerMember(connect, group_id, topic)
     settle(member)
     client = member.client
     name = f"tx-{group_id}"
+    known = topic_id_of(client, topic)
 
     def ready() -> Any:
         answer = client.request(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]))
@@ -129,18 +132,20 @@ def test_member_epochs_in_transactions(connect: Connect, group_id: str, topic: s
     while producer is None:
         producer = ready()
 
-    def commit_in_transaction(member_id: str, epoch: int) -> int:
-        part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+    def commit_in_transaction(
+        member_id: str, epoch: int, version: int = 5, topic_id: bytes = known, partition: int = 0, group: str = group_id
+    ) -> int:
+        part = TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=5)
         request = TxnOffsetCommitRequest(
             transactional_id=name,
-            group_id=group_id,
+            group_id=group,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
-            generation_id=epoch,
+            generation_id_or_member_epoch=epoch,
             member_id=member_id,
-            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[part])],
+            topics=[TxnOffsetCommitRequestTopic(topic, topic_id, [part])],
         )
-        code: int = client.request(request, 5).topics[0].partitions[0].error_code
+        code: int = client.request(request, version).topics[0].partitions[0].error_code
         return code
 
     assert commit_in_transaction(member.member_id, member.epoch) == 0
@@ -148,6 +153,13 @@ def test_member_epochs_in_transactions(connect: Connect, group_id: str, topic: s
     assert commit_in_transaction(member.member_id, member.epoch + 1) == Errors.ILLEGAL_GENERATION
     assert commit_in_transaction(member.member_id, 1) == Errors.ILLEGAL_GENERATION
     assert commit_in_transaction("nobody", member.epoch) == Errors.UNKNOWN_MEMBER_ID
+    # With topic ids, clients know more codes (KIP-1319).
+    assert commit_in_transaction(member.member_id, member.epoch, 6) == 0
+    assert commit_in_transaction(member.member_id, member.epoch + 1, 6) == Errors.STALE_MEMBER_EPOCH
+    assert commit_in_transaction(member.member_id, 1, 6) == Errors.STALE_MEMBER_EPOCH
+    assert commit_in_transaction("nobody", member.epoch, 6) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_in_transaction("", -1, 6, uuid.uuid4().bytes) == Errors.UNKNOWN_TOPIC_ID
+    assert commit_in_transaction("", -1, 6, partition=99) == Errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_offsets_of_topics_that_members_read_cannot_be_deleted(connect: Connect, group_id: str, topic: str) -> None:

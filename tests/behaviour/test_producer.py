@@ -25,6 +25,7 @@ from pyconsumer.errors import (
 from pyconsumer.producer import KafkaProducer
 from pyconsumer.producer.partitioner import partition_for_key
 from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyconsumer.structs import RecordMetadata
 from tests.support.cluster import Cluster
 from tests.support.log_reader import end_offset, read_batches, read_partition
@@ -399,9 +400,9 @@ def test_times_are_given_by_name(call: str) -> None:
     with pytest.raises(TypeError, match="takes its time by name"):
         getattr(producer, call)(True)
     for wrong in (True, "5"):
-        with pytest.raises(TypeError, match="a number of milliseconds, or None"):
+        with pytest.raises(TypeError, match=rf"the timeout_ms of {call}\(\) must be a number of milliseconds"):
             getattr(producer, call)(timeout_ms=wrong)
-    with pytest.raises(ValueError, match="0 or more milliseconds"):
+    with pytest.raises(ValueError, match="must not be negative: -1"):
         getattr(producer, call)(timeout_ms=-1)
     producer.close(timeout_ms=0)
 
@@ -543,3 +544,26 @@ def turns_until_newer_metadata(producer: KafkaProducer, proxy: KafkaProxy) -> in
     seen, turns = len(proxy.events(ApiKey.METADATA, "response")), producer._sender.turns
     proxy.wait(lambda: len(proxy.events(ApiKey.METADATA, "response")) >= seen + 2, 60, "metadata, twice")
     return producer._sender.turns - turns
+
+
+@pytest.mark.cluster
+def test_records_without_a_key_go_to_leaders_in_the_rack_of_the_producer(nodes: Cluster, topic_name: str) -> None:
+    """KIP-1123. The proxy says that each broker has a rack of its own."""
+    nodes.create_topic(topic_name, 6)
+
+    def set_racks(message: Any) -> None:
+        for broker in message.brokers:
+            broker.rack = f"rack-{broker.node_id}"
+
+    with KafkaProxy(nodes.bootstrap_servers) as proxy:
+        proxy.edit(ApiKey.METADATA, set_racks)
+        near = {"client_rack": f"rack-{nodes.node_ids[1]}", "partitioner_rack_aware": True}
+        with KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, batch_size=100, **near) as producer:
+            sent = [producer.send(topic_name, b"x" * 60) for _ in range(60)]
+            used = {future.get(60).partition for future in sent}
+            keyed = {producer.send(topic_name, b"x", str(number)).get(60).partition for number in range(60)}
+    with nodes.raw() as client:
+        found = client.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic_name)])).topics[0]
+    led = {one.partition_index for one in found.partitions if one.leader_id == nodes.node_ids[1]}
+    assert used == led
+    assert keyed == set(range(6)), "keys decide as ever"

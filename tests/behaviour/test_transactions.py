@@ -12,6 +12,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPar
 from pyconsumer.errors import (
     ApplicationRecoverableError,
     CommitFailedError,
+    Errors,
     IllegalStateError,
     InvalidTransactionTimeoutError,
     KafkaError,
@@ -21,9 +22,11 @@ from pyconsumer.errors import (
     TransactionAbortedError,
 )
 from pyconsumer.producer.pending_request import TransactionResult
+from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
+from tests.support.proxy import KafkaProxy
 
 pytestmark = pytest.mark.faces
 
@@ -531,3 +534,40 @@ def test_ctrl_c_in_the_end_of_a_transaction_leaves_it_to_be_repeated(
         producer.send(topic, b"second")
     expected = [b"first", b"second"] if commit else [b"second"]
     wait_until(lambda: values(cluster, topic) == expected, 10, "the records that were committed")
+
+
+@pytest.mark.newest
+def test_offsets_are_committed_by_topic_ids_once_they_are_known(
+    cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str
+) -> None:
+    """KIP-1319; and a topic that was made again under its name is committed by its new id."""
+    tp = TopicPartition(topic, 0)
+
+    def versions() -> list[int]:
+        return [event.api_version for event in proxy.events(ApiKey.TXN_OFFSET_COMMIT, "request")]
+
+    with KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, transactional_id=group_id) as producer:
+        producer.init_transactions()
+
+        def commit(offset: int) -> None:
+            with producer.transaction():
+                producer.send_offsets_to_transaction({tp: offset}, group_id)
+
+        commit(1)  # by name, if the metadata that it asks for comes later
+        producer.partitions_for(topic)
+        commit(2)
+        assert versions()[-1] == 6
+        assert committed(cluster, group_id, tp) == 2
+        cluster.delete_topic(topic)
+        cluster.create_topic(topic, 1)
+        commit(3)
+        assert versions()[-1] == 6
+    wait_until(lambda: committed(cluster, group_id, tp) == 3, 10, "the commit of the new topic")
+    codes = [
+        one.error_code
+        for event in proxy.events(ApiKey.TXN_OFFSET_COMMIT, "response")
+        for found in event.message.topics
+        for one in found.partitions
+    ]
+    assert Errors.UNKNOWN_TOPIC_ID in codes
+    assert codes[-1] == Errors.NONE

@@ -100,7 +100,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 for thread in threading.enumerate():
-    if thread.name.startswith("pyconsumer"):
+    if thread.name.startswith("pyconsumer") and thread.name != "pyconsumer-log":
         thread.join(15)
         assert not thread.is_alive(), thread
 client.close()

@@ -151,6 +151,11 @@ class World:
         )
         consumer.seek_to_beginning()
 
+    def leave(self, consumer: Any, error: BaseException | None) -> None:
+        """Leave the ``with`` block of a consumer."""
+        leave = consumer.__exit__ if self._loop is None else consumer.__getattr__("__aexit__")
+        leave(None if error is None else type(error), error, None)
+
     # -- producers
 
     def producer(self, **settings: Any) -> Any:
@@ -324,6 +329,34 @@ def test_what_is_stored_is_what_is_committed(world: Callable[..., World], group_
         place.consumer().store_offsets({first: 1})
     with pytest.raises(ConfigurationError, match="needs a group_id"):
         place.consumer(enable_auto_offset_store=False)
+
+
+def test_closing_in_good_order_commits_and_an_error_does_not(world: Callable[..., World], group_id: str) -> None:
+    here = world()
+    here.fill(*[b"%d" % number for number in range(10)])
+    tp = here.partitions[0]
+
+    def program(group: str, end: Callable[[Any], object]) -> Any:
+        """Read one record, and end; return what is committed."""
+        consumer = here.consumer(group_id=group, enable_auto_commit=True)
+        consumer.subscribe([here.topic])
+        here.join(consumer)
+        consumer.resume(tp)
+        records = consumer.poll(10_000, max_records=1)
+        while not records.count():
+            records = consumer.poll(200, max_records=1)
+        end(consumer)
+        other = consumer if here.is_mock else here.consumer(group_id=group)
+        return other.committed(tp)
+
+    def unsubscribe(consumer: Any) -> None:
+        consumer.unsubscribe()
+        consumer.close()
+
+    assert program(group_id, lambda consumer: consumer.close()) == 1
+    assert program(f"{group_id}-left", lambda consumer: here.leave(consumer, None)) == 1
+    assert program(f"{group_id}-failed", lambda consumer: here.leave(consumer, ValueError())) in (None, 0)
+    assert program(f"{group_id}-unsubscribed", unsubscribe) in (None, 0)
 
 
 def test_closing_revokes(world: Callable[..., World], group_id: str) -> None:

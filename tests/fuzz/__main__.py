@@ -4,18 +4,19 @@
 
     python -m tests.fuzz --inputs 10000000 --sanitize
 
-builds the compiled decoder with gcc's sanitizers for addresses and undefined behaviour, and gives it ten million
-inputs. An input is one buffer of bytes, read to its end. One in 20 is made anew, is read in steps, and with
-``--compare N`` each N-th of those by the decoder in Python, too: the two must not differ in a record, an error or a
-position. The others are that input with one or a few bytes changed, and are read by the compiled decoder alone, each in
-another way: records or columns, all or few at a time, from one offset or another. A thousand inputs that take a minute
-are a hang. What fails is printed, and made again by seed and number:
+builds the compiled parts with gcc's sanitizers for addresses and undefined behaviour, uses their types oddly (see
+``odd.py``), and gives the decoder ten million inputs. An input is one buffer of bytes, read to its end. One in 20 is
+made anew, is read in steps, and with ``--compare N`` each N-th of those by the decoder in Python, too: the two must not
+differ in a record, an error or a position. The others are that input with one or a few bytes changed, and are read by
+the compiled decoder alone, each in another way: records or columns, all or few at a time, from one offset or another. A
+thousand inputs that take a minute are a hang. What fails is printed, and made again by seed and number:
 ``--seed 1 --first 123000 --inputs 1000``.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import importlib.util
 import os
 import resource
@@ -24,6 +25,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+import types
 from pathlib import Path
 
 import click
@@ -31,7 +33,9 @@ import click
 ROOT = Path(__file__).parents[2]
 _NATIVE = ROOT / "pyconsumer/protocol/records/native"
 _MODULE = "pyconsumer.protocol.records._native"
-_BUILT = "PYCONSUMER_FUZZ_BUILT"  # the environment variable that names the sanitized module
+_PRODUCER = ROOT / "pyconsumer/producer/native"
+_PRODUCER_MODULE = "pyconsumer.producer._native"
+_BUILT = "PYCONSUMER_FUZZ_BUILT"  # the environment variable that names the folder of the sanitized modules
 _ROUND = 1000  # inputs from one seed
 _VARIANTS = 20
 
@@ -42,8 +46,9 @@ _VARIANTS = 20
 @click.option("--seed", default=1, show_default=True)
 @click.option("--compare", default=1, show_default=True, help="Every so many-th new input is read by both.")
 @click.option("--sanitize", is_flag=True, help="With sanitizers; needs gcc.")
+@click.option("--odd", default=3, show_default=True, help="So many rounds of odd use.")
 @click.option("--most-memory", default=2000, show_default=True, help="MB that the process may take.")
-def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, most_memory: int) -> None:
+def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: int, most_memory: int) -> None:
     if sanitize and _BUILT not in os.environ:
         raise SystemExit(_run_sanitized(sys.argv[1:]))
     _load_sanitized()
@@ -52,6 +57,11 @@ def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, most_
     native = decoder_named("native")
     if native is None:
         raise click.ClickException("the compiled decoder was not built")
+    if odd:
+        from tests.fuzz.odd import play
+
+        faulthandler.dump_traceback_later(300, exit=True)
+        click.echo(play(compiled_modules(), seed, odd))
     start = time.monotonic()
     compared = 0
     for begin in range(first - first % _ROUND, first + inputs, _ROUND):
@@ -98,23 +108,14 @@ def _play(begin: int, seed: int, compare: int) -> int:
 
 
 def _run_sanitized(arguments: list[str]) -> int:
-    """Build the decoder with sanitizers and run this program again with it."""
+    """Build the compiled modules with sanitizers and run this program again with them."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / "_native.c"
-        built = Path(folder) / f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
-        cython = [sys.executable, "-m", "cython", "-3", f"--module-name={_MODULE}", "-o", made, _NATIVE / "_native.pyx"]
-        subprocess.run(cython, check=True, cwd=ROOT)
-        flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-        # Memory that is kept for reuse would hide that it is used too late.
-        flags += ["-fPIC", "-shared", "-fwrapv", "-DPYCONSUMER_NO_POOL", "-DCYTHON_USE_FREELISTS=0"]
-        includes = [f"-I{sysconfig.get_path('include')}", f"-I{_NATIVE}"]
-        subprocess.run(
-            ["gcc", *flags, "-pthread", *includes, made, *sorted(_NATIVE.glob("*.c")), "-o", built], check=True
-        )
+        _build_sanitized(_MODULE, _NATIVE, folder)
+        _build_sanitized(_PRODUCER_MODULE, _PRODUCER, folder)
         library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
         environment = {
             **os.environ,
-            _BUILT: str(built),
+            _BUILT: folder,
             "LD_PRELOAD": library.stdout.strip(),
             "PYTHONMALLOC": "malloc",  # so that the sanitizer knows where each object ends
             "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32",
@@ -124,22 +125,46 @@ def _run_sanitized(arguments: list[str]) -> int:
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
+def _build_sanitized(module: str, sources: Path, folder: str) -> None:
+    made = Path(folder) / f"{module}.c"
+    cython = [sys.executable, "-m", "cython", "-3", f"--module-name={module}", "-o", made, sources / "_native.pyx"]
+    subprocess.run(cython, check=True, cwd=ROOT)
+    flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    # Memory that is kept for reuse would hide that it is used too late.
+    flags += ["-fPIC", "-shared", "-fwrapv", "-DPYCONSUMER_NO_POOL", "-DCYTHON_USE_FREELISTS=0"]
+    includes = [f"-I{sysconfig.get_path('include')}", f"-I{_NATIVE}"]
+    command = ["gcc", *flags, "-pthread", *includes, made, *sorted(sources.glob("*.c")), "-ldl"]
+    command += ["-o", _built(folder, module)]
+    subprocess.run(command, check=True)
+
+
+def _built(folder: str, module: str) -> Path:
+    return Path(folder) / f"{module}{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
 def _load_sanitized() -> None:
-    """Let the sanitized module stand for the compiled decoder."""
-    built = os.environ.get(_BUILT)
-    if built is None:
+    """Let the sanitized module stand for the compiled decoder, and the other one for the compiled producer."""
+    folder = os.environ.get(_BUILT)
+    if folder is None:
         return
-    os.environ["PYCONSUMER_PURE"] = "1"  # so that the other one is not loaded
+    os.environ["PYCONSUMER_PURE"] = "1"  # so that the other ones are not loaded
+    from pyconsumer import producer
     from pyconsumer.protocol import records
 
-    spec = importlib.util.spec_from_file_location(_MODULE, built)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[_MODULE] = module
-    spec.loader.exec_module(module)
-    records._native = module  # type: ignore[attr-defined]
-    click.echo(f"sanitized decoder: {built}")
+    for name, package in ((_MODULE, records), (_PRODUCER_MODULE, producer)):
+        spec = importlib.util.spec_from_file_location(name, _built(folder, name))
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        package._native = module  # type: ignore[attr-defined]
+    click.echo(f"sanitized modules: {folder}")
+
+
+def compiled_modules() -> list[types.ModuleType]:
+    """Return the compiled modules: the sanitized ones if these were loaded."""
+    return [importlib.import_module(name) for name in (_MODULE, _PRODUCER_MODULE)]
 
 
 if __name__ == "__main__":

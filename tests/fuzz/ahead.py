@@ -68,8 +68,8 @@ def build(folder: Path, sanitizer: str) -> Path:
     flags += [f"-fsanitize={SANITIZERS[sanitizer]}", "-fno-sanitize-recover=all"]
     flags += ["-DPYCONSUMER_NO_POOL"]
     sources = [Path(__file__).with_suffix(".c")]
-    sources += [_NATIVE / name for name in ("ahead.c", "decompress.c", "decompress_zstd.c")]
-    subprocess.run(["gcc", *flags, *sources, "-o", program], check=True)
+    sources += [_NATIVE / name for name in ("ahead.c", "decompress.c", "libraries.c")]
+    subprocess.run(["gcc", *flags, *sources, "-ldl", "-o", program], check=True)
     return program
 
 

@@ -16,6 +16,7 @@ from pyconsumer.assignors import (
     RoundRobinAssignor,
     StickyAssignor,
 )
+from pyconsumer.background_log import flush as flush_log
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.schema import Message
@@ -463,10 +464,12 @@ def deterministic(seed: int, fail: Callable[[str], None]) -> Iterator[None]:
     handler = _Faults(fail)
     logger.setLevel(logging.ERROR)
     logger.propagate = False
+    assert flush_log(10.0)  # earlier lines are no failures of this history
     logger.addHandler(handler)
     try:
         yield
     finally:
+        assert flush_log(10.0)
         logger.removeHandler(handler)
         logger.setLevel(before[0])
         logger.propagate = before[1]

@@ -13,7 +13,7 @@ from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.protocol.messages.metadata import MetadataRequest
 from tests.support.apache_kafka import LISTENERS, ApacheKafka, ApacheKafkaNodes, Credentials
 from tests.support.certificates import Certificates
-from tests.support.java import OLD_VERSION, VERSION
+from tests.support.java import NEW_VERSION, OLD_VERSION, VERSION
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 from tests.support.shared_classes import share_kafkas_classes
@@ -226,7 +226,7 @@ def start_cluster(
         if server_pem is not None:
             settings["ssl.keystore.location"] = server_pem
         server = ApacheKafka(
-            version=OLD_VERSION if kind == "apache_old" else VERSION,
+            version={"apache_old": OLD_VERSION, "apache_new": NEW_VERSION}.get(kind, VERSION),
             config=settings,
             folder=None if data_dir is None else Path(data_dir),
             certificates=certificates,

@@ -24,6 +24,7 @@ import pytest
 from tests.support.process import Finished, GuardedProcess, run
 
 __all__ = [
+    "NEW_VERSION",
     "OLD_VERSION",
     "QUICK_START",
     "VERSION",
@@ -40,8 +41,11 @@ __all__ = [
     "what_java_says",
 ]
 
+#: The version that most tests run on, the oldest one, and the newest: its definitions are those that ours are compared
+#: with, and brokers of both run the tests marked ``smoke``.
 VERSION = "4.3.1"
 OLD_VERSION = "3.9.1"
+NEW_VERSION = "4.4.0"
 _NEEDED_JAVA = 17
 
 #: Java's options for a program that runs for seconds: less compiling, one thread for garbage.
@@ -52,6 +56,11 @@ _ARTIFACTS = {
     VERSION: (
         "org.apache.kafka:kafka_2.13:4.3.1",
         "org.apache.kafka:kafka-tools:4.3.1",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+    ),
+    NEW_VERSION: (
+        "org.apache.kafka:kafka_2.13:4.4.0",
+        "org.apache.kafka:kafka-tools:4.4.0",
         "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
     ),
     OLD_VERSION: (

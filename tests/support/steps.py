@@ -4,33 +4,67 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["steps_of"]
 
+_TOOL = 4  # of sys.monitoring: 0 to 2 and 5 are reserved for debuggers, coverage, profilers and optimizers
+
 
 def steps_of(function: Callable[[], Any]) -> int:
-    """Return how many steps (bytecodes) of Python a call takes, without those of garbage collections.
+    """Return how many steps (bytecodes) of Python a call takes in this thread, without garbage collections.
 
     A collection calls finalizers and what other packages have in ``gc.callbacks``; no function decides when one comes.
     """
-    count = 0
-
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        count += event == "opcode"
-        return trace
-
-    before, collects = sys.gettrace(), gc.isenabled()
+    counts = [0]
+    collects = gc.isenabled()
     gc.disable()
-    sys.settrace(trace)
     try:
-        function()
+        with _monitored(counts) if sys.version_info >= (3, 12) else _traced(counts):
+            function()
     finally:
-        sys.settrace(before)
         if collects:
             gc.enable()
-    return count
+    return counts[0]
+
+
+@contextmanager
+def _traced(counts: list[int]) -> Iterator[None]:
+    """Count by a trace function. (Since Python 3.12 it is called for some of the steps only.)"""
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        counts[0] += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@contextmanager
+def _monitored(counts: list[int]) -> Iterator[None]:
+    """Count by ``sys.monitoring``."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]
+    thread = threading.get_ident()
+
+    def count(*_: Any) -> None:
+        counts[0] += threading.get_ident() == thread
+
+    monitoring.use_tool_id(_TOOL, "steps")
+    try:
+        monitoring.register_callback(_TOOL, monitoring.events.INSTRUCTION, count)
+        monitoring.set_events(_TOOL, monitoring.events.INSTRUCTION)
+        counts[0] = 0
+        yield
+        monitoring.set_events(_TOOL, 0)
+    finally:
+        monitoring.set_events(_TOOL, 0)
+        monitoring.free_tool_id(_TOOL)

@@ -80,7 +80,7 @@ class _Prose(NamedTuple):
 
 
 def _compiled() -> Iterator[_Prose]:
-    """Yield the docstrings and comments of our Cython and C sources; the vendored ones are not ours."""
+    """Yield the docstrings and comments of our Cython and C sources."""
     paths = (path for folder in (ROOT / "pyconsumer").rglob("native") for path in folder.iterdir())
     for path in sorted(paths):
         place = path.relative_to(ROOT).as_posix()

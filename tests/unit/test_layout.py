@@ -22,7 +22,8 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "child_python", "config", "foreign_names", "generic", "typed_settings"},
+    {"errors", "structs", "clock", "config", "foreign_names", "generic", "typed_settings"}
+    | {"background_log", "child_python"},
     {"protocol", "assignors"},
     {"network"},
     {"consumer", "producer", "admin", "broker"},
@@ -342,7 +343,7 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
     )
     bare, everything = map(int, _in_fresh_python(program).stdout.split())
     assert bare <= 40
-    assert everything <= 200
+    assert everything <= 202
 
 
 #: Modules that assign to attributes of other objects, each with the reason; five, and no more.
@@ -384,7 +385,7 @@ def test_objects_change_their_own_attributes() -> None:
 
 
 def test_lines_of_compiled_sources_are_as_short_as_those_of_python() -> None:
-    """Ruff looks at Python alone; the vendored sources are not ours."""
+    """Ruff looks at Python alone."""
     found = [
         f"{path.relative_to(ROOT).as_posix()}:{number}"
         for folder in (ROOT / "pyconsumer").rglob("native")

@@ -11,7 +11,7 @@ from pyconsumer.protocol.api import RequestHeaderMessage, ResponseHeaderMessage
 from pyconsumer.protocol.api_keys import API
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.schema import Message
-from tests.support.java import VERSION, KafkaTools
+from tests.support.java import NEW_VERSION, KafkaTools
 
 __all__ = ["VECTORS", "declared", "write_vectors"]
 
@@ -44,5 +44,5 @@ def write_vectors(tools: KafkaTools, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    write_vectors(KafkaTools(VERSION), VECTORS)
+    write_vectors(KafkaTools(NEW_VERSION), VECTORS)
     print(f"{VECTORS}: {VECTORS.stat().st_size} bytes")

@@ -1,4 +1,7 @@
-"""Our declarations against the definitions inside Apache Kafka's jars: field by field, version by version."""
+"""Our declarations against the definitions inside the newest Apache Kafka's jars: field by field, version by version.
+
+A new version of Apache Kafka makes these tests fail by the names of the APIs that it changes or adds.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.errors import Errors, for_code
 from pyconsumer.protocol.api_keys import API, ApiKey
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.primitives import ZERO_UUID
@@ -25,6 +29,57 @@ pytestmark = pytest.mark.kafka
 _MESSAGES = declared()
 #: Structs whose Kafka name is taken here.
 _RENAMED = {"ConsumerProtocolAssignmentTopicPartition": "TopicPartition"}
+#: The APIs of Kafka's brokers that neither our clients nor our broker have, by reason.
+LEFT_OUT = {
+    "rights and quotas: the embedded broker has none, and the admin client does not manage them": (
+        "CreateAcls",
+        "DescribeAcls",
+        "DeleteAcls",
+        "DescribeClientQuotas",
+        "AlterClientQuotas",
+        "DescribeUserScramCredentials",
+        "AlterUserScramCredentials",
+    ),
+    "delegation tokens": (
+        "CreateDelegationToken",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
+        "DescribeDelegationToken",
+    ),
+    "replicas, disks and the quorum: one process has all of them": (
+        "AlterReplicaLogDirs",
+        "DescribeLogDirs",
+        "ElectLeaders",
+        "AlterPartitionReassignments",
+        "ListPartitionReassignments",
+        "DescribeQuorum",
+        "UnregisterBroker",
+        "UnregisterController",
+        "AddRaftVoter",
+        "RemoveRaftVoter",
+    ),
+    "Metadata says the same": ("DescribeTopicPartitions",),
+    "client telemetry (KIP-714)": ("GetTelemetrySubscriptions", "PushTelemetry"),
+    "share groups (KIP-932)": (
+        "ShareGroupHeartbeat",
+        "ShareGroupDescribe",
+        "ShareFetch",
+        "ShareAcknowledge",
+        "InitializeShareGroupState",
+        "ReadShareGroupState",
+        "WriteShareGroupState",
+        "DeleteShareGroupState",
+        "ReadShareGroupStateSummary",
+        "DescribeShareGroupOffsets",
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+    ),
+    "groups of Kafka Streams (KIP-1071)": (
+        "StreamsGroupHeartbeat",
+        "StreamsGroupDescribe",
+        "StreamsGroupTopologyDescriptionUpdate",
+    ),
+}
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
 
 
@@ -42,9 +97,9 @@ def _read(libs: Path) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def definitions(kafka_tools: KafkaTools) -> dict[str, dict[str, Any]]:
+def definitions(newest_tools: KafkaTools) -> dict[str, dict[str, Any]]:
     """Kafka's definitions by message name."""
-    return _read(kafka_tools.libs)
+    return _read(newest_tools.libs)
 
 
 def _supported(definition: dict[str, Any]) -> Versions:
@@ -64,6 +119,29 @@ def test_each_api_has_kafkas_number_and_versions(definitions: dict[str, dict[str
         assert (info.min_version, info.max_version) == _supported(request), info.name
         flexible = _within(Versions.parse(request["flexibleVersions"]), _supported(request))
         assert info.flexible_from == (flexible[0] if flexible else None), info.name
+
+
+def test_each_api_of_kafka_is_supported_or_left_out_for_a_reason(definitions: dict[str, dict[str, Any]]) -> None:
+    kafkas = {
+        definition["name"].removesuffix("Request"): definition["validVersions"]
+        for definition in definitions.values()
+        if definition["type"] == "request" and "broker" in definition.get("listeners", ())
+    }
+    ours = {info.name for info in API.values()}
+    left_out = {name for names in LEFT_OUT.values() for name in names}
+    served = {name for name, versions in kafkas.items() if versions != "none"}
+    assert served - ours - left_out == set(), "neither supported nor named in LEFT_OUT"
+    assert left_out - served == set(), "not an API of Kafka's brokers any more"
+    assert left_out & ours == set(), "supported, and named in LEFT_OUT"
+
+
+def test_the_error_codes_are_kafkas(newest_tools: KafkaTools) -> None:
+    said = newest_tools.run_source(Path(__file__).with_name("ErrorCodes.java")).stdout
+    theirs = [line.split() for line in said.splitlines()]
+    ours = [
+        [str(int(code)), code.name, str(code != Errors.NONE and for_code(code).retriable).lower()] for code in Errors
+    ]
+    assert sorted(ours) == sorted(theirs)
 
 
 @pytest.mark.parametrize("key", API)

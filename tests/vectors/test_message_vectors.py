@@ -68,8 +68,8 @@ def test_our_defaults_are_kafkas(name: str) -> None:
 
 
 @pytest.mark.kafka
-def test_kafka_writes_the_same_bytes_today(kafka_tools: KafkaTools, tmp_path: Path) -> None:
-    write_vectors(kafka_tools, tmp_path / "now")
+def test_kafka_writes_the_same_bytes_today(newest_tools: KafkaTools, tmp_path: Path) -> None:
+    write_vectors(newest_tools, tmp_path / "now")
     assert gzip.decompress((tmp_path / "now").read_bytes()) == gzip.decompress(VECTORS.read_bytes()), (
         "declarations have changed: python -m tests.vectors.make_messages"
     )

@@ -14,11 +14,11 @@ logged and reported to the client as UNKNOWN_SERVER_ERROR, so that every request
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinHandler, JoinRequest, check_member
@@ -47,11 +47,12 @@ from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, error_name
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyconsumer.protocol.messages.txn_offset_commit import FIRST_VERSION_WITH_GROUP_ERRORS
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 __all__ = ["GroupBroker", "GroupCoordinator", "PartitionErrors"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 T = TypeVar("T")
 
@@ -502,16 +503,23 @@ class GroupCoordinator:
         generation_id: int = -1,
         member_id: str = "",
         group_instance_id: str | None = None,
+        version: int = 6,
     ) -> Deferred[PartitionErrors]:
-        """Serve TxnOffsetCommit: like :meth:`commit_offsets`, but the offsets count once the transaction commits."""
+        """Serve TxnOffsetCommit: like :meth:`commit_offsets`, but the offsets count once the transaction commits.
+
+        Args:
+            version: of the request. Below 6 clients know neither GROUP_ID_NOT_FOUND nor STALE_MEMBER_EPOCH, and get
+                ILLEGAL_GENERATION instead (KIP-1319).
+        """
         error_code = self._validate(group_id)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
         if error_code == Errors.NONE:
             if group is None:
-                error_code = Errors.ILLEGAL_GENERATION
+                knows = version >= FIRST_VERSION_WITH_GROUP_ERRORS
+                error_code = Errors.GROUP_ID_NOT_FOUND if knows else Errors.ILLEGAL_GENERATION
             elif isinstance(group, ConsumerGroup):
                 named = (group_instance_id, generation_id)
-                error_code = self._check_epoch(group, member_id, *named, offsets, transactional=True, version=0)
+                error_code = self._check_epoch(group, member_id, *named, offsets, transactional=True, version=version)
             else:
                 error_code = self._check_commit(group, generation_id, member_id, group_instance_id, True)
         if error_code != Errors.NONE or group is None:

@@ -8,11 +8,11 @@ Records of other group types are skipped; they stay in the log.
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.records import GroupRecord
@@ -34,7 +34,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["PartitionLoader"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _CONSUMER_GROUP_TYPES = frozenset(map(int, RecordType))
 

@@ -10,10 +10,10 @@ what was committed would lose offsets.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.config import GroupConfig
@@ -31,7 +31,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["CoordinatorMetrics", "Group", "GroupMetadataManager", "Offsets"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: A group of either protocol.
 Group = GroupMetadata | ConsumerGroup

@@ -8,10 +8,10 @@ which is after them in the log.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupState
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
@@ -26,7 +26,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["OffsetExpiration"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class OffsetExpiration:

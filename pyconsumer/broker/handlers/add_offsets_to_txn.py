@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.transaction.verification import add_partitions
 from pyconsumer.errors import CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from pyconsumer.structs import TopicPartition
@@ -21,13 +21,12 @@ async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: Reque
         number = broker.group_coordinator.partition_for(request.group_id)
     except CoordinatorNotAvailableError as error:
         return AddOffsetsToTxnResponse(error_code=error.errno)
-    code = await wait_for(
-        broker.transaction_coordinator.add_partitions(
-            request.transactional_id,
-            request.producer_id,
-            request.producer_epoch,
-            [TopicPartition(OFFSETS_TOPIC, number)],
-        )
+    code = await add_partitions(
+        broker.transaction_coordinator,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [TopicPartition(OFFSETS_TOPIC, number)],
     )
     if code == Errors.PRODUCER_FENCED and context.api_version < _KNOWS_FENCED:
         code = Errors.INVALID_PRODUCER_EPOCH

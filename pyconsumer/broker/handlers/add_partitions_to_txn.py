@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
-from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.transaction.metadata import TV_2
+from pyconsumer.broker.transaction.verification import add_partitions
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -67,7 +67,7 @@ async def _handle(
         errors = coordinator.verify_partitions(*producer, wanted)
     else:
         client_version = TV_2 if version >= _TV_2 else 0
-        code = await wait_for(coordinator.add_partitions(*producer, wanted, client_version=client_version))
+        code = await add_partitions(coordinator, *producer, wanted, client_version=client_version)
         if code == Errors.PRODUCER_FENCED and version < _KNOWS_FENCED:
             code = Errors.INVALID_PRODUCER_EPOCH
         errors = dict.fromkeys(wanted, code)

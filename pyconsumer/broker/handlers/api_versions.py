@@ -1,4 +1,4 @@
-"""ApiVersions: the APIs, versions and features that this broker serves (KIP-35, KIP-511, KIP-584)."""
+"""ApiVersions: the APIs, versions and features that this broker serves (KIP-35, KIP-511, KIP-584, KIP-1242)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import SUPPORTED_FEATURES
 from pyconsumer.broker.handlers import SERVED
-from pyconsumer.errors import InvalidRequestError, UnsupportedVersionError
+from pyconsumer.errors import Errors, InvalidRequestError, UnsupportedVersionError
 from pyconsumer.protocol.api_keys import API, ApiKey
 from pyconsumer.protocol.messages.api_versions import (
     ApiVersion,
@@ -33,13 +33,21 @@ _ALL = [
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Return the APIs that are served, and the features; INVALID_REQUEST if the client software's name is invalid."""
+    """Return the APIs that are served, and the features; INVALID_REQUEST if the client software's name is invalid.
+
+    INVALID_REQUEST also if only one of cluster id and node id is given, REBOOTSTRAP_REQUIRED if they are not ours.
+    """
     if context.api_version >= 3:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=InvalidRequestError.errno)
         context.session.note_software(" ".join(names))
     controller = broker.controller
+    if (request.cluster_id is None) != (request.node_id == -1):
+        return ApiVersionsResponse(error_code=Errors.INVALID_REQUEST)
+    expected = (request.cluster_id, request.node_id)
+    if request.cluster_id is not None and expected != (controller.cluster_id, broker.node_id):
+        return ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED)
     # Older clients cannot read a feature whose lowest version is 0 (KAFKA-17492).
     least = 0 if context.api_version >= _READS_ZERO else 1
     return ApiVersionsResponse(

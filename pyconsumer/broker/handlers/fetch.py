@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import error_response, storage_error
 from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
+from pyconsumer.broker.log.storage import FileRecords
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
 from pyconsumer.errors import (
@@ -33,6 +36,7 @@ __all__ = ["handle"]
 
 _READ_UNCOMMITTED = 0
 _READ_COMMITTED = 1
+_MOST_READ = 64 << 10  # records in an answer beyond so many bytes are read while it is sent
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
 _HAS_LEADERS = 12  # the version from which a partition's error comes with its leader (KIP-951)
 _BY_TOPIC_ID = 13
@@ -150,8 +154,12 @@ def _read_partition(
                 read.end()
                 return _result(partition, wanted, b"", committed_only, EpochEndOffset(*diverging))
         end = partition.last_stable_offset if committed_only else partition.high_watermark
-        records = partition.log.read(
-            wanted.fetch_offset, min(wanted.partition_max_bytes, room), end, at_least_one=not read.size_bytes
+        records = partition.log.records(
+            wanted.fetch_offset,
+            min(wanted.partition_max_bytes, room),
+            end,
+            at_least_one=not read.size_bytes,
+            most_read=_MOST_READ - read.size_bytes,
         )
     except BrokerResponseError as error:
         read.end()
@@ -174,7 +182,7 @@ def _read_partition(
 def _result(
     partition: Partition,
     wanted: FetchPartition,
-    records: bytes,
+    records: bytes | FileRecords,
     committed_only: bool,
     diverging: EpochEndOffset | None = None,
 ) -> PartitionData:
@@ -186,18 +194,24 @@ def _result(
         partition.log.log_start_offset,
         diverging_epoch=diverging or EpochEndOffset(),
         aborted_transactions=_aborted(partition, wanted.fetch_offset, records) if committed_only else None,
-        records=records,
+        records=cast("bytes", records),  # a codec needs only the length of stored ones
     )
 
 
-def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedTransaction]:
-    """Return the aborted transactions that overlap with the records."""
+def _aborted(partition: Partition, offset: int, records: bytes | FileRecords) -> list[AbortedTransaction]:
+    """Return the aborted transactions that overlap with the records.
+
+    As in Kafka, there may be some that begin after records that are not read here. Readers ignore them.
+    """
     if not records:
         return []
     found = partition.log.aborted_transactions(offset, partition.last_stable_offset)
     if found:
-        batches = scan(records)
-        end = batches[-1].next_offset if batches else offset
+        if isinstance(records, FileRecords):
+            end = partition.log.upper_bound(offset, len(records))
+        else:
+            batches = scan(records)
+            end = batches[-1].next_offset if batches else offset
         found = [entry for entry in found if entry.first_offset < end]
     return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
@@ -44,7 +44,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
 _TRANSACTIONAL_FLAG = 0x10  # in the low byte of a batch's attributes

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: commit the offsets of a group as part of a transaction (KIP-98, KIP-447, KIP-890)."""
+"""TxnOffsetCommit: commit the offsets of a group as part of a transaction (KIP-98, KIP-447, KIP-890, KIP-1319)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.storage import from_append
 from pyconsumer.broker.transaction.verification import RequestingProducer, Verified, is_enabled, verify
-from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors, UnknownTopicOrPartitionError
+from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.txn_offset_commit import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -27,38 +28,36 @@ _KNOWS_LOADING = 2  # the version from which clients handle COORDINATOR_LOAD_IN_
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
     """Store the offsets of partitions that exist; they count once the transaction is committed."""
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
     offsets: dict[TopicPartition, CommittedOffset] = {}
-    for topic in request.topics:
-        count = broker.partition_count(topic.name) or 0
+    for topic, name in zip(request.topics, names, strict=True):
+        count = 0 if name is None else broker.partition_count(name) or 0
         for partition in topic.partitions:
-            if 0 <= partition.partition_index < count:
-                offsets[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+            if name is not None and 0 <= partition.partition_index < count:
+                offsets[TopicPartition(name, partition.partition_index)] = CommittedOffset(
                     partition.committed_offset,
                     max(partition.committed_leader_epoch, -1),
                     partition.committed_metadata or "",
-                    topic_id=broker.topic_id(topic.name) or bytes(16),
+                    topic_id=broker.topic_id(name) or bytes(16),
                 )
     results = await _commit(broker, request, offsets, context.api_version) if offsets else {}
     if context.api_version < _KNOWS_LOADING:
         loading, unavailable = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.COORDINATOR_NOT_AVAILABLE
         results = {tp: unavailable if code == loading else code for tp, code in results.items()}
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                topic.name,
-                [
-                    TxnOffsetCommitResponsePartition(
-                        one.partition_index,
-                        results.get(
-                            TopicPartition(topic.name, one.partition_index), UnknownTopicOrPartitionError.errno
-                        ),
-                    )
-                    for one in topic.partitions
-                ],
+    response = TxnOffsetCommitResponse()
+    for topic, name in zip(request.topics, names, strict=True):
+        unknown = Errors.UNKNOWN_TOPIC_ID if name is None else Errors.UNKNOWN_TOPIC_OR_PARTITION
+        partitions = [
+            TxnOffsetCommitResponsePartition(
+                one.partition_index, results.get(TopicPartition(name or "", one.partition_index), unknown)
             )
-            for topic in request.topics
+            for one in topic.partitions
         ]
-    )
+        response.topics.append(
+            TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        )
+    return response
 
 
 async def _commit(
@@ -86,9 +85,10 @@ async def _commit(
             request.producer_id,
             request.producer_epoch,
             offsets,
-            generation_id=request.generation_id,
+            generation_id=request.generation_id_or_member_epoch,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
+            version=version,
         )
     )
 

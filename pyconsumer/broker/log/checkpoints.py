@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_right
 from collections.abc import Mapping
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.storage import Storage
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["LeaderEpochs", "format_offsets", "parse_offsets"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _EPOCHS_FILE = "leader-epoch-checkpoint"
 
@@ -56,8 +56,12 @@ class LeaderEpochs:
         """Return pairs of epoch and start offset, oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Add an epoch whose first batch is at ``start_offset``; no-op unless it is greater than the latest."""
+    def assign(self, epoch: int, start_offset: int, *, write: bool = True) -> None:
+        """Add an epoch whose first batch is at ``start_offset``; no-op unless it is greater than the latest.
+
+        Args:
+            write: write the file now. An epoch without batches need not be in it: nothing of it is lost in a crash.
+        """
         if self._epochs and epoch <= self._epochs[-1]:
             return
         while self._starts and self._starts[-1] >= start_offset:  # epochs without a batch
@@ -65,7 +69,9 @@ class LeaderEpochs:
             self._epochs.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self._changed()
+        self._unwritten = True
+        if write:
+            self._changed()
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the greatest known epoch up to ``epoch``, and its end offset; (-1, -1) if there is none (KIP-320)."""
@@ -85,15 +91,17 @@ class LeaderEpochs:
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else -1
 
-    def truncate_from_end(self, end_offset: int) -> None:
-        """Remove epochs that begin at or after the new end of the log."""
+    def truncate_from_end(self, end_offset: int, *, write: bool = True) -> None:
+        """Remove epochs that begin at or after the new end of the log; without ``write`` the file is written later."""
         count = len(self._starts)
         while count and self._starts[count - 1] >= end_offset:
             count -= 1
         if count < len(self._starts):
             del self._starts[count:]
             del self._epochs[count:]
-            self._changed()
+            self._unwritten = True
+            if write:
+                self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Remove epochs that end at or before the new start of the log; the first one begins there."""

@@ -21,7 +21,6 @@ rewrites the segments in groups; each group is replaced by one new segment (:met
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from itertools import islice
 from typing import Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.validation import rebuild_batch
@@ -42,7 +42,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["LogCleaner", "cleaning"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: Runs a function in another thread.
 RunInThread: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]

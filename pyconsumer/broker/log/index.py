@@ -5,7 +5,8 @@
 * Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. Every record with a greater timestamp is
   after that offset. Timestamps rise strictly.
 
-The state is the entries, in memory as arrays, and how many of them are in the file. The file is written in large
+The state is the entries, in memory as arrays, and how many of them are in the file. After a clean stop the segment makes
+its indexes only when they are needed. The file is written in large
 pieces, and at the latest when the segment is flushed or closed. An index can always be rebuilt from its segment, so
 losing its tail costs only that work. For the same reason a failure to write the file is an error only when the segment
 is flushed or closed.
@@ -13,18 +14,20 @@ is flushed or closed.
 
 from __future__ import annotations
 
-import logging
+import operator
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from contextlib import closing
 from zlib import crc32
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.storage import Storage
 
-__all__ = ["OffsetIndex", "TimeIndex"]
+__all__ = ["IndexFile", "OffsetIndex", "TimeIndex"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _WRITE_AT = 256  # entries that are written together
 _SWAP = sys.byteorder == "little"
@@ -37,7 +40,14 @@ def _big_endian(values: array[int]) -> bytes:
     return values.tobytes()
 
 
-class _IndexFile:
+def _rising(values: array[int]) -> int:
+    """Return how many values, from the first one on, rise strictly."""
+    if all(map(operator.lt, values, values[1:])):
+        return len(values)
+    return next(index for index in range(1, len(values)) if values[index] <= values[index - 1])
+
+
+class IndexFile:
     """The file of an index. It is open only while it is read or written, so that many logs need few descriptors."""
 
     __slots__ = ("_name", "_storage", "size")
@@ -46,6 +56,14 @@ class _IndexFile:
         self._storage = storage
         self._name = name
         self.size = 0
+
+    def probe(self, exists: bool) -> None:
+        """Find the size of the file, which is created if it does not exist."""
+        if exists:
+            self.size = self._storage.size(self._name)
+        elif self._storage.durable:
+            with closing(self._storage.open(self._name)) as file:
+                self.size = file.size
 
     def load(self) -> bytes:
         """Return the content of the file, which is created if it does not exist."""
@@ -103,6 +121,14 @@ def _maybe_write(index: OffsetIndex | TimeIndex, unwritten: int) -> None:
             _log.warning("%d entries of an index could not be written, and are written later: %s", unwritten, error)
 
 
+def _write_many(index: OffsetIndex | TimeIndex) -> None:
+    """Write an index whose entries were found again in the batches. If that fails, the next call writes them."""
+    try:
+        index.write()
+    except OSError as error:
+        _log.warning("an index that was rebuilt could not be written, and is written later: %s", error)
+
+
 class OffsetIndex:
     """Maps an offset to the position of a batch at or before it.
 
@@ -113,7 +139,7 @@ class OffsetIndex:
 
     def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
         self._base = base_offset
-        self.file = _IndexFile(storage, name)
+        self.file = IndexFile(storage, name)
         self._offsets = array("i")
         self._positions = array("i")
         self._written = 0
@@ -127,11 +153,7 @@ class OffsetIndex:
         if _SWAP:
             entries.byteswap()
         offsets, positions = entries[::2], entries[1::2]
-        count = len(offsets)
-        for index in range(1, count):  # Kafka fills the file of an active segment with zeros
-            if offsets[index] <= offsets[index - 1]:
-                count = index
-                break
+        count = _rising(offsets)  # Kafka fills the file of an active segment with zeros
         self._offsets, self._positions, self._written = offsets[:count], positions[:count], count
 
     def __len__(self) -> int:
@@ -154,6 +176,17 @@ class OffsetIndex:
         self._positions.append(position)
         _maybe_write(self, len(self._offsets) - self._written)
 
+    def extend(self, offsets: Sequence[int], positions: Sequence[int]) -> None:
+        """Add entries, and write them. If that fails, they are written later."""
+        self._offsets.extend([offset - self._base for offset in offsets])
+        self._positions.extend(list(positions))
+        _write_many(self)
+
+    def entry_before(self, offset: int) -> tuple[int, int]:
+        """Return offset and position of the last entry of a batch that ends before ``offset``; see ``last_entry``."""
+        index = bisect_left(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
+        return (self._base + self._offsets[index], self._positions[index]) if index >= 0 else (self._base, 0)
+
     def position_before(self, offset: int) -> int:
         """Return the position of the last indexed batch whose last offset is at most ``offset``; 0 if there is none."""
         index = bisect_right(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
@@ -163,6 +196,11 @@ class OffsetIndex:
         """Return the greatest indexed position that is at most ``position``; 0 if there is none."""
         index = bisect_right(self._positions, position) - 1
         return self._positions[index] if index >= 0 else 0
+
+    def offset_at_or_after(self, position: int) -> int | None:
+        """Return the last offset of the first indexed batch that begins at or after ``position``; None without one."""
+        index = bisect_left(self._positions, position)
+        return self._base + self._offsets[index] if index < len(self._positions) else None
 
     def truncate_to_position(self, position: int) -> None:
         """Remove the entries of batches that begin at or after ``position``."""
@@ -203,7 +241,7 @@ class TimeIndex:
 
     def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
         self._base = base_offset
-        self.file = _IndexFile(storage, name)
+        self.file = IndexFile(storage, name)
         self._timestamps = array("q")
         self._offsets = array("i")
         self._written = 0
@@ -212,14 +250,16 @@ class TimeIndex:
             self._load(data)
 
     def _load(self, data: bytes) -> None:
-        for position in range(0, len(data) // 12 * 12, 12):
-            timestamp = int.from_bytes(data[position : position + 8], "big", signed=True)
-            offset = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-            if self._timestamps and timestamp <= self._timestamps[-1]:
-                break
-            self._timestamps.append(timestamp)
-            self._offsets.append(offset)
-        self._written = len(self._timestamps)
+        count = len(data) // 12
+        parts = bytearray(8 * count), bytearray(4 * count)
+        for byte in range(12):  # two columns, of 8 and of 4 bytes
+            parts[byte // 8][byte % 8 :: 8 if byte < 8 else 4] = data[byte : 12 * count : 12]
+        timestamps, offsets = array("q", bytes(parts[0])), array("i", bytes(parts[1]))
+        if _SWAP:
+            timestamps.byteswap()
+            offsets.byteswap()
+        count = self._written = _rising(timestamps)
+        self._timestamps, self._offsets = timestamps[:count], offsets[:count]
 
     def __len__(self) -> int:
         return len(self._timestamps)
@@ -235,6 +275,11 @@ class TimeIndex:
             return -1, self._base
         return self._timestamps[-1], self._base + self._offsets[-1]
 
+    def entry_up_to(self, offset: int) -> tuple[int, int]:
+        """Return the last entry that is not after ``offset``; see ``last_entry``."""
+        index = bisect_right(self._offsets, offset - self._base) - 1
+        return (self._timestamps[index], self._base + self._offsets[index]) if index >= 0 else (-1, self._base)
+
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add the greatest timestamp so far with the offset of its batch; no-op unless it is greater than the last."""
         if self._timestamps and timestamp <= self._timestamps[-1]:
@@ -242,6 +287,23 @@ class TimeIndex:
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self._base)
         _maybe_write(self, len(self._timestamps) - self._written)
+
+    def extend(self, timestamps: Sequence[int], offsets: Sequence[int]) -> None:
+        """Add entries, and write them. If that fails, they are written later."""
+        self._timestamps.extend(list(timestamps))
+        self._offsets.extend([offset - self._base for offset in offsets])
+        _write_many(self)
+
+    def truncate(self, offset: int) -> None:
+        """Remove the entries after ``offset``."""
+        count = len(self._offsets)
+        while count and self._offsets[count - 1] > offset - self._base:
+            count -= 1
+        del self._timestamps[count:]
+        del self._offsets[count:]
+        if count < self._written:
+            self.file.truncate(12 * count)
+            self._written = count
 
     def offset_before(self, timestamp: int) -> int:
         """Return an offset at or before the first record whose timestamp is ``timestamp`` or greater."""
@@ -259,11 +321,11 @@ class TimeIndex:
         """Write the entries that are not in the file yet, without fsync."""
         if self._written == len(self._timestamps) and self.file.size <= 12 * self._written:
             return
-        data = b"".join(
-            timestamp.to_bytes(8, "big", signed=True) + offset.to_bytes(4, "big", signed=True)
-            for timestamp, offset in zip(self._timestamps[self._written :], self._offsets[self._written :], strict=True)
-        )
-        self.file.put(12 * self._written, data)
+        parts = _big_endian(self._timestamps[self._written :]), _big_endian(self._offsets[self._written :])
+        data = bytearray(12 * (len(self._timestamps) - self._written))
+        for byte in range(12):
+            data[byte::12] = parts[byte // 8][byte % 8 :: 8 if byte < 8 else 4]
+        self.file.put(12 * self._written, bytes(data))
         self._written = len(self._timestamps)
 
     def flush(self) -> None:

@@ -10,25 +10,28 @@ name, so it is removed with the partition's folder, and at the latest before a n
 from __future__ import annotations
 
 import json
-import logging
+import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from pathlib import Path
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import format_offsets, parse_offsets
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.recovery import open_log
-from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, replace_file
+from pyconsumer.broker.log.recovery import opening_log
+from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, read_file, replace_file
 from pyconsumer.clock import Clock
+from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["LogManager"]
+__all__ = ["LogManager", "LogToOpen", "Recovery"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
 _DELETED = "-delete"  # the suffix of folders that are being removed
@@ -40,16 +43,22 @@ _LOG_STARTS = "log-start-offset-checkpoint"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
-def _topic_id_in(folder: Path) -> bytes | None:
+def _topic_id_in(folder: str) -> bytes | None:
     """Return the topic id in a partition's folder, None if there is none."""
-    try:
-        found = _TOPIC_ID.search((folder / "partition.metadata").read_bytes())
-    except FileNotFoundError:
-        return None
+    content = read_file(os.path.join(folder, "partition.metadata"))
+    found = None if content is None else _TOPIC_ID.search(content)
     try:
         return None if found is None else uuid_from_str(found[1].decode())
     except ValueError:
         return None
+
+
+def _log_bytes(folder: str) -> int:
+    """Return the size of the segments in a partition's folder."""
+    try:
+        return sum(os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if name.endswith(".log"))
+    except OSError:
+        return 0
 
 
 def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
@@ -64,6 +73,51 @@ def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
     except (ValueError, TypeError, AttributeError) as error:
         _log.warning("%s is damaged, so the logs are recovered as after a crash: %s", marker, error)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class LogToOpen:
+    """A partition whose log is opened at the start, with its topic's id and settings."""
+
+    tp: TopicPartition
+    topic_id: bytes
+    config: TopicConfig
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The progress of a start.
+
+    Attributes:
+        done, count: how many logs are open, and how many there are.
+        tp: the log that is being opened.
+        read_bytes, size_bytes: how much of it has been read, and its size.
+    """
+
+    count: int
+    done: int = 0
+    tp: TopicPartition | None = None
+    read_bytes: int = 0
+    size_bytes: int = 0
+
+    def begin(self, tp: TopicPartition, size_bytes: int) -> None:
+        """Begin with a log."""
+        self.tp, self.read_bytes, self.size_bytes = tp, 0, size_bytes
+
+    def advance(self, read_bytes: int) -> None:
+        """Record that more of the log has been read."""
+        self.read_bytes += read_bytes
+
+    def end(self) -> None:
+        """Record that the log is open, or cannot be opened."""
+        self.done += 1
+
+    def __str__(self) -> str:
+        logs = f"{self.done} of {self.count} logs are open"
+        if self.tp is None or self.done == self.count:
+            return logs
+        read, size = self.read_bytes / 1e6, self.size_bytes / 1e6
+        return f"recovering {self.tp.topic}-{self.tp.partition}, {read:.1f} of {size:.1f} MB; {logs}"
 
 
 class LogManager:
@@ -83,6 +137,9 @@ class LogManager:
         self.folder = folder
         self._is_deleted = is_deleted
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._topic_ids: dict[TopicPartition, bytes] = {}
+        #: The topic ids in the folders of logs that this start has opened.
+        self._checked: dict[str, bytes] = {}
         self._clock = clock
         self.clean = False
         #: The marks of the segments at the last shutdown, by the names of the logs' folders; None if it was not clean.
@@ -104,6 +161,7 @@ class LogManager:
     def started(self) -> None:
         """Ignore the marks of the last shutdown from now on: logs that are opened later are new."""
         self.clean = False
+        self._checked.clear()
 
     def _load(self, name: str) -> dict[TopicPartition, int]:
         assert self.folder is not None
@@ -121,38 +179,83 @@ class LogManager:
         return self._checkpoints[_HIGH_WATERMARKS]
 
     def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
-        """Open the log of a partition, which is created if it does not exist."""
+        """Return the log of a partition, which is opened unless :meth:`opening_all` has opened it, or created."""
+        for _ in self._opening(tp, topic_id, config):
+            pass
+        return self.logs[tp]
+
+    def opening_all(self, wanted: Iterable[LogToOpen], recovery: Recovery) -> Iterator[None]:
+        """Open logs in steps, before the broker serves requests. Those that cannot be opened are left out."""
+        for one in wanted:
+            size = 0 if self.clean or self.folder is None else _log_bytes(str(self._folder_of(one.tp)))
+            recovery.begin(one.tp, size)
+            try:
+                for read_bytes in self._opening(one.tp, one.topic_id, one.config):
+                    recovery.advance(read_bytes)
+                    yield
+            except (OSError, KafkaError) as error:
+                _log.warning("%s could not be opened, which is tried again: %s", one.tp, error)
+            recovery.end()
+            yield
+
+    def close_others(self, known: Mapping[str, bytes]) -> None:
+        """Close the logs whose topics were deleted while :meth:`opening_all` ran.
+
+        Args:
+            known: the topic ids of this broker's partitions, by the names of their folders.
+        """
+        for tp in list(self.logs):
+            if known.get(f"{tp.topic}-{tp.partition}") != self._topic_ids.get(tp):
+                self.logs.pop(tp).abandon()
+                self._topic_ids.pop(tp, None)
+
+    def _opening(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Generator[int, None, None]:
+        if tp in self.logs:
+            if self._topic_ids.get(tp) == topic_id:
+                self.logs[tp].configure(config)
+                return
+            self.logs.pop(tp).abandon()
         storage: Storage
         if self.folder is None:
             storage = MemoryStorage()
         else:
-            folder = self._folder_of(tp)
-            if folder.exists() and _topic_id_in(folder) not in (None, topic_id):
-                self._delete_or_move_aside(folder)
-            if not folder.exists():
-                self._remove_from_checkpoints({tp})
-            storage = FileStorage(folder)
-            if storage.read_small("partition.metadata") is None:
-                content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
-                storage.write_small("partition.metadata", content, sync=False)
+            storage = self._storage_of(tp, topic_id)
         marks = (self._marks or {}).get(f"{tp.topic}-{tp.partition}") if self.clean else None
-        # Damage anywhere in the offsets topic would leave groups without a coordinator, so all of it is recovered.
-        check_all = tp.topic == _OFFSETS_TOPIC
-        log = self.logs[tp] = open_log(
+        log = yield from opening_log(
             storage,
             tp,
             config,
             self._clock,
-            clean=marks is not None and not check_all,
+            clean=marks is not None,
             marks=marks,
-            recovery_point=0 if check_all else self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
+            # Damage anywhere in the offsets topic would leave groups without a coordinator, so all of it is recovered
+            # unless nobody has written to it.
+            must_be_unchanged=tp.topic == _OFFSETS_TOPIC,
+            recovery_point=self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
             log_start_offset=self._checkpoints[_LOG_STARTS].get(tp, 0),
         )
-        return log
+        self.logs[tp], self._topic_ids[tp] = log, topic_id
+
+    def _storage_of(self, tp: TopicPartition, topic_id: bytes) -> FileStorage:
+        folder = self._folder_of(tp)
+        found = _topic_id_in(str(folder))
+        if found == topic_id:
+            self._checked[folder.name] = topic_id
+            return FileStorage(folder)
+        if folder.exists() and found is not None:
+            self._delete_or_move_aside(folder)
+        if not folder.exists():
+            self._remove_from_checkpoints({tp})
+        storage = FileStorage(folder)
+        if storage.read_small("partition.metadata") is None:
+            content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
+            storage.write_small("partition.metadata", content, sync=False)
+        return storage
 
     def remove(self, tp: TopicPartition) -> bool:
         """Remove a log with its folder; return whether that succeeded. If not, :meth:`remove_strays` does it later."""
         log = self.logs.pop(tp, None)
+        self._topic_ids.pop(tp, None)
         if log is None:
             return True
         log.abandon()
@@ -184,7 +287,7 @@ class LogManager:
 
     def _delete_or_move_aside(self, folder: Path) -> None:
         """Remove a folder of a topic that was deleted; move that of any other topic aside."""
-        topic_id = _topic_id_in(folder)
+        topic_id = _topic_id_in(str(folder))
         if topic_id is not None and self._is_deleted(topic_id):
             _log.info("removing %s: its topic was deleted", folder)
             self._discard(folder)
@@ -209,17 +312,23 @@ class LogManager:
         """
         if self.folder is None:
             return
-        for folder in list(self.folder.iterdir()):
-            if folder.is_dir() and folder.name.endswith(_DELETED):
+        with os.scandir(self.folder) as entries:
+            names = {entry.name for entry in entries if entry.is_dir()}
+        for name in list(names):
+            folder = self.folder / name
+            if name.endswith(_DELETED):
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            if folder.name.endswith(_STRAY) or not (folder / "partition.metadata").exists():
+            topic_id = known.get(name)
+            if name.endswith(_STRAY) or (topic_id is not None and self._checked.get(name) == topic_id):
                 continue
-            topic_id = known.get(folder.name)
-            if topic_id is None or _topic_id_in(folder) not in (None, topic_id):
+            if not (folder / "partition.metadata").exists():
+                continue
+            if topic_id is None or _topic_id_in(str(folder)) not in (None, topic_id):
                 self._delete_or_move_aside(folder)
+                names.discard(name)
         in_checkpoints = {tp for offsets in self._checkpoints.values() for tp in offsets}
-        self._remove_from_checkpoints({tp for tp in in_checkpoints if not self._folder_of(tp).exists()})
+        self._remove_from_checkpoints({tp for tp in in_checkpoints if f"{tp.topic}-{tp.partition}" not in names})
 
     # --- periodic tasks
 
@@ -289,17 +398,17 @@ class LogManager:
         """
         marks = {}
         for tp, log in self.logs.items():
-            log.close(flush=flush)
-            if self.folder is not None:
-                marks[f"{tp.topic}-{tp.partition}"] = [segment.mark() for segment in log.segments]
+            marks[f"{tp.topic}-{tp.partition}"] = log.close(flush=flush)
         if self.folder is not None:
             self.checkpoint(high_watermarks)
             content = json.dumps({"version": 0, "logs": marks}).encode()
             replace_file(self.folder / _CLEAN_MARKER, content, sync=flush)
         self.logs.clear()
+        self._topic_ids.clear()
 
     def abandon(self) -> None:
         """Close the files without writing anything, as if the process had been killed."""
         for log in self.logs.values():
             log.abandon()
         self.logs.clear()
+        self._topic_ids.clear()

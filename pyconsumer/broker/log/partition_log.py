@@ -12,13 +12,15 @@ import itertools
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
-from pyconsumer.broker.log.producer_state import ProducerState, VerificationGuard, load_producers, remove_snapshots
+from pyconsumer.broker.log.producer_state import ProducerState, VerificationGuard, remove_snapshots, snapshot_offsets
+from pyconsumer.broker.log.replay import replaying, tail_before
 from pyconsumer.broker.log.segment import Segment
-from pyconsumer.broker.log.storage import Storage, segment_name
+from pyconsumer.broker.log.storage import FileRecords, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction
 from pyconsumer.broker.log.validation import (
     assign_offsets,
@@ -42,7 +44,15 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
 
 
+_log = Log(__name__)
+
 _MAX_RELATIVE_OFFSET = 2**31 - 1
+#: A snapshot of the producers is written after this many bytes, or this many times its own size if that is more.
+_SNAPSHOT_BYTES: Final = 16 << 20
+_SNAPSHOT_RATIO: Final = 64
+_SNAPSHOT_ENTRY_BYTES: Final = 52
+#: Snapshots inside segments that are kept; those at their beginnings are kept as long as the segments.
+_KEPT_SNAPSHOTS: Final = 2
 _TIME_INDEX_ENTRY = 12
 _OFFSET_INDEX_ENTRY = 8
 
@@ -89,6 +99,7 @@ class PartitionLog:
         *,
         segments: list[Segment],
         producers: ProducerState,
+        snapshot_offset: int,
         epochs: LeaderEpochs,
         log_start_offset: int,
         recovery_point: int,
@@ -96,7 +107,6 @@ class PartitionLog:
         self.storage = storage
         self.topic_partition = topic_partition
         self.config = config
-        self.producers = producers
         self.epochs = epochs
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
@@ -107,6 +117,14 @@ class PartitionLog:
         self._active = segments[-1]
         self._last_flush = clock.now()
         self._jitter_ms = self._choose_jitter()
+        self._since_snapshot = 0
+        self._adopt_producers(producers, snapshot_offset)
+
+    def _adopt_producers(self, producers: ProducerState, snapshot_offset: int) -> None:
+        self.producers = producers
+        self._last_snapshot = snapshot_offset
+        if len(producers) and snapshot_offset:
+            producers.refill_later(lambda: tail_before(self._segments, snapshot_offset))
 
     def configure(self, config: TopicConfig) -> None:
         """Replace the topic's settings."""
@@ -284,6 +302,9 @@ class PartitionLog:
         return end
 
     def _write(self, batches: list[BatchInfo], records: Buffer, now_ms: int) -> None:
+        if self._since_snapshot >= _SNAPSHOT_BYTES:
+            self._maybe_write_snapshot()
+        self._since_snapshot += len(records)
         if self._must_roll(len(records), batches[-1].last_offset, batches[0].max_timestamp, now_ms):
             self.roll()
         active = self._active
@@ -331,10 +352,25 @@ class PartitionLog:
         self._jitter_ms = self._choose_jitter()
 
     def write_snapshot(self) -> None:
-        """Write the producers' state as of the log end offset."""
-        if self.storage.durable and len(self.producers):
-            name = segment_name(self.log_end_offset, "snapshot")
-            self.storage.write_small(name, self.producers.snapshot(), sync=False)
+        """Write the producers' state as of the log end offset, also if there are none: nothing before it is replayed."""
+        end = self.log_end_offset
+        if self.storage.durable and end > self._bases[0] and end != self._last_snapshot:
+            self.storage.write_small(segment_name(end, "snapshot"), self.producers.snapshot(), sync=False)
+            self._last_snapshot = end
+        self._since_snapshot = 0
+
+    def _maybe_write_snapshot(self) -> None:
+        """Write a snapshot inside a segment, unless it would be large for what was appended; remove older ones."""
+        if self._since_snapshot < _SNAPSHOT_RATIO * _SNAPSHOT_ENTRY_BYTES * len(self.producers):
+            return
+        try:
+            self.write_snapshot()
+            inside = [offset for offset in snapshot_offsets(self.storage.names()) if offset not in self._bases]
+            for offset in inside[:-_KEPT_SNAPSHOTS]:
+                self.storage.remove(segment_name(offset, "snapshot"))
+        except OSError as error:
+            self._since_snapshot = 0
+            _log.warning("%s: no snapshot of its producers could be written: %s", self.topic_partition, error)
 
     # --- reading
 
@@ -352,8 +388,29 @@ class PartitionLog:
         Raises:
             OffsetOutOfRangeError: the offset is before the log start offset or after the log end offset.
         """
-        if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
+        found = self._find(offset, max_bytes, end_offset, at_least_one=at_least_one)
+        return b"" if found is None else found[0].read(found[1], found[2])
+
+    def records(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool, most_read: int
+    ) -> bytes | FileRecords:
+        """Return the batches that :meth:`read` returns; those of more than ``most_read`` bytes are read later.
+
+        Arguments and errors are those of :meth:`read`.
+        """
+        found = self._find(offset, max_bytes, end_offset, at_least_one=at_least_one)
+        if found is None:
             return b""
+        segment, position, size = found
+        size = min(size, segment.size_bytes - position)
+        return segment.read(position, size) if size <= most_read else segment.records(position, size)
+
+    def _find(
+        self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool
+    ) -> tuple[Segment, int, int] | None:
+        """Return the segment, the position and the size of what is to be read; None if there is nothing."""
+        if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
+            return None
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and"
@@ -370,15 +427,15 @@ class PartitionLog:
                 position, first_size = found
                 room = self._end_position(segment, end_offset) - position
                 if room <= 0:
-                    return b""
+                    return None
                 if first_size > segment.size_bytes - position:
                     segment.log_damage(self.topic_partition, offset)
                     first_size = 0
                 if max_bytes < first_size and not at_least_one:
-                    return b""  # with an incomplete first batch alone, the reader could make no progress
-                return segment.read(position, min(max(max_bytes, first_size), room))
+                    return None  # with an incomplete first batch alone, the reader could make no progress
+                return segment, position, min(max(max_bytes, first_size), room)
             index += 1
-        return b""
+        return None
 
     def is_readable(self, offset: int, end_offset: int) -> bool:
         """Return whether a batch before ``end_offset`` is found for ``offset``, as always in a log without damage."""
@@ -410,6 +467,18 @@ class PartitionLog:
                 if entry.last_stable_offset >= end_offset:
                     return found
         return found
+
+    def upper_bound(self, offset: int, size_bytes: int) -> int:
+        """Return an offset that no record in ``size_bytes`` from the batch with ``offset`` on reaches.
+
+        It is found by the index, and so may be that of a later batch.
+        """
+        segment = self._segments[max(0, bisect_right(self._bases, offset) - 1)]
+        found = segment.locate(offset)
+        if found is None:
+            return self.log_end_offset
+        after = segment.offset_index.offset_at_or_after(found[0] + size_bytes)
+        return segment.next_offset if after is None else after + 1
 
     def raw(self, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Yield all batches from the log start offset to the end, in pieces of whole batches."""
@@ -561,8 +630,10 @@ class PartitionLog:
         del self._bases[:count]
         for segment in removed:
             segment.remove()
-            if segment.base_offset != self.log_end_offset:
-                self.storage.remove(segment_name(segment.base_offset, "snapshot"))
+        if removed:
+            for offset in snapshot_offsets(self.storage.names()):
+                if offset < self._bases[0] and offset != self.log_end_offset:
+                    self.storage.remove(segment_name(offset, "snapshot"))
 
     def replace(self, old: list[Segment], new: Segment | None) -> None:
         """Replace adjacent segments with a compacted one, which was written with the suffix ``.cleaned``.
@@ -604,20 +675,31 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
         # Later snapshots must be removed even if no producer is known now: the log may become as long again.
-        remove_snapshots(self.storage, end)
+        remove_snapshots(self.storage, snapshot_offsets(self.storage.names()), end)
+        self._last_snapshot = 0
         if len(self.producers):
-            self.producers = load_producers(self.storage, self._segments, end)
+            self._replay(end)
         self.producers.set_next_offset(end)
+
+    def _replay(self, end: int) -> None:
+        steps = replaying(self.storage, self._segments, snapshot_offsets(self.storage.names()), end)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                self._adopt_producers(stop.value.producers, stop.value.snapshot_offset)
+                return
 
     def restart_at(self, offset: int) -> None:
         """Remove all records; the log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
         self.truncations += 1
         for segment in self._segments:
             segment.remove()
-        remove_snapshots(self.storage, -1)
+        remove_snapshots(self.storage, snapshot_offsets(self.storage.names()), -1)
         self._active = Segment(self.storage, offset, self.config.index_interval_bytes, self._clock.wall_ms())
         self._segments, self._bases = [self._active], [offset]
         self.log_start_offset = self.recovery_point = offset
+        self._last_snapshot = 0
         self.epochs.rebuild([])
         self.producers.clear()
         self.producers.set_next_offset(offset)
@@ -653,16 +735,22 @@ class PartitionLog:
         calls = [segment.flusher() for segment in self._segments if segment is not self._active]
         return point, [call for call in calls if call is not None]
 
-    def close(self, *, flush: bool = True) -> None:
-        """Write the snapshot, leader epochs and indexes, and close the files; without ``flush`` nothing is flushed."""
+    def close(self, *, flush: bool = True) -> list[list[int]]:
+        """Write the snapshot, leader epochs and indexes, and close the files; without ``flush`` nothing is flushed.
+
+        Returns:
+            The marks of the segments, see :meth:`Segment.mark`.
+        """
         self.write_snapshot()
         self.epochs.write()
         for segment in self._segments:
             segment.seal()
         if flush:
             self.flush()
+        marks = [segment.mark() for segment in self._segments]
         for segment in self._segments:
             segment.close()
+        return marks
 
     def abandon(self) -> None:
         """Close the files without writing anything, as if the process had been killed."""

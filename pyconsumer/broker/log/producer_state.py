@@ -22,24 +22,25 @@ Rules, per producer id and partition:
 Batches that the group coordinator writes have no sequences: only rule 1 is checked for them, and they open transactions
 like others. Batches that are replicated, or read from the log, are added without checks.
 
-The state is owned by its log and derived from the batches. It is written as a snapshot when a segment begins and when
-the log is closed, and is rebuilt from the last snapshot and the batches after it. Snapshots have Kafka's format and
-contain the last batch of each producer; the four before it are found again in the tail of the log.
+The state is owned by its log and derived from the batches. It is written as a snapshot when a segment begins, after
+every 16 MiB or so, and when the log is closed. It is rebuilt from the last snapshot and the batches after it, see
+:mod:`.replay`. Snapshots have Kafka's format and contain the last batch of each producer. The four before it are looked
+for in the tail of the log when a producer sends a batch that does not follow its last one.
 """
 
 from __future__ import annotations
 
-import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
-from pyconsumer.broker.log.segment import Segment
+from pyconsumer.background_log import Log
 from pyconsumer.broker.log.storage import Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction
 from pyconsumer.errors import (
+    CorruptRecordError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceNumberError,
@@ -48,22 +49,22 @@ from pyconsumer.errors import (
 from pyconsumer.protocol.records import ControlRecordType, EndTransactionMarker
 from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.protocol.records.crc import crc32c
+from pyconsumer.protocol.records.log_scan import ScannedBatch, ScannedProducer
 
 __all__ = [
     "BatchMetadata",
     "ProducerEntry",
     "ProducerState",
     "VerificationGuard",
-    "load_producers",
+    "newest_snapshot",
     "remove_snapshots",
+    "snapshot_offsets",
 ]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The number of batches of a producer that are kept: as many as it may have in flight.
 _KEPT_BATCHES: Final = 5
-#: The bytes at the end of the log that are searched for the batches that a snapshot does not contain.
-_REFILL_BYTES: Final = 4 << 20
 
 _NO_EPOCH: Final = -1
 _SNAPSHOT_VERSION: Final = 1
@@ -213,10 +214,21 @@ class ProducerEntry:
         self.coordinator_epoch = coordinator_epoch
         self.current_txn_first_offset = txn_first_offset
 
-    def refill(self, history: deque[BatchMetadata]) -> None:
-        """Add the batches before the last one, which a snapshot does not contain, if ``history`` ends with that one."""
-        if self.batches and history[-1].last_offset == self.batches[-1].last_offset:
-            self.batches = history
+    def follows(self, batch: BatchInfo) -> bool:
+        """Return whether the batch is of another epoch, or continues the sequence."""
+        last = self.batches[-1].last_sequence if self.batches else -1
+        return batch.producer_epoch != self.epoch or batch.base_sequence == (last + 1) & 0x7FFFFFFF
+
+    def extend(self, batches: Iterable[ScannedBatch]) -> None:
+        """Add batches that were read from the log or a snapshot."""
+        self.batches.extend(BatchMetadata(*batch) for batch in batches)
+
+    def refill(self, history: Sequence[ScannedBatch]) -> None:
+        """Add older batches, which a snapshot does not contain, if ``history`` ends with the oldest known one."""
+        if self.batches and history and history[-1][1] == self.batches[0].last_offset:
+            known = list(self.batches)[1:]
+            self.batches.clear()
+            self.extend([*history, *known])
 
 
 #: Returns the end marker of a control batch; None for another control batch, or one that compaction has emptied.
@@ -233,6 +245,8 @@ class ProducerState:
         self._open: dict[int, int] = {}
         #: First offset -> offset of the marker, of transactions whose marker is not yet below the high watermark.
         self._unreplicated: dict[int, int] = {}
+        #: Reads the tail of the log before the snapshot that the state was loaded from; None if that is not needed.
+        self._read_tail: Callable[[], list[ScannedProducer]] | None = None
         self.next_offset = 0
 
     def __len__(self) -> int:
@@ -335,6 +349,9 @@ class ProducerState:
             entry = checked.get(batch.producer_id) or self._entries.get(batch.producer_id)
             if entry is not None:
                 original = entry.duplicate(batch)
+                if original is None and self._read_tail is not None and not entry.follows(batch):
+                    self._refill()
+                    original = entry.duplicate(batch)
                 if original is not None:
                     return original
             if batch.is_transactional and verify:
@@ -424,6 +441,7 @@ class ProducerState:
         self._guards.clear()
         self._open.clear()
         self._unreplicated.clear()
+        self._read_tail = None
         self.next_offset = 0
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
@@ -483,91 +501,91 @@ class ProducerState:
         self._open = {offset: producer_id for offset, producer_id in opened if offset >= 0}
         self.next_offset = next_offset
 
-    def refill(self, batches: Iterable[BatchInfo]) -> None:
-        """Add the batches before each producer's last one, found among ``batches``, the tail of the log."""
-        found: dict[int, deque[BatchMetadata]] = {}
-        for batch in batches:
-            entry = self._entries.get(batch.producer_id)
-            if entry is None or batch.producer_epoch != entry.epoch or batch.is_control:
-                continue
-            history = found.setdefault(batch.producer_id, deque(maxlen=_KEPT_BATCHES))
-            history.append(
-                BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)
+    # --- batches that were read from the log
+
+    def scanned(self) -> list[ScannedProducer]:
+        """Return all producers as a :class:`LogScan` takes them: in the order of their open transactions."""
+        found: list[ScannedProducer] = [
+            (
+                entry.producer_id,
+                entry.epoch,
+                entry.coordinator_epoch,
+                entry.last_timestamp,
+                entry.current_txn_first_offset,
+                [tuple(batch) for batch in entry.batches],
             )
-        for producer_id, history in found.items():
-            self._entries[producer_id].refill(history)
+            for entry in self
+        ]
+        found.sort(key=_first_offset)
+        return found
+
+    def become(self, producers: Iterable[ScannedProducer], ended: Mapping[int, int], next_offset: int) -> None:
+        """Replace the state with what a scan of the log has found.
+
+        Args:
+            ended: the offset of the marker by the first offset, of transactions that have ended.
+        """
+        self._entries.clear()
+        self._guards.clear()
+        opened = []
+        for producer_id, epoch, coordinator_epoch, timestamp, txn_offset, batches in producers:
+            entry = ProducerEntry.restored(producer_id, epoch, timestamp, coordinator_epoch, txn_offset)
+            entry.extend(batches)
+            self._entries[producer_id] = entry
+            if txn_offset >= 0:
+                opened.append((txn_offset, producer_id))
+        self._open = dict(sorted(opened))
+        self._unreplicated = dict(ended)
+        self.next_offset = next_offset
+
+    def refill_later(self, read_tail: Callable[[], list[ScannedProducer]]) -> None:
+        """Look for the batches that a snapshot does not contain, in the tail of the log, when they are needed.
+
+        Args:
+            read_tail: returns the producers in the tail of the log before the snapshot.
+        """
+        self._read_tail = read_tail
+
+    def _refill(self) -> None:
+        read_tail, self._read_tail = self._read_tail, None
+        try:
+            tail = read_tail() if read_tail is not None else []
+        except (OSError, CorruptRecordError) as error:
+            _log.warning("earlier batches of producers could not be read: %s", error)
+            return
+        for producer_id, epoch, _, _, _, batches in tail:
+            entry = self._entries.get(producer_id)
+            if entry is not None and entry.epoch == epoch:
+                entry.refill(batches)
 
 
-def _snapshot_offsets(storage: Storage) -> list[int]:
-    """Return the offsets of the snapshots, in order."""
-    names = (name for name in storage.names() if name.endswith(".snapshot"))
-    return sorted(int(name[:20]) for name in names if name[:20].isdigit())
+def _first_offset(producer: ScannedProducer) -> int:
+    return producer[4]
 
 
-def remove_snapshots(storage: Storage, end: int) -> None:
-    """Remove the snapshots of offsets after ``end``."""
-    for offset in _snapshot_offsets(storage):
+def snapshot_offsets(names: Iterable[str]) -> list[int]:
+    """Return the offsets of the snapshots among file names, in order."""
+    return sorted(int(name[:20]) for name in names if name.endswith(".snapshot") and name[:20].isdigit())
+
+
+def remove_snapshots(storage: Storage, offsets: Iterable[int], end: int) -> None:
+    """Remove those snapshots whose offsets are after ``end``."""
+    for offset in offsets:
         if offset > end:
             storage.remove(segment_name(offset, "snapshot"))
 
 
-def load_producers(
-    storage: Storage, segments: Sequence[Segment], end: int, *, clean: bool = False, trusted: int | None = None
-) -> ProducerState:
-    """Return the state of the newest undamaged snapshot, with the batches after it.
-
-    The transaction indexes of the segments are rebuilt from there on.
-
-    Args:
-        end: the log end offset; snapshots of later offsets are removed.
-        clean: the log was closed in a clean shutdown, so if there is no snapshot, there were no producers.
-        trusted: after a crash, snapshots and transaction indexes after this offset are not used.
-    """
+def newest_snapshot(storage: Storage, offsets: Sequence[int], limit: int) -> ProducerState:
+    """Return the state of the newest undamaged snapshot up to the offset ``limit``; an empty one if there is none."""
     state = ProducerState()
-    offsets = _snapshot_offsets(storage)
-    remove_snapshots(storage, end)
-    limit = end if trusted is None else min(end, trusted)
-    damaged = [segment.base_offset for segment in segments if segment.transaction_index.damaged]
-    if damaged:
-        _log.warning("rebuilding the damaged transaction indexes of the segments at %s", damaged)
-        limit, clean = min(limit, damaged[0]), False
-    usable = [offset for offset in offsets if offset <= limit]
-    while usable:
-        offset = usable.pop()
-        content = storage.read_small(segment_name(offset, "snapshot"))
+    for offset in reversed(offsets):
+        if offset > limit:
+            continue
         try:
-            state.load(content or b"", offset)
+            state.load(storage.read_small(segment_name(offset, "snapshot")) or b"", offset)
             break
         except ValueError as error:
             _log.warning("the producer snapshot at offset %d is ignored: %s", offset, error)
             storage.remove(segment_name(offset, "snapshot"))
             state.clear()
-    if clean and state.next_offset == 0 and not offsets:
-        return state
-    start = state.next_offset
-    if len(state):
-        state.refill(info for info in _tail(segments, start) if info.last_offset < start)
-    for segment in segments:
-        if segment.next_offset > start:
-            segment.transaction_index.truncate(start)
-            found = (info for info in segment.headers() if info.last_offset >= start)
-            segment.transaction_index.append(state.add(found, segment.end_marker))
-    state.set_next_offset(end)
     return state
-
-
-def _tail(segments: Sequence[Segment], offset: int) -> list[BatchInfo]:
-    """Return the headers of the last few MiB before an offset."""
-    room = _REFILL_BYTES
-    pieces: list[list[BatchInfo]] = []
-    for segment in reversed(segments):
-        if room <= 0:
-            break
-        if segment.base_offset >= offset:
-            continue
-        found = segment.locate(offset)
-        end = found[0] if found is not None else segment.size_bytes
-        start = segment.offset_index.position_at_or_before(end - room) if end > room else 0
-        pieces.append(list(segment.headers(start)))
-        room -= end - start
-    return [info for piece in reversed(pieces) for info in piece]

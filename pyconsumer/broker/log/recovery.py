@@ -1,9 +1,10 @@
 """Opening a log: an empty one, after a clean shutdown, or after a crash. Functions that return a ``PartitionLog``.
 
-After a crash, nothing after the recovery point is trusted. Batches there are read one by one, and their checksums are
-verified; the log is truncated at the first that is incomplete or damaged. Batches are written to their file before they
-are acknowledged, so a crash of the process alone loses none. Indexes, leader epochs, the producers' state and the
-transaction indexes are rebuilt from the batches.
+After a clean shutdown nothing is read but the end of the log. After a crash, nothing after the recovery point is
+trusted. Batches there are read in one pass, and their checksums are verified; the log is truncated at the first that is
+incomplete or damaged. Batches are written to their file before they are acknowledged, so a crash of the process alone
+loses none. Indexes, leader epochs, the producers' state and the transaction indexes are rebuilt in the same pass, see
+:mod:`.replay`.
 
 Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces the
 segments that it was made from.
@@ -11,25 +12,24 @@ segments that it was made from.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Generator, Sequence
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.producer_state import load_producers
+from pyconsumer.broker.log.producer_state import snapshot_offsets
+from pyconsumer.broker.log.replay import recovering, replaying
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_bases, segment_name
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError
-from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import BatchInfo, scan_until_damage
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["open_log"]
+__all__ = ["open_log", "opening_log"]
 
-_log = logging.getLogger(__name__)
-
-_READ_BYTES = 4 << 20
+_log = Log(__name__)
 
 
 def open_log(
@@ -40,70 +40,124 @@ def open_log(
     *,
     clean: bool = False,
     marks: Sequence[Sequence[int]] | None = None,
+    must_be_unchanged: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> PartitionLog:
-    """Open the log in a folder, which may be empty.
+    """Open the log in a folder, which may be empty; see :func:`opening_log`."""
+    steps = opening_log(
+        storage,
+        topic_partition,
+        config,
+        clock,
+        clean=clean,
+        marks=marks,
+        must_be_unchanged=must_be_unchanged,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+    )
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            log: PartitionLog = stop.value
+            return log
+
+
+def opening_log(
+    storage: Storage,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    clock: Clock,
+    *,
+    clean: bool = False,
+    marks: Sequence[Sequence[int]] | None = None,
+    must_be_unchanged: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> Generator[int, None, PartitionLog]:
+    """Open the log in a folder, which may be empty, in steps. Each yields how many bytes it has read.
 
     Args:
         clean: it was closed in a clean shutdown, so nothing has to be checked.
         marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
+        must_be_unchanged: the files must not have been written to since the clean shutdown, or all of them are checked.
         recovery_point, log_start_offset: from the checkpoints; 0 if there are none.
 
     Raises:
         OSError: a file cannot be read or written.
         CorruptRecordError: a batch that is not truncated, because it was flushed long ago, has a damaged header.
     """
-    _finish_compaction(storage)
-    bases = segment_bases(storage.names())
+    names = set(storage.names())
+    if _finish_compaction(storage, names):
+        names = set(storage.names())
+    bases = segment_bases(names)
     if bases and log_start_offset > bases[-1] and _ends_before(storage, bases[-1], log_start_offset, config, clock):
         # The records that ended after the log start offset were lost with the machine: nothing is left to read.
         for base in bases:
             _open_segment(storage, base, config, clock).remove()
         bases = []
-    segments = [_open_segment(storage, base, config, clock) for base in bases or [max(0, log_start_offset)]]
-    epochs = LeaderEpochs(storage)
-    if clean and marks is not None:
-        clean = _match(segments, marks, topic_partition)
-    elif clean:
+    snapshots = snapshot_offsets(names)
+    segments: list[Segment] = []
+    try:
+        for base in bases or [max(0, log_start_offset)]:
+            segments.append(_open_segment(storage, base, config, clock, names if bases else ()))
+        if clean and marks is not None:
+            clean = _match(segments, marks, topic_partition, must_be_unchanged=must_be_unchanged)
+        elif clean:
+            for segment in segments:
+                segment.load_bounds()
+        epochs = LeaderEpochs(storage)
+        if clean:
+            replayed = yield from replaying(storage, segments, snapshots, segments[-1].next_offset, clean=True)
+        else:
+            point = 0 if must_be_unchanged else recovery_point
+            replayed = yield from recovering(
+                storage, segments, snapshots, point, topic_partition, all_epochs=epochs.latest < 0
+            )
+        end = segments[-1].next_offset
+        epochs.truncate_from_end(end, write=False)
+        for epoch, start_offset in () if clean else replayed.epochs:
+            epochs.assign(epoch, start_offset)
+    except BaseException:
         for segment in segments:
-            segment.load_bounds()
-    if not clean:
-        _recover(segments, recovery_point, topic_partition)
-    end = segments[-1].next_offset
-    epochs.truncate_from_end(end)
-    if not clean:
-        _complete_epochs(epochs, segments, recovery_point)
-    trusted = None if clean else recovery_point
-    producers = load_producers(storage, segments, end, clean=clean, trusted=trusted)
-    start = max(log_start_offset, segments[0].base_offset)
+            segment.abandon()
+        raise
     return PartitionLog(
         storage,
         topic_partition,
         config,
         clock,
         segments=segments,
-        producers=producers,
+        producers=replayed.producers,
+        snapshot_offset=replayed.snapshot_offset,
         epochs=epochs,
-        log_start_offset=min(start, end),
+        log_start_offset=min(max(log_start_offset, segments[0].base_offset), end),
         recovery_point=end if clean else min(recovery_point, end),
     )
 
 
-def _open_segment(storage: Storage, base: int, config: TopicConfig, clock: Clock) -> Segment:
-    return Segment(storage, base, config.index_interval_bytes, clock.wall_ms())
+def _open_segment(
+    storage: Storage, base: int, config: TopicConfig, clock: Clock, names: Collection[str] = ()
+) -> Segment:
+    return Segment(storage, base, config.index_interval_bytes, clock.wall_ms(), names=names)
 
 
 def _ends_before(storage: Storage, last_base: int, offset: int, config: TopicConfig, clock: Clock) -> bool:
     segment = _open_segment(storage, last_base, config, clock)
-    segment.rebuild_indexes()
+    try:
+        segment.rebuild_indexes()
+    except CorruptRecordError:
+        pass  # it ends there
     segment.abandon()
     return segment.next_offset < offset
 
 
-def _finish_compaction(storage: Storage) -> None:
-    names = storage.names()
+def _finish_compaction(storage: Storage, names: Collection[str]) -> bool:
+    """Finish or undo what was interrupted; return whether there was anything."""
+    if not any(name.endswith((".cleaned", ".deleted", ".tmp", ".swap")) for name in names):
+        return False
     for name in names:
         if name.endswith((".cleaned", ".deleted", ".tmp")):
             storage.remove(name)
@@ -124,6 +178,7 @@ def _finish_compaction(storage: Storage) -> None:
         storage.rename(f"{base}.log.swap", f"{base}.log")
     for name in swapped_indexes:
         storage.remove(f"{name}.swap")  # the rename was interrupted before the log's
+    return True
 
 
 def _scan_file(data: bytes) -> list[BatchInfo]:
@@ -133,8 +188,10 @@ def _scan_file(data: bytes) -> list[BatchInfo]:
 # --- after a clean shutdown
 
 
-def _match(segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition) -> bool:
-    """Load the bounds of all segments; return whether they match the marks of the clean shutdown.
+def _match(
+    segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition, *, must_be_unchanged: bool
+) -> bool:
+    """Give all segments the bounds of their marks; return whether they match the marks of the clean shutdown.
 
     In the last segment the last batch is checked too, which a file that was truncated or copied badly does not have. An
     older segment that does not match is not truncated, which would cost all records after it: only its indexes are
@@ -146,97 +203,20 @@ def _match(segments: list[Segment], marks: Sequence[Sequence[int]], topic_partit
         return False
     for segment in segments:
         mark, is_last = mark_of[segment.base_offset], segment is segments[-1]
-        try:
-            if segment.matches(mark):
-                segment.load_bounds()
-                if not is_last or segment.ends_as(mark):
-                    continue
-        except CorruptRecordError as error:
-            _log.warning("%s: the segment at offset %d is damaged: %s", topic_partition, segment.base_offset, error)
+        if must_be_unchanged and not segment.is_unchanged(mark):
+            _log.info("%s: the log was written to since the last shutdown; recovering it", topic_partition)
+            return False
+        if segment.trust(mark) and (not is_last or segment.ends_well()):
+            continue
         name = segment_name(segment.base_offset)
         _log.warning(
             "%s: the files of segment %s have changed since the last shutdown; recovering it", topic_partition, name
         )
         if is_last:
+            segment.distrust()
             return False
         try:
             segment.rebuild_indexes()
         except CorruptRecordError as error:
             _log.warning("%s: the indexes of %s end at the damage: %s", topic_partition, name, error)
     return True
-
-
-# --- after a crash
-
-
-def _recover(segments: list[Segment], recovery_point: int, topic_partition: TopicPartition) -> None:
-    """Check all batches after the recovery point; truncate the log at the first damage."""
-    for index, segment in enumerate(segments):
-        following = segments[index + 1].base_offset if index + 1 < len(segments) else None
-        if following is not None and following <= recovery_point:
-            _load_flushed(segment)
-            continue
-        valid = _valid_bytes(segment)
-        invalid = segment.size_bytes - valid
-        segment.truncate_to_position(valid)
-        if invalid:
-            lost = segments[index + 1 :]
-            _log.warning(
-                "%s: removed %d bytes after the last complete batch%s; the log now ends at offset %d",
-                topic_partition,
-                invalid,
-                f" and {len(lost)} segments after it" if lost else "",
-                segment.next_offset,
-            )
-            for later in lost:
-                later.remove()
-            del segments[index + 1 :]
-            return
-
-
-def _load_flushed(segment: Segment) -> None:
-    """Load the bounds of a segment that was flushed before the crash; only its indexes may be missing."""
-    try:
-        if not len(segment.offset_index) and segment.size_bytes > _READ_BYTES:
-            segment.rebuild_indexes()
-        else:
-            segment.load_bounds()
-    except CorruptRecordError:
-        segment.rebuild_indexes()
-
-
-def _valid_bytes(segment: Segment) -> int:
-    """Return how many bytes of a segment are complete batches with correct checksums and rising offsets."""
-    position, next_offset = 0, segment.base_offset
-    want = _READ_BYTES
-    while position < segment.size_bytes:
-        piece = segment.read(position, want)
-        found, damage = scan_until_damage(piece)
-        for info in found:
-            if info.magic != 2 or info.base_offset < next_offset or not check_crc(piece, info):
-                return position + info.position
-            next_offset = info.last_offset + 1
-        if found:
-            position += found[-1].end_position
-            want = _READ_BYTES
-        if damage is not None:
-            return position
-        if not found:
-            if len(piece) < BATCH_OVERHEAD:
-                return position
-            size = int.from_bytes(piece[8:12], "big") + 12
-            if size <= len(piece) or position + size > segment.size_bytes:
-                return position
-            want = size
-    return position
-
-
-def _complete_epochs(epochs: LeaderEpochs, segments: list[Segment], recovery_point: int) -> None:
-    """Add the leader epochs of batches after the recovery point; those of all batches if none are known."""
-    since = recovery_point if epochs.latest >= 0 else 0
-    for segment in segments:
-        if segment.next_offset <= since:
-            continue
-        for info in segment.headers():
-            if info.partition_leader_epoch > epochs.latest:
-                epochs.assign(info.partition_leader_epoch, info.base_offset)

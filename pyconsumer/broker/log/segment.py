@@ -3,30 +3,45 @@
 A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` owns the segments
 and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
 at last removed or closed.
+
+What a segment knows of its batches is found by :class:`~pyconsumer.protocol.records.LogScan`. After a clean stop nothing
+is read: the segment has its bounds from its mark (:meth:`Segment.mark`), and loads its indexes when they are first
+needed. If they are not those of the mark then, they are rebuilt.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from typing import Final
 
-from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
-from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
-from pyconsumer.broker.log.transaction_index import TransactionIndex
+from pyconsumer.background_log import Log
+from pyconsumer.broker.log.index import IndexFile, OffsetIndex, TimeIndex
+from pyconsumer.broker.log.storage import DataFile, FileRecords, Storage, segment_name
+from pyconsumer.broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.primitives import Buffer
-from pyconsumer.protocol.records import EndTransactionMarker, read_end_transaction_marker
-from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, check_crc, scan, scan_until_damage
+from pyconsumer.protocol.records import LogScan, ScanStop
+from pyconsumer.protocol.records.batch import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    BatchInfo,
+    check_crc,
+    scan,
+    scan_until_damage,
+)
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["Segment"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 _HEADERS_BYTES = 8192  # read at a time to find a batch by its header
 _SCAN_BYTES = 1 << 20
+_MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _NO_TIMESTAMP = -1
+#: The numbers in a mark, see :meth:`Segment.mark`.
+_MARK_LENGTH: Final = 13
 
 
 class Segment:
@@ -38,20 +53,35 @@ class Segment:
             batch. Batches that compaction has emptied are left out.
         first_timestamp: the max timestamp of the first batch, -1 if there is none. ``segment.ms`` counts from it.
         created_ms: wall time of the first append. ``segment.ms`` counts from it if records have no timestamp.
+
+    Args:
+        names: the names of the files that exist, as far as the caller knows them.
     """
 
     def __init__(
-        self, storage: Storage, base_offset: int, index_interval_bytes: int, created_ms: int, suffix: str = ""
+        self,
+        storage: Storage,
+        base_offset: int,
+        index_interval_bytes: int,
+        created_ms: int,
+        suffix: str = "",
+        *,
+        names: Collection[str] = (),
     ) -> None:
         self._storage = storage
         self.base_offset = base_offset
         self._suffix = suffix
-        self.offset_index = OffsetIndex(storage, segment_name(base_offset, "index") + suffix, base_offset)
-        self.time_index = TimeIndex(storage, segment_name(base_offset, "timeindex") + suffix, base_offset)
-        self.transaction_index = TransactionIndex(storage, segment_name(base_offset, "txnindex") + suffix)
+        self._index_files = IndexFile(storage, self._name("index")), IndexFile(storage, self._name("timeindex"))
+        for file, kind in zip(self._index_files, ("index", "timeindex"), strict=True):
+            file.probe(self._name(kind) in names)
+        self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
+        #: That of the last clean stop, while the indexes have not been loaded since.
+        self._mark: list[int] | None = None
+        name = self._name("txnindex")
+        self.transaction_index = TransactionIndex(storage, name, exists=not names or name in names)
         # Opened last, because it stays open: if an index cannot be opened, no descriptor is left.
         self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
-        self._interval = index_interval_bytes
+        self.index_interval_bytes = index_interval_bytes
         self._since_index = 0
         self.next_offset = base_offset
         self.max_timestamp = _NO_TIMESTAMP
@@ -59,6 +89,8 @@ class Segment:
         self.first_timestamp = _NO_TIMESTAMP
         self.created_ms = created_ms
         self._last_batch_position = -1
+        #: The batch that was appended last: the offsets after the one before it and after it, its position and size.
+        self._newest = (0, 0, 0, 0)
         self._unsynced = False
         #: The positions of damage that was logged.
         self._logged_damage: set[int] = set()
@@ -70,6 +102,38 @@ class Segment:
     @property
     def size_bytes(self) -> int:
         return self._log.size
+
+    def _name(self, kind: str) -> str:
+        return segment_name(self.base_offset, kind) + self._suffix
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        indexes = self._indexes
+        return (self._load_indexes() if indexes is None else indexes)[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        indexes = self._indexes
+        return (self._load_indexes() if indexes is None else indexes)[1]
+
+    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Load the indexes; rebuild them if they are not those of the mark."""
+        mark, self._mark = self._mark, None
+        sums = [] if mark is None else [file.checksum() for file in self._index_files]
+        loaded = self._indexes = (
+            OffsetIndex(self._storage, self._name("index"), self.base_offset),
+            TimeIndex(self._storage, self._name("timeindex"), self.base_offset),
+        )
+        if mark is not None and sums != mark[6:8]:
+            _log.warning(
+                "the indexes of segment %s have changed since the last shutdown; rebuilding them", self._name("log")
+            )
+            try:
+                self.rebuild_indexes()
+            except CorruptRecordError as error:
+                _log.warning("the indexes of %s end at the damage: %s", self._name("log"), error)
+            self.next_offset, self._last_batch_position = mark[2:4]  # also if they end before
+        return loaded
 
     # --- writing
 
@@ -94,26 +158,29 @@ class Segment:
 
     def _index(self, batches: Sequence[BatchInfo], position: int) -> None:
         """Update the indexes and bounds for batches that were written at ``position``."""
+        self._mark = None
         for batch in batches:
             self._note_timestamp(batch)
             if position == 0:
                 self.first_timestamp = batch.max_timestamp
-            if self._since_index > self._interval:
+            if self._since_index > self.index_interval_bytes:
                 self.offset_index.append(batch.last_offset, position)
                 if self.max_timestamp >= 0:
                     self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
                 self._since_index = 0
             self._since_index += batch.size_bytes
             self._last_batch_position = position
+            self._newest = (self.next_offset, batch.last_offset + 1, position, batch.size_bytes)
             position += batch.size_bytes
             self.next_offset = batch.last_offset + 1
 
     def seal(self) -> None:
         """Complete the time index, because nothing more is appended, and write the indexes."""
-        if self.max_timestamp >= 0:
-            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-        self.offset_index.write()
-        self.time_index.write()
+        if self._mark is None:
+            if self.max_timestamp >= 0:
+                self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+            self.offset_index.write()
+            self.time_index.write()
         self.transaction_index.write(sync=True)  # it is not rebuilt if a later producer snapshot is used
 
     def flush(self) -> None:
@@ -144,21 +211,22 @@ class Segment:
     def remove(self) -> None:
         """Close and remove all files."""
         self._log.close()
-        self._storage.remove(segment_name(self.base_offset, "log") + self._suffix)
-        self.offset_index.file.remove()
-        self.time_index.file.remove()
+        self._storage.remove(self._name("log"))
+        self._storage.remove(self._name("index"))
+        self._storage.remove(self._name("timeindex"))
         self.transaction_index.remove()
 
     def rename(self, suffix: str) -> None:
         """Replace the suffix of all file names."""
+        indexes = self.offset_index, self.time_index
         # First the index that cannot be rebuilt from this segment alone.
         self.transaction_index.rename(segment_name(self.base_offset, "txnindex") + suffix)
         self._storage.rename(
             segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
         )
         self._suffix = suffix  # before the indexes, so that :meth:`remove` finds the log if one cannot be renamed
-        self.offset_index.file.rename(segment_name(self.base_offset, "index") + suffix)
-        self.time_index.file.rename(segment_name(self.base_offset, "timeindex") + suffix)
+        for index, kind in zip(indexes, ("index", "timeindex"), strict=True):
+            index.file.rename(self._name(kind))
 
     # --- reading
 
@@ -166,10 +234,17 @@ class Segment:
         """Return ``size`` bytes from a position; fewer only at the end."""
         return self._log.read(position, size)
 
+    def records(self, position: int, size: int) -> FileRecords:
+        """Return ``size`` bytes from a position that are read later."""
+        return self._log.records(position, size)
+
     def locate(self, offset: int) -> tuple[int, int] | None:
         """Return position and size of the first batch that ends at or after ``offset``; None if there is none."""
-        position = self.offset_index.position_before(offset)
         size = self._log.size
+        after, before, at, batch_size = self._newest
+        if after <= offset < before:
+            return at, batch_size  # as for every reader at the end
+        position = self.offset_index.position_before(offset)
         while position < size:
             chunk = self._log.read(position, _HEADERS_BYTES)
             at, end = 0, len(chunk)
@@ -259,67 +334,190 @@ class Segment:
 
     # --- opening and recovery
 
+    def scanning(self, log_scan: LogScan, *, check_crcs: bool, end: int | None = None) -> Generator[int, None, None]:
+        """Feed the batches after ``log_scan.position`` to a scan, up to the first damage or to the position ``end``.
+
+        Yields how many bytes each step has read.
+        """
+        position, want = log_scan.position, _SCAN_BYTES
+        end = self._log.size if end is None else end
+        while position < end:
+            chunk = self._log.read(position, min(want, end - position))
+            used = log_scan.feed(chunk, check_crcs)
+            position += used
+            yield used
+            if used < len(chunk) and log_scan.stop != ScanStop.INCOMPLETE:
+                return
+            if used:
+                want = _SCAN_BYTES
+                continue
+            # A batch that is larger than the chunk, or that was torn.
+            size = int.from_bytes(chunk[8:12], "big") + LOG_OVERHEAD
+            if len(chunk) <= BATCH_OVERHEAD or size <= len(chunk) or size > end - position:
+                return
+            want = size
+
+    def begin_scan(self, log_scan: LogScan, offset: int = 0) -> None:
+        """Let a scan begin with a batch that ends before ``offset``: at the last index entry, or with the first batch.
+
+        The batch of the entry is compared with the index, which may not be that of this file.
+        """
+        log_scan.begin_segment(self.base_offset)
+        last, position = self.offset_index.entry_before(offset)
+        if not position:
+            return
+        header = self._log.read(position, BATCH_OVERHEAD)
+        if len(header) < BATCH_OVERHEAD or header[16] != 2:
+            return
+        base = int.from_bytes(header[:8], "big", signed=True)
+        if base + int.from_bytes(header[23:27], "big", signed=True) != last:
+            return
+        timestamp, timestamp_offset = self.time_index.entry_up_to(last)
+        first = int.from_bytes(self._log.read(0, BATCH_OVERHEAD)[35:43], "big", signed=True)
+        log_scan.resume_segment(self.base_offset, base, position, timestamp, timestamp_offset, first)
+
+    def adopt(self, log_scan: LogScan, start: int) -> None:
+        """Truncate the segment to the end of a scan, and take over its bounds and index entries.
+
+        Args:
+            start: the position where the scan began.
+        """
+        if log_scan.position < self._log.size:
+            self._log.truncate(log_scan.position)
+            self._unsynced = True
+        self._adopt_indexes(log_scan, start)
+
+    def _adopt_indexes(self, log_scan: LogScan, start: int) -> None:
+        if start:
+            self.offset_index.truncate_to_position(start + 1)
+            self.time_index.truncate(self.offset_index.last_entry[0])
+        else:
+            self.offset_index.reset()
+            self.time_index.reset()
+        offsets, times = log_scan.offset_entries(), log_scan.time_entries()
+        if offsets[0]:
+            self.offset_index.extend(*offsets)
+        if times[0]:
+            self.time_index.extend(*times)
+        self._adopt_bounds(log_scan)
+
+    def _adopt_bounds(self, log_scan: LogScan) -> None:
+        self.next_offset = log_scan.next_offset
+        self.max_timestamp, self.max_timestamp_offset = log_scan.max_timestamp, log_scan.max_timestamp_offset
+        self.first_timestamp = log_scan.first_timestamp
+        self._last_batch_position = log_scan.last_batch_position
+        self._since_index = log_scan.since_index
+
+    def set_aborted(self, offset: int, aborted: Sequence[tuple[int, int, int, int]]) -> None:
+        """Replace the entries of the transaction index from ``offset`` on with those that a scan has found."""
+        self.transaction_index.truncate(offset)
+        self.transaction_index.append(AbortedTransaction(*entry) for entry in aborted)
+
+    def damage_at(self, position: int) -> CorruptRecordError:
+        """Return the error for a scan that could not go on at a position."""
+        _, damage = scan_until_damage(self._log.read(position, _HEADERS_BYTES))
+        return damage or CorruptRecordError(f"no batch at byte {position} of {self._name('log')}")
+
     def load_bounds(self) -> None:
-        """Find ``next_offset`` and the timestamps from the indexes and the batches after their last entries."""
+        """Find ``next_offset`` and the timestamps from the indexes and the batches after their last entries.
+
+        Raises:
+            CorruptRecordError: a header after the last index entry is damaged.
+        """
+        log_scan = LogScan(self.index_interval_bytes)
+        self.begin_scan(log_scan, self.base_offset + _MAX_RELATIVE_OFFSET + 1)
+        if not log_scan.position and len(self.offset_index):
+            self.rebuild_indexes()  # they are not those of this file
+            return
+        for _ in self.scanning(log_scan, check_crcs=False):
+            pass
+        self._adopt_bounds(log_scan)
         timestamp, offset = self.time_index.last_entry
-        self.max_timestamp, self.max_timestamp_offset = timestamp, offset
-        self._last_batch_position = -1
-        position = self.offset_index.last_entry[1]
-        first = next(self.headers(), None)
-        self.first_timestamp = first.max_timestamp if first is not None else _NO_TIMESTAMP
-        self._since_index = 0
-        for info in self.headers(position):
-            self._note_timestamp(info)
-            self._since_index += info.size_bytes
-            self._last_batch_position = info.position
-            self.next_offset = info.last_offset + 1
+        if timestamp > self.max_timestamp:
+            self.max_timestamp, self.max_timestamp_offset = timestamp, offset
+        if log_scan.stop not in (ScanStop.NONE, ScanStop.INCOMPLETE):
+            raise self.damage_at(log_scan.position)
 
     def mark(self) -> list[int]:
-        """Return the mark of a sealed segment: its bounds, sizes and the indexes' checksums, see :meth:`matches`."""
+        """Return the mark of a sealed segment, with which the next start need not read it, see :meth:`trust`.
+
+        Its numbers: base offset, size, next offset, position of the last batch; sizes and checksums of the offset and
+        the time index; bytes since the last index entry; the three timestamps; the time of the file's last change, ns.
+        """
+        if self._mark is not None:
+            return self._mark
+        indexes = self.offset_index.file, self.time_index.file
+        sums = [index.checksum() for index in indexes]
         return [
             self.base_offset,
             self.size_bytes,
             self.next_offset,
             self._last_batch_position,
-            self.offset_index.file.checksum(),
-            self.time_index.file.checksum(),
+            *(index.size for index in indexes),
+            *sums,
+            self._since_index,
+            self.max_timestamp,
+            self.max_timestamp_offset,
+            self.first_timestamp,
+            self._log.modified_ns(),
         ]
 
-    def matches(self, mark: Sequence[int]) -> bool:
-        """Return whether the log has the size, and the indexes have the content, that they had in :meth:`mark`."""
-        return [self.base_offset, self.size_bytes, *mark[2:4]] == list(mark[:4]) and [
-            self.offset_index.file.checksum(),
-            self.time_index.file.checksum(),
-        ] == list(mark[4:])
+    def trust(self, mark: Sequence[int]) -> bool:
+        """Take over the bounds of a mark if the files have their sizes of then; return whether they have.
 
-    def ends_as(self, mark: Sequence[int]) -> bool:
-        """Return whether the last batch is undamaged and that of :meth:`mark`; bounds must have been loaded."""
-        if [self.next_offset, self._last_batch_position] != list(mark[2:4]):
+        The content of the indexes is checked when they are loaded.
+        """
+        sizes = [file.size for file in self._index_files]
+        if len(mark) != _MARK_LENGTH or [self.base_offset, self.size_bytes] != list(mark[:2]):
             return False
+        if sizes != list(mark[4:6]) and self._storage.durable:
+            return False
+        self.next_offset, self._last_batch_position = mark[2:4]
+        self._since_index, self.max_timestamp, self.max_timestamp_offset, self.first_timestamp = mark[8:12]
+        self._indexes, self._mark = None, list(mark)
+        return True
+
+    def distrust(self) -> None:
+        """Forget the mark: the indexes are read again."""
+        self._indexes = self._mark = None
+
+    def is_unchanged(self, mark: Sequence[int]) -> bool:
+        """Return whether nobody has written to the log since :meth:`mark`, by the time of its last change."""
+        return len(mark) == _MARK_LENGTH and self._log.modified_ns() == mark[12]
+
+    def ends_well(self) -> bool:
+        """Return whether the last batch of the mark is undamaged and ends the file."""
         if self._last_batch_position < 0:
             return self.size_bytes == 0
         data = self.read(self._last_batch_position, self.size_bytes - self._last_batch_position)
         found, damage = scan_until_damage(data)
-        return damage is None and len(found) == 1 and found[0].end_position == len(data) and check_crc(data, found[0])
-
-    def end_marker(self, info: BatchInfo) -> EndTransactionMarker | None:
-        """Read the end marker of a control batch, see :func:`read_end_transaction_marker`."""
-        return read_end_transaction_marker(self.read(info.position, info.size_bytes), info._replace(position=0))
+        if damage is not None or len(found) != 1 or found[0].end_position != len(data):
+            return False
+        return found[0].next_offset == self.next_offset and check_crc(data, found[0])
 
     def truncate_to_position(self, position: int) -> None:
-        """Truncate the file, and rebuild the offset index, the time index and the bounds."""
+        """Truncate the file; the indexes and bounds are then those of the batches before ``position``."""
         self._log.truncate(position)
+        self._newest = (0, 0, 0, 0)
         self._unsynced = True
-        self.rebuild_indexes()
+        self.offset_index.truncate_to_position(position)
+        log_scan = LogScan(self.index_interval_bytes)
+        self.begin_scan(log_scan, self.base_offset + _MAX_RELATIVE_OFFSET + 1)
+        start = log_scan.position
+        for _ in self.scanning(log_scan, check_crcs=False):
+            pass
+        self._adopt_indexes(log_scan, start)
 
     def rebuild_indexes(self) -> None:
-        """Rebuild the offset index, the time index and all bounds from the headers."""
-        self.offset_index.reset()
-        self.time_index.reset()
-        self._since_index = 0
-        self.next_offset = self.base_offset
-        self.max_timestamp = self.first_timestamp = _NO_TIMESTAMP
-        self.max_timestamp_offset = self.base_offset
-        self._last_batch_position = -1
-        for info in self.headers():
-            self._index((info,), info.position)
+        """Rebuild the offset index, the time index and all bounds from the headers.
+
+        Raises:
+            CorruptRecordError: a header is damaged. The indexes then end before it.
+        """
+        log_scan = LogScan(self.index_interval_bytes)
+        log_scan.begin_segment(self.base_offset)
+        for _ in self.scanning(log_scan, check_crcs=False):
+            pass
+        self._adopt_indexes(log_scan, 0)
+        if log_scan.stop not in (ScanStop.NONE, ScanStop.INCOMPLETE):
+            raise self.damage_at(log_scan.position)

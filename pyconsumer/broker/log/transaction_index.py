@@ -38,7 +38,7 @@ class TransactionIndex:
     """The entries of one segment.
 
     Args:
-        name: of the file, which is loaded if it exists.
+        name: of the file, which is loaded if it exists. ``exists``: False if it is known not to.
 
     Attributes:
         damaged: the file could not be decoded, so the entries have to be found again in the batches.
@@ -46,13 +46,13 @@ class TransactionIndex:
 
     __slots__ = ("_entries", "_name", "_storage", "_unwritten", "damaged")
 
-    def __init__(self, storage: Storage, name: str) -> None:
+    def __init__(self, storage: Storage, name: str, *, exists: bool = True) -> None:
         self._storage = storage
         self._name = name
         self._entries: list[AbortedTransaction] = []
         self._unwritten = False
         self.damaged = False
-        content = storage.read_small(name) if storage.durable else None
+        content = storage.read_small(name) if storage.durable and exists else None
         if content:
             self._load(content)
 

@@ -6,10 +6,10 @@ lost. A broker that is not alive is not among the peers. Nothing here has state.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
@@ -24,7 +24,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["TRANSACTION_VERSION", "BrokerCluster", "TransactionBroker", "write_marker"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The feature that decides the version of the transaction protocol (KIP-890).
 TRANSACTION_VERSION = "transaction.version"
@@ -138,7 +138,8 @@ class BrokerCluster:
         """Ask the coordinator of a transactional id whether partitions belong to its open transaction (KIP-890).
 
         Args:
-            add: add them to the transaction, for a producer of transaction version 2.
+            add: add them to the transaction, for a producer of transaction version 2. If that gets
+                CONCURRENT_TRANSACTIONS, :meth:`when_settled` says when to ask again.
 
         Returns:
             An error code for each partition.
@@ -155,6 +156,25 @@ class BrokerCluster:
             lambda code: added.set(dict.fromkeys(wanted, code))
         )
         return added
+
+    def adding_ends_at(self) -> float:
+        """Return the time up to which a request that begins now may wait to add its partitions."""
+        return self._broker.transaction_coordinator.adding_ends_at()
+
+    def when_settled(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        until: float,
+    ) -> Deferred[bool]:
+        """Wait at the coordinator of an id, see :meth:`TransactionCoordinator.when_settled`."""
+        try:
+            coordinator = self._coordinator(transactional_id)
+        except CoordinatorNotAvailableError:
+            return Deferred.of(True)  # the next attempt fails with this error
+        return coordinator.when_settled(transactional_id, producer_id, producer_epoch, partitions, until)
 
     def _coordinator(self, transactional_id: str) -> TransactionCoordinator:
         number = self._broker.transaction_coordinator.partition_for(transactional_id)

@@ -8,6 +8,8 @@ that takes time is a :class:`Deferred`, which is set exactly once.
 Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, KIP-890):
 
 1. While a transition or the markers of a transaction are being written, other requests get CONCURRENT_TRANSACTIONS.
+   Those that add partitions wait for the end of that first, for ``add.partitions.to.txn.retry.backoff.max.ms`` at most.
+   (In Kafka the partition's leader asks again every 20 ms, and a client's AddPartitionsToTxn does not wait.)
 2. If an earlier producer has left a transaction open, InitProducerId fences it by a raised epoch and aborts the
    transaction; the new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
 3. The response to EndTxn is sent when the decision is in the log. The markers are written afterwards.
@@ -18,11 +20,11 @@ Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, K
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import GroupStorage
 from pyconsumer.broker.timer import Timer
@@ -37,6 +39,7 @@ from pyconsumer.broker.transaction.metadata import (
     TransactionMetadata,
     TransactionRecord,
     TransactionState,
+    Waiter,
     is_exhausted,
 )
 from pyconsumer.broker.transaction.state_manager import TransactionStateManager
@@ -46,7 +49,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["EndResult", "InitResult", "TransactionCluster", "TransactionCoordinator"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class InitResult(NamedTuple):
@@ -231,6 +234,8 @@ class TransactionCoordinator:
     ) -> Deferred[int]:
         """Serve AddPartitionsToTxn and AddOffsetsToTxn: an error code, once the partitions are in the log.
 
+        It does not wait for another transition (rule 1), see :meth:`when_settled`.
+
         Args:
             client_version: the transaction version of the client; 2 if a broker adds the partitions for it.
         """
@@ -238,7 +243,7 @@ class TransactionCoordinator:
         if error_code != Errors.NONE or metadata is None:
             return Deferred.of(error_code)
         added = frozenset(partitions)
-        if metadata.pending_state is not None or metadata.state in PREPARED_STATES:
+        if not metadata.is_settled:
             return Deferred.of(Errors.CONCURRENT_TRANSACTIONS)
         if metadata.state is TransactionState.ONGOING and added <= metadata.record.partitions:
             return Deferred.of(Errors.NONE)
@@ -260,6 +265,48 @@ class TransactionCoordinator:
             return dict.fromkeys(wanted, error_code)
         known = metadata.record.partitions if metadata.state is TransactionState.ONGOING else frozenset()
         return {tp: Errors.NONE if tp in known else Errors.TRANSACTION_ABORTABLE for tp in wanted}
+
+    def adding_ends_at(self) -> float:
+        """Return the monotonic time up to which a request that begins now may wait to add its partitions (rule 1)."""
+        config = self.config
+        wait_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
+        return self._clock.now() + wait_ms / 1000
+
+    def when_settled(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        until: float,
+    ) -> Deferred[bool]:
+        """Wait with a request that got CONCURRENT_TRANSACTIONS until it is its turn to add its partitions.
+
+        Args:
+            until: monotonic seconds, see :meth:`adding_ends_at`.
+
+        Returns:
+            True if the request is to be tried again, in the same call. False if the time is up.
+        """
+        _, _, metadata = self._find(transactional_id)
+        if metadata is None or metadata.is_settled:
+            return Deferred.of(True)
+        if self._clock.now() >= until:
+            return Deferred.of(False)
+        settled: Deferred[bool] = Deferred()
+
+        def on_settled() -> None:
+            timeout.cancel()
+            settled.set(True)
+
+        def on_timeout() -> None:
+            metadata.waiters.pop(waiter, None)
+            settled.set(False)
+
+        waiter = Waiter((producer_id, producer_epoch), frozenset(partitions), on_settled)
+        metadata.waiters[waiter] = None
+        timeout = self._timer.schedule(until, on_timeout)
+        return settled
 
     def _check_producer(
         self, transactional_id: str, producer_id: int, producer_epoch: int

@@ -14,11 +14,11 @@ The state is the transaction's: the partitions of its record that have no marker
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionRecord, TransactionState
@@ -30,7 +30,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["MarkerChannel", "MarkerSender"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _RETRY_S: Final = 0.05
 #: Another coordinator has ended the transaction (rule 5).

@@ -11,11 +11,15 @@ A :class:`TransactionMetadata` is owned by the state manager. Rules:
 4. Under transaction version 2, every end of a transaction raises the epoch. A client never gets the last epoch of a
    producer id: it gets a new producer id with epoch 0 when the transaction is complete.
 
+5. Requests that add partitions wait while a transition is pending or markers are written, and get their turns in order.
+   The first to add adds the partitions of those that wait behind it, too: it is one record instead of one for each.
+
 Names are those of Java's ``TransactionMetadata``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -33,6 +37,7 @@ __all__ = [
     "TransactionMetadata",
     "TransactionRecord",
     "TransactionState",
+    "Waiter",
 ]
 
 NO_PRODUCER_ID: Final = -1
@@ -114,6 +119,18 @@ class TransactionRecord(NamedTuple):
     client_version: int = 0
 
 
+class Waiter(NamedTuple):
+    """A request that waits to add partitions.
+
+    Attributes:
+        resume: called once, when it is the request's turn or the id is no longer served.
+    """
+
+    producer: tuple[int, int]
+    partitions: frozenset[TopicPartition]
+    resume: Callable[[], None]
+
+
 class TransactionMetadata:
     """One transactional id.
 
@@ -121,15 +138,17 @@ class TransactionMetadata:
         record: the present state.
         pending_state: the state of the transition that is being written, None without one.
         has_failed_fence: the abort with the raised epoch could not be written (rule 3).
+        waiters: requests that wait until the id is settled, in the order in which they came (rule 5).
     """
 
-    __slots__ = ("has_failed_fence", "pending_state", "record", "transactional_id")
+    __slots__ = ("has_failed_fence", "pending_state", "record", "transactional_id", "waiters")
 
     def __init__(self, transactional_id: str, record: TransactionRecord) -> None:
         self.transactional_id = transactional_id
         self.record = record
         self.pending_state: TransactionState | None = None
         self.has_failed_fence = False
+        self.waiters: dict[Waiter, None] = {}
 
     def __repr__(self) -> str:
         return f"TransactionMetadata({self.transactional_id!r}, {self.record}, pending {self.pending_state})"
@@ -137,6 +156,22 @@ class TransactionMetadata:
     @property
     def state(self) -> TransactionState:
         return self.record.state
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no transition is pending and no transaction waits for its markers."""
+        return self.pending_state is None and self.state not in PREPARED_STATES
+
+    def wake(self, *, all_waiters: bool = False) -> None:
+        """Resume waiting requests in turn as long as the id is settled: each may begin the next transition.
+
+        Args:
+            all_waiters: resume all of them, because the id is no longer served.
+        """
+        while self.waiters and (all_waiters or self.is_settled):
+            waiter = next(iter(self.waiters))
+            del self.waiters[waiter]
+            waiter.resume()
 
     # --- preparing transitions
 
@@ -200,8 +235,10 @@ class TransactionMetadata:
     def prepare_add_partitions(
         self, partitions: frozenset[TopicPartition], now_ms: int, client_version: int
     ) -> TransactionRecord:
-        """Begin a transaction with partitions, or add them to the open transaction."""
+        """Begin a transaction with partitions, or add them to the open transaction (rule 5)."""
         known = self.record
+        producer = known.producer_id, known.producer_epoch
+        partitions = partitions.union(*(one.partitions for one in self.waiters if one.producer == producer))
         return self._prepare(
             known._replace(
                 state=TransactionState.ONGOING,

@@ -10,11 +10,11 @@ that was prepared in one coordinator epoch never takes effect in another.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
@@ -34,7 +34,7 @@ from pyconsumer.protocol.transaction_topic import decode_key
 
 __all__ = ["FoundTransaction", "TransactionStateManager"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The pause between two steps of a load, in which other work gets its turn.
 _LOAD_PAUSE_S = 0.001
@@ -207,7 +207,10 @@ class TransactionStateManager:
         del self._partitions[number]
         partition.cancel()
         _log.info("Unloaded __transaction_state-%d: %d transactional ids", number, len(partition.ids))
-        return list(partition.ids.values())
+        unloaded = list(partition.ids.values())
+        for metadata in unloaded:
+            metadata.wake(all_waiters=True)
+        return unloaded
 
     def shutdown(self) -> None:
         """Stop loading, and stop serving ids."""
@@ -246,6 +249,7 @@ class TransactionStateManager:
                 _log.info("%r: %s could not be written: %s", metadata, record.state.name, error_name(error_code))
                 metadata.cancel()
             written.set(error_code)
+            metadata.wake()
 
         entry = state_record(transactional_id, record, self._version())
         number = self.partition_for(transactional_id)
@@ -289,8 +293,10 @@ class TransactionStateManager:
             for one in idle:
                 if result.error_code == Errors.NONE and current:
                     partition.ids.pop(one.transactional_id, None)
+                    one.wake(all_waiters=True)
                 else:
                     one.cancel()
+                    one.wake()
 
         records = [tombstone(one.transactional_id) for one in idle]
         self._storage.append(number, records, self._clock.wall_ms()).on_done(on_appended)

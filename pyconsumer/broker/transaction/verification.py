@@ -9,20 +9,24 @@ partition's producers (:mod:`pyconsumer.broker.log.producer_state`).
    TxnOffsetCommit from version 5). For older clients the partition is only looked up.
 3. If the transaction ends before the coordinator's result is there, its marker has invalidated the guard, and the batch
    is rejected when it is appended.
+4. While the coordinator adds nothing because the transaction before is ending, or another leader's partitions are being
+   added, the request waits and is tried again. The marker of that transaction has invalidated the guards in the
+   meantime, so that each attempt needs its own. Where partitions are only looked up nothing waits, as in Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.log.producer_state import VerificationGuard
 from pyconsumer.broker.transaction.cluster import BrokerCluster, TransactionBroker
+from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
 from pyconsumer.errors import BrokerResponseError, Errors
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["RequestingProducer", "Verified", "is_enabled", "verify"]
+__all__ = ["RequestingProducer", "Verified", "add_partitions", "is_enabled", "verify"]
 
 #: Errors after which the client is to send the batch again. It gets NOT_ENOUGH_REPLICAS, after which all producers do
 #: so without a metadata request.
@@ -79,6 +83,28 @@ async def verify(
     Returns:
         The result for each partition that this broker leads. (The append to any other fails anyway.)
     """
+    cluster, until = broker.cluster, broker.cluster.adding_ends_at()
+    who = producer.transactional_id, producer.producer_id, producer.producer_epoch
+    while True:
+        found, guards = _begin(broker, producer, sequences)
+        if not guards:
+            return found
+        errors = await wait_for(cluster.check_transaction(*who, guards, add=producer.adds))
+        if (
+            producer.adds
+            and Errors.CONCURRENT_TRANSACTIONS in errors.values()
+            and await wait_for(cluster.when_settled(*who, guards, until))
+        ):
+            continue
+        for tp, guard in guards.items():
+            found[tp] = Verified(_for_client(errors[tp], producer), guard)
+        return found
+
+
+def _begin(
+    broker: VerifyingBroker, producer: RequestingProducer, sequences: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, Verified], dict[TopicPartition, VerificationGuard]]:
+    """Return the partitions that this broker leads, and guards for those that have to be verified (rule 1)."""
     found: dict[TopicPartition, Verified] = {}
     guards: dict[TopicPartition, VerificationGuard] = {}
     verifies = producer.adds or is_enabled(broker)
@@ -96,19 +122,30 @@ async def verify(
                 broker.clock.wall_ms(),
                 is_strict=producer.adds,
             )
-    if guards:
-        errors = await wait_for(
-            broker.cluster.check_transaction(
-                producer.transactional_id,
-                producer.producer_id,
-                producer.producer_epoch,
-                guards,
-                add=producer.adds,
-            )
-        )
-        for tp, guard in guards.items():
-            found[tp] = Verified(_for_client(errors[tp], producer), guard)
-    return found
+    return found, guards
+
+
+async def add_partitions(
+    coordinator: TransactionCoordinator,
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    partitions: Sequence[TopicPartition],
+    *,
+    client_version: int = 0,
+) -> int:
+    """Add partitions for a client that does so itself, when the transaction before has ended (rule 4).
+
+    Arguments and result are those of :meth:`TransactionCoordinator.add_partitions`.
+    """
+    until = coordinator.adding_ends_at()
+    who = transactional_id, producer_id, producer_epoch
+    while True:
+        code = await wait_for(coordinator.add_partitions(*who, partitions, client_version=client_version))
+        if code != Errors.CONCURRENT_TRANSACTIONS:
+            return code
+        if not await wait_for(coordinator.when_settled(*who, partitions, until)):
+            return code
 
 
 def _for_client(code: int, producer: RequestingProducer) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.aio import AsyncKafkaConsumer
+from pyconsumer.compat.aiokafka.background import Follower, GroupConsumer
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
@@ -22,9 +22,10 @@ from pyconsumer.errors import (
     KafkaConnectionError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
+    UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
 
@@ -59,8 +60,9 @@ class AIOKafkaConsumer:
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats; rebalances happen in
-    ``getone``, ``getmany`` and iteration. Reads of several tasks run one after the other.
+    ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. Rebalances happen in
+    ``getone``, ``getmany`` and iteration; between them a task takes part, so a member that is busy with a record holds
+    up nobody. Reads of several tasks run one after the other.
 
     Attributes:
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
@@ -77,8 +79,9 @@ class AIOKafkaConsumer:
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
-        self.consumer = AsyncKafkaConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
+        self.consumer = GroupConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
+        self._follower = Follower(self.consumer, self._turn)
         self._stopped = False
         self._read_at_ms: int | None = None
 
@@ -87,8 +90,11 @@ class AIOKafkaConsumer:
     async def start(self) -> None:
         """Connect; if topics are subscribed, join the group, or find the partitions to read.
 
+        It takes at most ``request_timeout_ms``. A rebalance that takes longer continues in the background.
+
         Raises:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``; stop the consumer then, too.
+            UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
         try:
@@ -96,21 +102,31 @@ class AIOKafkaConsumer:
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         await self._assigned()
+        for topic in sorted(self.consumer.subscription()):
+            if self.consumer.config.group_id is None and not self.consumer.known_partitions(topic):
+                raise UnknownTopicOrPartitionError(f"there is no topic {topic!r}")
+        self._follower.start()
 
     async def _assigned(self) -> None:
-        """Wait until a subscription has partitions, as aiokafka's calls do."""
+        """Wait until a subscription has been assigned, as aiokafka's calls do. A member may get no partition."""
         consumer = self.consumer
-        if consumer.subscription() and not consumer.assignment():
+        if consumer.subscribes and not consumer.assignment():
             async with self._turn:
                 try:
-                    await consumer._until_assigned(consumer.config.request_timeout_ms)
+                    await consumer.join(consumer.config.request_timeout_ms)
                 except NoOffsetForPartitionError:
                     pass  # the next read raises it
 
     async def stop(self) -> None:
-        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing."""
+        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing.
+
+        In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way).
+        """
         self._stopped = True
-        await self.consumer.close()
+        try:
+            await self.consumer.close()
+        finally:
+            await self._follower.stop()
 
     async def __aenter__(self) -> Self:
         try:
@@ -123,7 +139,8 @@ class AIOKafkaConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.stop()
+        self._stopped = True
+        await self.consumer.__aexit__(kind, error, traceback)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -169,6 +186,7 @@ class AIOKafkaConsumer:
         try:
             if self._stopped:
                 raise ConsumerStoppedError("the consumer was stopped")
+            self._follower.begin_read()
             if partitions:
                 others = consumer.assignment() - set(partitions) - consumer.paused()
                 consumer.pause(*others)
@@ -193,6 +211,8 @@ class AIOKafkaConsumer:
         if self._turn.locked():
             async with self._turn:
                 pass
+        if not self._stopped:
+            self._follower.begin_read()
         return await anext(self.consumer)
 
     # -- subscription ------------------------------------------------------------------------------------------------
@@ -255,9 +275,10 @@ class AIOKafkaConsumer:
         Raises:
             ValueError: it is not an offset.
         """
-        if not isinstance(offset, int) or offset < 0:
+        number = whole_number(offset)
+        if number is None or number < 0:
             raise ValueError(f"an offset must be a whole number of 0 or more, not {offset!r}")
-        self.consumer.seek(partition, offset)
+        self.consumer.seek(partition, number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue from the start of the log, in these partitions or in all; return when the positions are known."""

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pyconsumer.aio import AsyncKafkaProducer
+from pyconsumer.background_log import background
 from pyconsumer.compat.aiokafka.batch import BatchBuilder
 from pyconsumer.compat.aiokafka.consumer import as_offsets
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
@@ -63,7 +64,7 @@ class AIOKafkaProducer:
         """
         config = self.producer.config
         try:
-            await asyncio.to_thread(connect, config, config.request_timeout_ms)
+            await asyncio.to_thread(background()(connect), config, config.request_timeout_ms)
         except NoBrokersAvailableError as error:
             raise KafkaConnectionError(str(error)) from error
         if config.transactional_id is not None:

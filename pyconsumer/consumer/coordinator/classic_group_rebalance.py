@@ -14,7 +14,6 @@ check its result. The assignor may be the application's code, so they run in the
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -29,6 +28,7 @@ from pyconsumer.assignors import (
     common_protocol,
     resolve,
 )
+from pyconsumer.background_log import Log
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator.classic_group_membership import ClassicMembership, RebalanceReport
 from pyconsumer.consumer.coordinator.classic_group_state import (
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassicGroupProtocol", "RebalanceSteps", "metadata_snapshot", "perform_assignment", "read_members"]
 
-_log = logging.getLogger("pyconsumer.consumer.coordinator")
+_log = Log("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
 

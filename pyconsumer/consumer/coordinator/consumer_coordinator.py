@@ -26,6 +26,7 @@ from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.coordinator.membership import GroupMember, MemberSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
 from pyconsumer.consumer.metrics import GroupMetrics
+from pyconsumer.consumer.topic_ids import follow_topic_ids, id_to_commit
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
@@ -103,7 +104,7 @@ class ConsumerCoordinator:
         self._committer = OffsetCommitter(
             self._coordinator,
             is_member=lambda: subscriptions.has_auto_assigned,
-            topic_id=metadata.topic_id,
+            topic_id=partial(id_to_commit, subscriptions, metadata),
             refresh_metadata=metadata.request_update,
             auto_commit=self._auto_commit,
             backoff=backoff,
@@ -128,6 +129,7 @@ class ConsumerCoordinator:
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
+        self._group_due_at = -math.inf  # the same without automatic commits
         self._on_news = on_news
 
     # -- what poll asks ----------------------------------------------------------------------------------------------
@@ -142,6 +144,23 @@ class ConsumerCoordinator:
         if self._metadata.update_count != self._metadata_seen:
             return -math.inf
         return self._due_at
+
+    def due_between_polls(self, now: float, *, something_came: bool) -> float:
+        """Return when :meth:`advance` has something to do (seconds), unless a response comes before.
+
+        That is never after ``max_poll_interval_ms`` without a poll: only an application that polls joins again.
+
+        Args:
+            now: the present.
+            something_came: whether a response has come since this was asked last.
+        """
+        if self._core.timer.poll_expired(now):
+            return math.inf
+        if self._metadata.update_count != self._metadata_seen or self._core.has_urgent_news:
+            return -math.inf
+        if something_came and self._subscriptions.has_auto_assigned and self._protocol.awaits_response:
+            return -math.inf
+        return self._group_due_at
 
     @property
     def has_user_output(self) -> bool:
@@ -201,6 +220,25 @@ class ConsumerCoordinator:
             self._changed()
         return settled
 
+    def advance(self) -> Steps[None]:
+        """Rebalance as far as that goes without waiting, for an application that is busy with something else.
+
+        Unlike :meth:`poll`, this neither counts as a poll nor commits at the interval of automatic commits. When
+        partitions are revoked, it does commit their positions if commits are automatic.
+
+        Raises:
+            KafkaError: what the coordinator refused permanently, or the heartbeat thread met.
+            Exception: what a callback of the application raised.
+        """
+        try:
+            self._look_at_metadata()
+            if self._subscriptions.has_auto_assigned:
+                if self._heartbeat is not None:
+                    self._start_heartbeat()
+                yield from self._protocol.advance(self._clock.now())
+        finally:
+            self._changed()
+
     @property
     def _knows_topics(self) -> bool:
         """Return whether the topics that match the pattern are known: metadata has arrived since it was subscribed."""
@@ -212,6 +250,7 @@ class ConsumerCoordinator:
         if count == self._metadata_seen:
             return
         self._metadata_seen = count
+        follow_topic_ids(self._subscriptions, self._metadata)
         if self._heartbeat is not None:
             self._heartbeat.set_brokers(self._metadata.brokers())
         if not self._subscriptions.has_auto_assigned:
@@ -397,6 +436,7 @@ class ConsumerCoordinator:
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
             if due <= now and not core.has_urgent_news:  # errors and losses must not wait for a rebalance step
                 due = math.inf if not self._knows_topics else max(due, self._protocol.due_at)
+            self._group_due_at = due
             self._due_at = min(due, self._auto_commit.next_at)
             notified, self._notified = self._notified, (core.epoch, core.stage)
             news = notified != self._notified

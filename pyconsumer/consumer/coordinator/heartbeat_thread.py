@@ -10,7 +10,8 @@ Rules
 1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, a response, or
    :meth:`HeartbeatThread.notify`.
 2. It never runs code of the application, and never raises: failures are reported to the core, which keeps them for the
-   application's next call.
+   application's next call. Its log lines and warnings are passed on by another thread
+   (:mod:`pyconsumer.background_log`).
 3. It is a daemon thread, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. A forked child has none;
    the parent's continues.
 4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
@@ -28,6 +29,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Final
 
+from pyconsumer.background_log import background
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
@@ -138,6 +140,7 @@ class HeartbeatThread:
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
+    @background()
     def _run(self) -> None:
         epoch, beating = -1, False
         client = None

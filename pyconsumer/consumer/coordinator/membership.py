@@ -21,14 +21,14 @@ Invariants
 
 from __future__ import annotations
 
-import logging
 import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, CoordinatorDiscovery
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
@@ -87,17 +87,11 @@ class MemberSettings:
         return ", ".join(f"{name}={value}" for name, value in names.items() if value)
 
 
-class GroupLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of one member: each line begins with its label in brackets."""
+class GroupLog(Log):
+    """The log of one member: each line begins with its label in brackets. Many are written under the core's lock."""
 
     def __init__(self, label: str) -> None:
-        super().__init__(logging.getLogger("pyconsumer.consumer.coordinator"))
-        self._label = label
-
-    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a line; ``info`` and the others call this."""
-        if self.isEnabledFor(level):  # stacklevel 2: the line's place is that of the caller
-            self.logger.log(level, f"[%s] {msg}", self._label, *args, **{"stacklevel": 2, **kwargs})
+        super().__init__("pyconsumer.consumer.coordinator", always=True, label=label)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ Commits
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is
    encoded, under the core's lock, and is repeated unless the member has been removed since.
-6. Automatic commits take the positions: what the previous poll returned, and nothing later.
+6. Automatic commits take the positions: what the previous poll returned, and nothing later. Closing may leave the last
+   one out: :mod:`pyconsumer.consumer.closing` has the rules.
 
 Committed offsets
 
@@ -138,7 +139,7 @@ class OffsetCommitter:
     Args:
         coordinator_client: sends requests to the coordinator.
         is_member: whether the group assigns our partitions; otherwise commits name no generation.
-        topic_id: id of a topic, zeros if unknown.
+        topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
         refresh_metadata: asks for newer metadata.
         auto_commit: the schedule of automatic commits.
         backoff: pauses between attempts.
@@ -396,7 +397,10 @@ class OffsetCommitter:
             return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         group = self._core.settings
         term = self._core.discovery.term
-        ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
+        try:
+            ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
+        except KafkaError as error:
+            return RequestFuture.failure(error)
 
         def encode(version: int) -> OffsetCommitRequest:
             nonlocal sent

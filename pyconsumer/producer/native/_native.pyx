@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, wraparound=False, nonecheck=True, initializedcheck=False, cdivision=True
 # cython: embedsignature=False, auto_pickle=False
 """The compiled half of the producer: the work on each record between ``send`` and its batch, and its result.
 
@@ -16,6 +16,8 @@ Rules
 2. A record is appended here only if no decision is needed: its batch is open and has room, memory is left, and there is
    no error to raise. Everything else is left to Python, which takes the lock and decides.
 3. A closed batch never changes. Whoever takes a batch out of its queue closes it first.
+4. Whatever Python code can make or pass is checked: ``__new__`` alone leaves each type valid, arguments are of any type,
+   and code that is called meanwhile may change lists and builders.
 """
 
 cimport cython
@@ -23,7 +25,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, P
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_GetItem
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -31,14 +33,15 @@ from libc.string cimport memcpy
 import os
 import threading
 
-from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.producer.future import awaited, callback_failed, in_sender_thread, no_result, run_callback
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.records.builder import batch_header, encode_headers
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.structs import RecordMetadata
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 4
+REVISION = 5
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

@@ -17,6 +17,7 @@ cdef enum:
     RECORD_OVERHEAD = 21
     CHOOSE = -1  # no partition was given
     MOST_AT_ONCE = 10000  # records after which other threads get their turn
+    MOST_PARTITIONS = 1 << 20  # of a topic whose batches are remembered
 
 cdef int64_t MAX_INT64 = 0x7FFFFFFFFFFFFFFF
 
@@ -38,6 +39,8 @@ cdef class BufferMemory:
 
     def __init__(self, limit):
         self.limit = limit
+
+    __reduce__ = not_copied
 
     def has_room(self, size_bytes):
         return self.used + size_bytes <= self.limit or self.used == 0
@@ -66,14 +69,23 @@ cdef class ProducerBatch:
     cdef readonly object producer
     cdef readonly object data
 
+    def __cinit__(self):
+        self.builder_ = BatchBuilder.__new__(BatchBuilder)
+        self.memory_ = BufferMemory.__new__(BufferMemory)
+        self.result_ = BatchResult.__new__(BatchResult)
+        self.closed_ = True
+        self.base_sequence = -1
+        self.producer = (-1, -1)
+
     def __init__(self, topic_partition, BatchBuilder builder not None, double now, BufferMemory memory not None):
         self.topic_partition = topic_partition
         self.builder_ = builder
         self.created_at = now
         self.memory_ = memory
-        self.result_ = BatchResult(topic_partition)
-        self.base_sequence = -1
-        self.producer = (-1, -1)
+        self.result_.topic_partition = topic_partition
+        self.closed_ = False
+
+    __reduce__ = not_copied
 
     @property
     def builder(self):
@@ -105,12 +117,12 @@ cdef class ProducerBatch:
     def retry(self, double at):
         self.retry_at = at
 
-    def take_number(self, tuple producer not None, int64_t base_sequence):
+    def take_number(self, producer, int64_t base_sequence):
         self.producer = producer
         self.base_sequence = base_sequence
         self.data = None
 
-    def built(self, bytes data not None):
+    def built(self, data):
         self.data = data
         return data
 
@@ -169,6 +181,11 @@ cdef class Appender:
     cdef readonly bint is_open
     cdef readonly int64_t records
 
+    def __cinit__(self):
+        self.topics = {}
+
+    __reduce__ = not_copied
+
     def __init__(self, BufferMemory memory not None, wake, *, batch_size, largest, ignore_keys, chooses, reads_clock):
         self.memory = memory
         self.wake = wake
@@ -181,8 +198,13 @@ cdef class Appender:
         self.forks = forks
         self.is_open = True
 
-    def remember(self, str topic, int32_t count, ProducerBatch batch not None, int32_t partition, list sticky):
+    def remember(self, topic, int32_t count, ProducerBatch batch not None, int32_t partition, sticky):
         cdef _Topic known
+        if not isinstance(topic, str):
+            raise TypeError(f"a topic's name is text, not {topic!r}")
+        if not 0 < count <= MOST_PARTITIONS:
+            return
+        topic = str.__str__(topic)
         found = self.topics.get(topic)
         if found is None:
             known = _Topic.__new__(_Topic)
@@ -192,7 +214,7 @@ cdef class Appender:
         else:
             known = found
         if sticky is not None:
-            known.sticky = sticky
+            known.sticky = sticky if type(sticky) is list else None
         if 0 <= partition < known.count:
             known.open[partition] = batch
 
@@ -205,8 +227,12 @@ cdef class Appender:
     cdef _Topic known_topic(self, topic):
         """Return the topic, or None if no records may be appended to its batches here."""
         cdef PyObject *found
-        if not self.is_open or forks != self.forks or type(topic) is not str:
+        if not self.is_open or forks != self.forks:
             return None
+        if type(topic) is not str:
+            if not isinstance(topic, str):
+                return None
+            topic = str.__str__(topic)  # a member of a StrEnum, for instance
         found = PyDict_GetItem(self.topics, topic)
         return None if found is NULL else <_Topic>found
 
@@ -256,6 +282,10 @@ cdef class Appender:
                 return None
             else:
                 by_bytes = True
+                if PyList_GET_SIZE(known.sticky) != 2:
+                    return None
+                if not (is_int(PyList_GET_ITEM(known.sticky, 0)) and is_int(PyList_GET_ITEM(known.sticky, 1))):
+                    return None
                 partition = <object>PyList_GET_ITEM(known.sticky, 0)
                 used = <object>PyList_GET_ITEM(known.sticky, 1)
                 if used >= self.batch_size:
@@ -271,7 +301,7 @@ cdef class Appender:
             return None
         if self.memory.used + size > self.memory.limit and self.memory.used:
             return None
-        index[0] = builder.put(timestamp, builder.last_delta + 1, key, key_size, value, value_size, "\0", 1)
+        index[0] = builder.put(timestamp, next_delta(builder.last_delta), key, key_size, value, value_size, "\0", 1)
         if index[0] < 0:
             return None
         batch.charged += size
@@ -321,28 +351,32 @@ cdef class Appender:
         self.announce(batch)
         return future
 
-    def append_many(self, topic, list values, list keys, Py_ssize_t start, partition, timestamp_ms, list runs):
+    def append_many(self, topic, values, keys, Py_ssize_t start, partition, timestamp_ms, runs):
         cdef _Topic known = self.known_topic(topic)
+        cdef list value_list = exact_list(values)
+        cdef list key_list = None if keys is None else exact_list(keys)
         cdef ProducerBatch batch, last = None
         cdef const char *key_data
         cdef const char *value_data
         cdef Py_ssize_t key_size, value_size, at = start
-        cdef Py_ssize_t end = min(PyList_GET_SIZE(values), start + MOST_AT_ONCE)
+        cdef Py_ssize_t end = min(PyList_GET_SIZE(value_list), start + MOST_AT_ONCE)
         cdef int64_t timestamp
         cdef int32_t number, index = 0, first = 0, count = 0
-        if known is None or (keys is not None and PyList_GET_SIZE(keys) != PyList_GET_SIZE(values)):
+        if known is None or start < 0 or (keys is not None and len(key_list) != len(value_list)):
             return start
         timestamp = self.time_of(timestamp_ms)
         number = self.chosen(partition)
         if timestamp < 0 or number == FAILED:
             return start
         while at < end:
+            if at >= PyList_GET_SIZE(value_list) or (keys is not None and at >= PyList_GET_SIZE(key_list)):
+                break  # `wake` let other code run, which made the lists shorter
             key_data = value_data = NULL
             key_size = value_size = -1
             try:
-                if not text_or_bytes(<object>PyList_GET_ITEM(values, at), &value_data, &value_size):
+                if not text_or_bytes(<object>PyList_GET_ITEM(value_list, at), &value_data, &value_size):
                     break
-                if keys is not None and not text_or_bytes(<object>PyList_GET_ITEM(keys, at), &key_data, &key_size):
+                if keys is not None and not text_or_bytes(<object>PyList_GET_ITEM(key_list, at), &key_data, &key_size):
                     break
             except UnicodeEncodeError:
                 break
@@ -361,6 +395,14 @@ cdef class Appender:
             runs.append((last.result_, first, count))
             self.announce(last)
         return at
+
+
+cdef inline list exact_list(given):
+    return <list>given if type(given) is list else list(given)
+
+
+cdef inline bint is_int(PyObject *number) noexcept:
+    return type(<object>number) is int
 
 
 cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) except *:
@@ -401,6 +443,11 @@ cdef uint32_t murmur2_of(const uint8_t *data, Py_ssize_t length) noexcept nogil:
     return h ^ h >> 15
 
 
-def murmur2(bytes data not None):
+def murmur2(data):
     """Return the same hash as ``partitioner.murmur2``."""
-    return murmur2_of(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return murmur2_of(<const uint8_t *>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)

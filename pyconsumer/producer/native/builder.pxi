@@ -41,6 +41,9 @@ cdef inline uint8_t *put_bytes(uint8_t *at, const char *data, Py_ssize_t length)
     return at
 
 
+cdef object NO_CODEC = Codec.NONE
+
+
 cdef class BatchBuilder:
     cdef uint8_t *start
     cdef Py_ssize_t capacity
@@ -58,6 +61,14 @@ cdef class BatchBuilder:
     cdef object payload
     cdef object timestamp_type
     cdef readonly double compression_ratio
+
+    def __cinit__(self):
+        self.codec_ = NO_CODEC
+        self.timestamp_type = 0
+        self.limit = <int64_t>1 << 62
+        self.last_delta = -1
+        self.base = self.highest = -1
+        self.ratio = self.compression_ratio = 1.0
 
     def __init__(
         self,
@@ -127,6 +138,8 @@ cdef class BatchBuilder:
         cdef int64_t body
         cdef Py_ssize_t total, wanted
         cdef uint8_t *at
+        if delta < 0:  # the number after the largest
+            return FULL
         if self.count or self.has_horizon:
             since_base = zigzag(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base))
         else:
@@ -175,18 +188,21 @@ cdef class BatchBuilder:
         cdef int32_t delta, found
         cdef Py_buffer key_view, value_view
         cdef bytes header_bytes = encode_headers(headers) if headers else b"\0"
-        if relative_offset is None:
-            delta = self.last_delta + 1
-        elif self.last_delta < relative_offset <= MAX_INT32:
-            delta = relative_offset
-        else:
-            raise ValueError(f"relative offset {relative_offset} does not come after {self.last_delta}")
-        if self.exports:
-            raise BufferError("the batch is being read")
         view_of(key, &key_view)
         try:
             view_of(value, &value_view)
             try:
+                if relative_offset is None:
+                    delta = next_delta(self.last_delta)
+                elif self.last_delta < relative_offset <= MAX_INT32:
+                    delta = relative_offset
+                else:
+                    raise ValueError(f"relative offset {relative_offset} does not come after {self.last_delta}")
+                # Last, for all of this may call Python code. The key may even be a view of this batch.
+                if self.exports:
+                    raise BufferError("the batch is being read")
+                if delta <= self.last_delta and delta >= 0:
+                    raise ValueError(f"relative offset {delta} does not come after {self.last_delta}")
                 found = self.put(
                     timestamp_ms,
                     delta,
@@ -222,16 +238,19 @@ cdef class BatchBuilder:
     ):
         cdef bytes packed
         cdef bytes batch
+        cdef bytes payload = None
         cdef const char *data = <const char *>self.start
         cdef Py_ssize_t length = self.size
         cdef uint8_t *at
         cdef uint32_t crc
-        if self.codec_ and self.size:
-            if self.payload is None:
-                self.payload = compress(self.codec_, memoryview(self), self.level)
-                self.compression_ratio = <double>len(self.payload) / self.size
-            data = PyBytes_AS_STRING(<bytes?>self.payload)
-            length = PyBytes_GET_SIZE(<bytes>self.payload)
+        if self.codec_ and length:
+            payload = self.payload
+            if payload is None:
+                payload = compress(self.codec_, memoryview(self), self.level)
+                self.compression_ratio = <double>len(payload) / length
+                self.payload = payload
+            data = PyBytes_AS_STRING(payload)
+            length = PyBytes_GET_SIZE(payload)
         packed = batch_header(
             payload_size=length,
             last_delta=self.last_delta,
@@ -250,6 +269,8 @@ cdef class BatchBuilder:
             base_sequence=base_sequence,
             record_count=self.count,
         )
+        if length and payload is None and (self.size != length or <const char *>self.start != data):
+            raise BufferError("the batch changed while it was built")  # by code that was called with an argument
         batch = PyBytes_FromStringAndSize(NULL, BATCH_OVERHEAD + length)
         at = <uint8_t *>PyBytes_AS_STRING(batch)
         memcpy(at, PyBytes_AS_STRING(packed), BATCH_OVERHEAD)
@@ -262,12 +283,19 @@ cdef class BatchBuilder:
         at[CRC_AT + 3] = crc & 0xFF
         return batch
 
+    __reduce__ = not_copied
+
     def __getbuffer__(self, Py_buffer *buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self.start, self.size, 1, flags)
         self.exports += 1
 
     def __releasebuffer__(self, Py_buffer *buffer):
         self.exports -= 1
+
+
+cdef inline int32_t next_delta(int32_t delta) noexcept nogil:
+    """Return the relative offset after another one, -1 if there is none."""
+    return delta + 1 if delta < MAX_INT32 else -1
 
 
 cdef int view_of(data, Py_buffer *view) except -1:

@@ -1,5 +1,17 @@
 # BatchResult and FutureRecordMetadata.
 
+ctypedef object (*NewFunction)(PyTypeObject *, object, PyObject *)
+
+cdef extern from *:
+    """
+    #define PYCONSUMER_SET_NEW(type, function, first) \
+        (((PyTypeObject *)(type))->tp_vectorcall = NULL, /* it would bypass tp_new */ \
+         *(first) = ((PyTypeObject *)(type))->tp_new, \
+         ((PyTypeObject *)(type))->tp_new = (newfunc)(function))
+    """
+    void PYCONSUMER_SET_NEW(object type, NewFunction function, NewFunction *first)
+
+
 cdef class BatchResult:
     cdef readonly object topic_partition
     cdef readonly int64_t base_offset
@@ -12,13 +24,22 @@ cdef class BatchResult:
     cdef list waiting  # None once settled; created in advance, since creating a list may let other threads run
     cdef list parts
 
-    def __init__(self, topic_partition):
-        self.topic_partition = topic_partition
+    def __cinit__(self):
         self.base_offset = -1
         self.log_append_time_ms = -1
         self.waiting = []
 
-    def split(self, list parts):
+    def __init__(self, topic_partition):
+        self.topic_partition = topic_partition
+
+    __reduce__ = not_copied
+
+    def split(self, parts):
+        parts = list(parts)
+        for _, part in parts:
+            # Never one that is split already: results would come to refer to each other in a circle.
+            if not isinstance(part, BatchResult) or part is self or (<BatchResult>part).parts:
+                raise TypeError(f"a batch is split into new ones, not into {part!r}")
         self.parts = parts
         left = [len(parts)]
 
@@ -31,9 +52,9 @@ cdef class BatchResult:
             part.on_done(one_done)
 
     def of(self, index):
-        result = self
-        while (<BatchResult>result).parts:
-            for first, part in reversed((<BatchResult>result).parts):
+        cdef BatchResult result = self
+        while result.parts:
+            for first, part in reversed(result.parts):
                 if first <= index:
                     break
             result, index = <BatchResult?>part, index - first
@@ -78,21 +99,29 @@ cdef class BatchResult:
         waiting = self.waiting
         self.waiting = None
         self.settled = True
+        exited = None
         try:
             for call in waiting:
-                if type(call) is FutureRecordMetadata:
-                    (<FutureRecordMetadata>call).run()
-                elif type(call) is tuple:
-                    run_one(<tuple>call)
-                else:
-                    call()
+                try:
+                    if type(call) is FutureRecordMetadata:
+                        (<FutureRecordMetadata>call).run()
+                    elif type(call) is tuple:
+                        run_one(<tuple>call)
+                    else:
+                        call()
+                except BaseException as failure:  # sys.exit() in a callback: whoever else waits is called all the same
+                    exited = failure
         finally:
             self.is_released = True
             if self.released is not None:
                 self.released.set()
+        if exited is not None:
+            raise exited
         return True
 
     def on_done(self, call):
+        if not callable(call):  # tuples and futures in `waiting` are ours
+            raise TypeError(f"a function is called when the batch is done, not {call!r}")
         if self.settled:
             call()
         else:
@@ -118,7 +147,7 @@ cdef class FutureRecordMetadata:
     cdef int when
     cdef object function  # the first callback, if it takes no other argument than the outcome
 
-    def __init__(self, BatchResult result, index, timestamp_ms, key_size, value_size, header_size=-1):
+    def __init__(self, BatchResult result not None, index, timestamp_ms, key_size, value_size, header_size=-1):
         self.result_ = result
         self.index = index
         self.timestamp_ms = timestamp_ms
@@ -131,6 +160,8 @@ cdef class FutureRecordMetadata:
         result = BatchResult(topic_partition)
         result.finish(-1, -1, error)
         return cls(result, 0, -1, -1, -1)
+
+    __reduce__ = not_copied
 
     @property
     def place(self):
@@ -218,13 +249,14 @@ cdef class FutureRecordMetadata:
     cdef object failure(self):
         if self.result_.parts is None:
             return self.result_.error
-        return (<BatchResult>self.result_.of(self.index)[0]).error
+        return (<BatchResult?>self.result_.of(self.index)[0]).error
 
     cdef object metadata(self):
         cdef BatchResult result = self.result_
         cdef int64_t index = self.index
         if result.parts is not None:
-            result, index = result.of(index)
+            found, index = result.of(index)
+            result = <BatchResult?>found
         topic, partition = result.topic_partition
         return tuple.__new__(
             RecordMetadata,
@@ -241,8 +273,27 @@ cdef class FutureRecordMetadata:
 
 
 cdef int run_one(tuple call) except -1:
-    cdef FutureRecordMetadata future = call[0]
+    cdef FutureRecordMetadata future = <FutureRecordMetadata?>call[0]
     outcome = future.outcome(call[1])
     if outcome is not None:
         run_callback(call[2], (*call[3], outcome), call[4])
     return 0
+
+
+#: Of a future that was made without a record.
+cdef BatchResult NO_RESULT = BatchResult(None)
+NO_RESULT.finish(-1, -1, IllegalStateError("this future was made by __new__ alone, without a record"))
+
+cdef NewFunction first_new_future = NULL
+
+
+cdef object new_future(PyTypeObject *cls, args, PyObject *named):
+    """Return a new future that is valid without ``__init__``. The appender bypasses this, and sets the result itself."""
+    cdef FutureRecordMetadata future = <FutureRecordMetadata?>first_new_future(cls, args, named)
+    future.result_ = NO_RESULT
+    future.timestamp_ms = -1
+    future.key_size = future.value_size = future.header_size = -1
+    return future
+
+
+PYCONSUMER_SET_NEW(FutureRecordMetadata, new_future, &first_new_future)

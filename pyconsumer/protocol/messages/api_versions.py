@@ -1,4 +1,7 @@
-"""ApiVersions: the versions that a broker supports (KIP-35, KIP-511). The response header is always version 0."""
+"""ApiVersions: the versions that a broker supports (KIP-35, KIP-511, KIP-1242).
+
+The response header is always version 0.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,12 @@ from pyconsumer.protocol.schema import (
 )
 
 
-@message(ApiKey.API_VERSIONS, "request", versions="0-4", flexible="3+")
+@message(ApiKey.API_VERSIONS, "request", versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
     client_software_name: str = field(STRING, "3+", default="", ignorable=True)
     client_software_version: str = field(STRING, "3+", default="", ignorable=True)
+    cluster_id: str | None = field(STRING, "5+", nullable="5+", default=None, ignorable=True)
+    node_id: int = field(INT32, "5+", default=-1, ignorable=True)
 
 
 @structure
@@ -45,7 +50,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = field(INT16, "3+", default=0)
 
 
-@message(ApiKey.API_VERSIONS, "response", versions="0-4", flexible="3+")
+@message(ApiKey.API_VERSIONS, "response", versions="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
     error_code: int = field(INT16, "0+", default=0)
     api_keys: list[ApiVersion] = array(ApiVersion, "0+", factory=list)

@@ -33,10 +33,12 @@ from pyconsumer.protocol.records.decoder import (
     ConsumerRecord,
     Cursor,
     DecodeAhead,
+    LogScan,
     check_records,
     convert,
     describe,
 )
+from pyconsumer.protocol.records.log_scan import ScanStop
 from pyconsumer.protocol.records.record import SimpleRecord
 
 __all__ = [
@@ -57,7 +59,9 @@ __all__ = [
     "Cursor",
     "DecodeAhead",
     "EndTransactionMarker",
+    "LogScan",
     "HeaderColumn",
+    "ScanStop",
     "SimpleRecord",
     "build_end_transaction_marker",
     "check_crc",

@@ -6,6 +6,7 @@ from pyconsumer.protocol.records.checking import check_records as check_records
 from pyconsumer.protocol.records.columns import ColumnsBuilder as ColumnsBuilder
 from pyconsumer.protocol.records.conversion import convert as convert
 from pyconsumer.protocol.records.cursor import Cursor as Cursor
+from pyconsumer.protocol.records.log_scan import LogScan as LogScan
 from pyconsumer.protocol.records.record import ConsumerRecord as ConsumerRecord
 from pyconsumer.protocol.records.record import DeserializedRecord as TrackedRecord
 from pyconsumer.protocol.records.record import make_record as make_record
@@ -16,12 +17,14 @@ __all__ = [
     "ConsumerRecord",
     "Cursor",
     "DecodeAhead",
+    "LogScan",
     "TrackedRecord",
     "break_workers",
     "check_records",
     "convert",
     "crc32c",
     "decompress_compiled",
+    "library_of",
     "make_record",
     "stop_workers",
 ]
@@ -31,7 +34,8 @@ REVISION: int
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0, *, by_tables: bool = False) -> int: ...
 def decompress_compiled(
     codec: int, data: bytes | bytearray | memoryview, max_bytes: int, magic: int
-) -> bytes | int: ...
+) -> bytes | int | None: ...
+def library_of(codec: int) -> tuple[str, str, str, str] | None: ...
 
 @final
 class DecodeAhead:

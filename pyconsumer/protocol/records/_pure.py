@@ -3,6 +3,19 @@
 One loop decodes a batch. It is written for speed: no function call per record, one- and two-byte numbers are read
 inline, bounds are checked once per record. A wrong length always leads to an error: to an index beyond the data, to a
 record that ends beyond the data, or to fields that do not end where their record does.
+
+Java's consumer reads some odd records, which Apache Kafka stores, and so does this decoder (the list for compressed data
+is in ``compression``, the cases are in ``tests/vectors/tolerance.json``):
+
+* each negative length of a key, a value or a header's value means null, not only -1;
+* attributes of a record, and unknown attributes of a batch, are ignored;
+* a number may have more bytes than it needs, and bits beyond its 32 or 64 are dropped;
+* a batch without records may have bytes, which are not read;
+* in formats v0 and v1: bytes after the value, inner messages of the other format, an inner message that is cut off at
+  the end, and an outer offset of 0 round relative offsets.
+
+Offsets that repeat, decrease or lie beyond their batch are damage here. Java leaves out such records without a word, or
+goes back and reads some again. Kafka's broker stores no such batch: it writes other offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +33,6 @@ from pyconsumer.protocol.records.batch import (
     CODEC_MASK,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    NO_TIMESTAMP_TYPE,
     BatchInfo,
 )
 from pyconsumer.protocol.records.compression import decompress
@@ -58,12 +70,10 @@ def check_count(record_count: int, size_bytes: int) -> None:
     """Check that a batch has enough bytes for the number of records in its header.
 
     Raises:
-        DamageError: it has not, or it has bytes and no records.
+        DamageError: it has not.
     """
     if record_count * _MIN_RECORD_BYTES > size_bytes:
         raise DamageError(f"{record_count} records do not fit into {size_bytes} bytes")
-    if not record_count and size_bytes:
-        raise DamageError(f"no records, but {size_bytes} bytes")
 
 
 def decode_records(
@@ -85,7 +95,7 @@ def decode_records(
     Returns:
         Position and next offset after the last good record, and a description of the damage after it, or None.
     """
-    new = ConsumerRecord.__new__
+    new = object.__new__
     cls = ConsumerRecord
     append = records.append
     size = len(data)
@@ -166,11 +176,12 @@ def decode_records(
                     position += 1
                 else:
                     b, position = read_raw_varint(data, position, 32)
-                if b & 1:
-                    return start, lowest, _BAD_FIELDS
-                stop = position + (b >> 1)
-                key = data[position:stop]
-                position = stop
+                if b & 1:  # as in Java, each negative length means null
+                    key = None
+                else:
+                    stop = position + (b >> 1)
+                    key = data[position:stop]
+                    position = stop
 
             # value
             b = data[position]
@@ -188,10 +199,11 @@ def decode_records(
                     else:
                         b, position = read_raw_varint(data, position, 32)
                 if b & 1:
-                    return start, lowest, _BAD_FIELDS
-                stop = position + (b >> 1)
-                value = data[position:stop]
-                position = stop
+                    value = None
+                else:
+                    stop = position + (b >> 1)
+                    value = data[position:stop]
+                    position = stop
 
             # headers
             if data[position]:
@@ -251,11 +263,14 @@ def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header,
                 position = stop + 1
             else:
                 b, position = read_raw_varint(data, stop, 32)
-            stop = position + (b >> 1)
-            if b & 1 or stop > end:
-                raise DamageError("the value of a header does not fit into its record")
-            value = data[position:stop]
-            position = stop
+            if b & 1:
+                value = None
+            else:
+                stop = position + (b >> 1)
+                if stop > end:
+                    raise DamageError("the value of a header does not fit into its record")
+                value = data[position:stop]
+                position = stop
         headers.append((name, value))
     return tuple(headers), position
 
@@ -266,6 +281,8 @@ _OFFSET_LENGTH: Final = Struct(">qi")
 _CRC_MAGIC_ATTRIBUTES: Final = Struct(">Ibb")
 _I64: Final = Struct(">q")
 _I32: Final = Struct(">i")
+#: By format, the bytes of a message after its offset and length, if key and value are null.
+_FIXED_BYTES: Final = (14, 22)
 
 # offset, attributes, timestamp, key, value
 _Message = tuple[int, int, int, bytes | None, bytes | None]
@@ -295,7 +312,7 @@ def decode_message_set(
         UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     outer = bytes(memoryview(buffer)[info.position : info.position + info.size_bytes])
-    message = _decode_message(outer, 0, info.magic, check_crc=False)[0]
+    message = _decode_message(outer, 0, check_crc=False)[0]
     damage = None
     if not info.codec:
         messages = [message]
@@ -304,12 +321,12 @@ def decode_message_set(
         if packed is None:
             raise DamageError("a compressed message has no value")
         data = decompress(info.codec, packed, max_decompressed_bytes, info.magic)
-        messages, damage = _decode_inner(data, info.magic, check_crcs)
+        messages, damage = _decode_inner(data, check_crcs)
         if not messages:
             raise DamageError(damage or "a compressed message carries no message")
-        if info.magic >= 1:
+        if info.magic >= 1 and (info.last_offset or damage is not None):
             # Inner offsets are relative (KIP-31): the outer offset is that of the last inner message, even after
-            # compaction.
+            # compaction. As in Java, an outer offset of 0 says nothing: librdkafka once produced that.
             first = info.last_offset - messages[-1][0] if damage is None else None
             if first is None or first < 0:
                 raise DamageError(damage or "the offsets inside a compressed message do not fit its own")
@@ -319,21 +336,25 @@ def decode_message_set(
     for offset, _, timestamp, key, value in messages:
         if timestamp_type == LOG_APPEND_TIME:
             timestamp = info.max_timestamp
-        elif timestamp_type == NO_TIMESTAMP_TYPE:
-            timestamp = -1
         if offset >= lowest:
             records.append(make(origin, offset, timestamp, key, value))
             lowest = offset + 1
     return records, damage
 
 
-def _decode_inner(data: bytes, magic: int, check_crcs: bool) -> tuple[list[_Message], str | None]:
+def _decode_inner(data: bytes, check_crcs: bool) -> tuple[list[_Message], str | None]:
+    """Return the messages inside a compressed one, and a description of the damage after them, or None.
+
+    As in Java, each may have either of the old formats, and what is cut off at the end is left out.
+    """
     messages: list[_Message] = []
     position = 0
     last = -1
     try:
-        while position < len(data):
-            message, position = _decode_message(data, position, magic, check_crcs)
+        while len(data) - position >= LOG_OVERHEAD:
+            if LOG_OVERHEAD + _OFFSET_LENGTH.unpack_from(data, position)[1] > len(data) - position:
+                break
+            message, position = _decode_message(data, position, check_crcs)
             if message[1] & CODEC_MASK:
                 return messages, "a compressed message is inside a compressed message"
             if message[0] <= last:
@@ -345,18 +366,17 @@ def _decode_inner(data: bytes, magic: int, check_crcs: bool) -> tuple[list[_Mess
     return messages, None
 
 
-def _decode_message(data: bytes, position: int, magic: int, check_crc: bool) -> tuple[_Message, int]:
-    fixed = 22 if magic else 14
-    if len(data) - position < LOG_OVERHEAD + fixed:
+def _decode_message(data: bytes, position: int, check_crc: bool) -> tuple[_Message, int]:
+    if len(data) - position < LOG_OVERHEAD + _FIXED_BYTES[0]:
         raise DamageError("a message is cut off")
     offset, length = _OFFSET_LENGTH.unpack_from(data, position)
     position += LOG_OVERHEAD
     end = position + length
-    if length < fixed or end > len(data):
+    crc, magic, attributes = _CRC_MAGIC_ATTRIBUTES.unpack_from(data, position)
+    if magic not in (0, 1):
+        raise DamageError(f"a message of format v{magic} is inside one of format v0 or v1")
+    if length < _FIXED_BYTES[magic] or end > len(data):
         raise DamageError(f"a message of {length} bytes does not fit")
-    crc, found_magic, attributes = _CRC_MAGIC_ATTRIBUTES.unpack_from(data, position)
-    if found_magic != magic:
-        raise DamageError(f"a message of format v{found_magic} is inside one of format v{magic}")
     if check_crc and zlib.crc32(memoryview(data)[position + 4 : end]) != crc:
         raise DamageError("the checksum of a message inside a compressed one is wrong")
     position += 6
@@ -365,9 +385,7 @@ def _decode_message(data: bytes, position: int, magic: int, check_crc: bool) -> 
         (timestamp,) = _I64.unpack_from(data, position)
         position += 8
     key, position = _nullable_bytes(data, position, end)
-    value, position = _nullable_bytes(data, position, end)
-    if position != end:
-        raise DamageError("a message's fields do not fit into its length")
+    value, position = _nullable_bytes(data, position, end)  # as in Java, bytes after it are ignored
     return (offset, attributes, timestamp, key, value), end
 
 
@@ -376,8 +394,8 @@ def _nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None,
         raise DamageError("a message is cut off")
     (length,) = _I32.unpack_from(data, position)
     position += 4
-    if length == -1:
+    if length < 0:  # as in Java, each negative length means null
         return None, position
-    if length < 0 or length > end - position:
+    if length > end - position:
         raise DamageError(f"a key or value of {length} bytes does not fit into its message")
     return data[position : position + length], position + length

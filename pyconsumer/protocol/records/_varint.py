@@ -14,8 +14,10 @@ class DamageError(Exception):
 def read_raw_varint(data: bytes, position: int, max_bits: int = 64) -> tuple[int, int]:
     """Read a base-128 number without undoing the zigzag; return ``(number, position after it)``.
 
+    As in Java, bits beyond ``max_bits`` in the last byte that a number may have are dropped.
+
     Raises:
-        DamageError: the number does not end before the data does, or has more than ``max_bits`` bits.
+        DamageError: the number does not end before the data does, or has more bytes than ``max_bits`` need.
     """
     shift = number = 0
     try:
@@ -30,9 +32,7 @@ def read_raw_varint(data: bytes, position: int, max_bits: int = 64) -> tuple[int
                 raise DamageError(f"a variable-length number is longer than {max_bits} bits")
     except IndexError:
         raise DamageError("a variable-length number is cut off") from None
-    if number >> max_bits:
-        raise DamageError(f"a variable-length number is larger than {max_bits} bits")
-    return number, position
+    return number & (1 << max_bits) - 1, position
 
 
 def zigzag(number: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import SMALL_VARINTS, encode_varint
 from pyconsumer.protocol.records.batch import (
@@ -103,6 +104,8 @@ class BatchBuilder:
         #: Ratio of compressed to uncompressed size in the last build; 1.0 before.
         self.compression_ratio = 1.0
 
+    __reduce__ = not_copied
+
     @property
     def record_count(self) -> int:
         """Number of records so far."""
@@ -155,6 +158,8 @@ class BatchBuilder:
         count = self._count
         if relative_offset is None:
             delta = self._last_delta + 1
+            if delta > _MAX_INT32:
+                return None
         elif self._last_delta < relative_offset <= _MAX_INT32:
             delta = relative_offset
         else:

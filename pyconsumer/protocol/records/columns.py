@@ -15,6 +15,7 @@ from itertools import accumulate, groupby
 from typing import Final, TypeAlias
 
 from pyconsumer.generic import Header
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.records.record import ConsumerRecord
 
 __all__ = ["BinaryColumn", "Columns", "ColumnsBuilder", "HeaderColumn", "Numbers", "bitmap_of"]
@@ -191,6 +192,8 @@ class ColumnsBuilder:
         self.size_bytes = 0
         #: ``size_bytes`` and an estimate for headers, which is compared with the limit of :meth:`Cursor.take_into`.
         self.weight = 0
+
+    __reduce__ = not_copied
 
     def __len__(self) -> int:
         return len(self._offsets)

@@ -1,21 +1,46 @@
 """Compression of record sets in Kafka's framing, and decompression up to a maximal size.
 
 =========  ======================================================================================
-gzip       zlib, one or more members
+gzip       one or more members
 snappy     xerial blocks (what Java and librdkafka write); a bare snappy block is read as well
-lz4        the lz4 frame format, independent blocks, written with 64 KiB blocks as Java does
+lz4        one frame, independent blocks, written with 64 KiB blocks as Java does
 zstd       one or more frames
 =========  ======================================================================================
 
-snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``). If that was not built, the
-package ``cramjam`` is used, or ``pyarrow`` if a Spark worker lacks cramjam. These two also compress. The messages about
-damaged data are made here (:func:`damage_of`), so that they are the same for all of them.
+Apache Kafka stores whatever its own readers read, so that is read here, too. In ``tests/vectors/tolerance.json`` Java's
+consumer judges each of these:
+
+=========  ================================================  ===========================================================
+codec      read although it is odd                           because
+=========  ================================================  ===========================================================
+gzip       bytes behind a member that do not begin a         Java's ``GZIPInputStream`` tries to read one more header,
+           further one: no whole, valid header, or no more   if there is room for a member, and ignores what is none
+           than 18 bytes
+gzip       reserved flags                                    Java does not look at them
+snappy     several xerial streams; of the header of a        where a block's length would be, snappy-java looks for the
+           further one only the first four bytes count       first four bytes of a header
+snappy     up to three bytes after the last block            they are no length of a block
+lz4        anything behind the first frame                   Kafka's own reader ends with the frame
+lz4        a content size or content checksum that is wrong  Kafka's own reader does not look at them
+zstd       a cut off frame behind the first                  zstd-jni waits for the rest, and ends with the data
+all        a batch without records that has bytes            its records are not read
+=========  ================================================  ===========================================================
+
+Some things are read that Java refuses, as no broker stores them and nothing is lost by them: lz4 frames with linked
+blocks, a dictionary's id or skippable frames in front, and zstd in formats v0 and v1. All else is damage, for us as for
+Java: garbage behind zstd, a wrong checksum of gzip, of zstd or of an lz4 block or header, bytes after the last record.
+
+snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``), which uses the system's
+libraries for lz4 and zstd. If it was not built, or a library is missing, the package ``cramjam`` is used, or
+``pyarrow`` if a Spark worker lacks cramjam. These two also compress. The messages about damaged data are made here
+(:func:`damage_of`), so that they are the same for all of them. :func:`describe_codecs` says which library serves.
 
 State: the library, chosen at first use, and a buffer for each thread.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 import threading
 import zlib
@@ -29,8 +54,9 @@ from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 
-__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress"]
+__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress", "describe_codecs"]
 
+_log = logging.getLogger("pyconsumer.records")
 
 #: Limit of the decompressed size of a batch, unless the caller sets another one.
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
@@ -85,11 +111,43 @@ def _library() -> tuple[str, Any]:
 
 
 @cache
-def _compiled() -> Callable[[int, Buffer, int, int], bytes | int] | None:
+def _compiled() -> Callable[[int, Buffer, int, int], bytes | int | None] | None:
     """Return the compiled function that decompresses snappy, lz4 and zstd; None if it was not built."""
     from pyconsumer.protocol.records.decoder import decompress_compiled  # that module imports this one
 
     return decompress_compiled
+
+
+@cache
+def _report_missing_library(codec: Codec) -> None:
+    """Log once that the compiled decoder lacks a codec's library."""
+    from pyconsumer.protocol.records.decoder import library_of
+
+    library = None if library_of is None else library_of(codec)
+    if library is not None:
+        _log.info("%s is decompressed by %s: %s is not used: %s", codec.name, _library()[0], library[0], library[3])
+
+
+def describe_codecs() -> list[str]:
+    """Return lines that say which library decompresses, compresses, and computes checksums, with versions."""
+    from pyconsumer.protocol.records.crc import implementation
+    from pyconsumer.protocol.records.decoder import library_of
+
+    name, module = _library()
+    package = f"{name} {module.__version__}" if name else "nothing: pip install cramjam"
+    packed = {"gzip": f"zlib {zlib.ZLIB_RUNTIME_VERSION}"}
+    for codec in (Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        library = None if library_of is None else library_of(codec)
+        if library_of is None or (library is not None and library[3]):
+            packed[codec.name.lower()] = package if library is None else f"{package} ({library[0]}: {library[3]})"
+        else:
+            used = "the record decoder" if library is None else f"{library[0]} {library[1]} ({library[2]})"
+            packed[codec.name.lower()] = used
+    return [
+        *(f"{codec} is decompressed by {by}" for codec, by in packed.items()),
+        f"snappy, lz4 and zstd are compressed by {package}",
+        f"CRC-32C is computed by {implementation()[1]}",
+    ]
 
 
 def _require_library(codec: Codec) -> tuple[str, Any]:
@@ -121,7 +179,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         result = compiled(kind, data, max_bytes, magic)
         if type(result) is bytes:
             return result
-        raise damage_of(kind, data, max_bytes, magic, result == _TOO_LARGE)
+        if result is not None:
+            raise damage_of(kind, data, max_bytes, magic, result == _TOO_LARGE)
+        _report_missing_library(kind)
     name, module = _require_library(kind)
     try:
         view, bound = _extent(kind, data, max_bytes, magic)
@@ -158,7 +218,7 @@ def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buff
     try:
         if kind is Codec.SNAPPY:
             return view, _snappy_size(view, max_bytes)
-        return _lz4_extent(view, magic) if kind is Codec.LZ4 else (view, _zstd_bound(view, max_bytes))
+        return _lz4_extent(view, magic) if kind is Codec.LZ4 else _zstd_extent(view, max_bytes)
     except (IndexError, struct.error):
         raise DamageError(f"{kind.name.lower()} data is cut off") from None
 
@@ -226,26 +286,104 @@ def _decompress_into(function: Callable[[Buffer, memoryview], int], data: Buffer
 
 # --- gzip
 
+_GZIP_HEADER: Final = Struct("<HBB6x")
+_GZIP_TRAILER: Final = Struct("<II")
+_GZIP_MAGIC: Final = 0x8B1F
+_DEFLATE: Final = 8
+_HAS_HEADER_CRC: Final = 0x02
+_HAS_EXTRA: Final = 0x04
+_HAS_NAME: Final = 0x08
+_HAS_COMMENT: Final = 0x10
+#: A member has a header of 10 bytes and a trailer of 8. Java looks for a further one only in more bytes than that.
+_NO_MEMBER_BYTES: Final = 18
+#: What a member's decompressor gets at a time: it copies the rest of that, so a batch of many small members is not
+#: copied once for each.
+_GZIP_PIECE: Final = 64 * 1024
+_GZIP_FURTHER_PIECE: Final = 4 * 1024
+
 
 def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+    view = memoryview(data)
     parts: list[bytes] = []
-    room = max_bytes
-    rest: Buffer = data
+    room, piece = max_bytes, _GZIP_PIECE
+    position = _after_gzip_header(view, 0)
+    if position is None:
+        _raise_gzip_header(view)
+    while position is not None:
+        position, size = _decompress_member(view, position, piece, room, parts, max_bytes)
+        room -= size
+        piece = _GZIP_FURTHER_PIECE
+        position = _after_gzip_header(view, position) if len(view) - position > _NO_MEMBER_BYTES else None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _raise_gzip_header(view: memoryview) -> None:
+    header = bytes(view[:4])
+    if len(header) == 4 and _GZIP_HEADER.unpack(header + bytes(6))[:2] != (_GZIP_MAGIC, _DEFLATE):
+        raise DamageError("gzip data is damaged: it does not begin with a gzip header")
+    raise DamageError("gzip data is cut off, or its header is damaged")
+
+
+def _after_gzip_header(view: memoryview, position: int) -> int | None:
+    """Return the position after the header of a member; None if there is no whole, valid header."""
+    try:
+        magic, method, flags = _GZIP_HEADER.unpack_from(view, position)
+        if magic != _GZIP_MAGIC or method != _DEFLATE:
+            return None
+        end = position + _GZIP_HEADER.size
+        if flags & _HAS_EXTRA:
+            end += 2 + int.from_bytes(view[end : end + 2], "little")
+        for flag in (_HAS_NAME, _HAS_COMMENT):
+            if flags & flag:
+                end = _after_zero(view, end)
+        if flags & _HAS_HEADER_CRC:
+            if end + 2 > len(view) or zlib.crc32(view[position:end]) & 0xFFFF != int.from_bytes(
+                view[end : end + 2], "little"
+            ):
+                return None
+            end += 2
+    except (IndexError, struct.error):
+        return None
+    return end if end <= len(view) else None
+
+
+def _after_zero(view: memoryview, position: int) -> int:
+    """Return the position after the next byte that is 0."""
     while True:
-        member = zlib.decompressobj(wbits=31)
+        piece = bytes(view[position : position + 1024])
+        if not piece:
+            raise IndexError("there is none")
+        if 0 in piece:
+            return position + piece.index(0) + 1
+        position += len(piece)
+
+
+def _decompress_member(
+    view: memoryview, position: int, piece: int, room: int, parts: list[bytes], max_bytes: int
+) -> tuple[int, int]:
+    """Decompress the member whose header ends at ``position``; return the position after it, and its size."""
+    member = zlib.decompressobj(wbits=-15)
+    size = checksum = 0
+    while not member.eof:
+        given = view[position : position + piece]
+        if not given:
+            raise DamageError("gzip data is cut off")
         try:
-            part = member.decompress(rest, room + 1)
+            part = member.decompress(given, room - size + 1)
         except zlib.error as exc:
             raise DamageError(f"gzip data is damaged: {exc}") from None
-        if len(part) > room:
+        size += len(part)
+        if size > room:
             raise _too_large(max_bytes)
-        if not member.eof:
-            raise DamageError("gzip data is cut off")
-        parts.append(part)
-        room -= len(part)
-        rest = member.unused_data
-        if not rest:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        checksum = zlib.crc32(part, checksum)
+        if part:
+            parts.append(part)
+        position += len(given) - len(member.unused_data)
+    if len(view) - position < _GZIP_TRAILER.size:
+        raise DamageError("gzip data is cut off")
+    if _GZIP_TRAILER.unpack_from(view, position) != (checksum, size & 0xFFFFFFFF):
+        raise DamageError("gzip data is damaged: its checksum or size is wrong")
+    return position + _GZIP_TRAILER.size, size
 
 
 # --- snappy
@@ -254,6 +392,7 @@ _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _LENGTH: Final = Struct(">i")
+_XERIAL_MAGIC_HEAD: Final = _LENGTH.unpack(_XERIAL_MAGIC[:4])[0]
 
 
 def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
@@ -263,8 +402,13 @@ def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     position, total = len(_XERIAL_HEADER), len(view)
     if total < position:
         raise DamageError("snappy data is cut off")
-    while position < total:
+    while total - position >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(view, position)
+        if length == _XERIAL_MAGIC_HEAD:  # of a further stream
+            position += len(_XERIAL_HEADER)
+            if position > total:
+                raise DamageError("snappy data is cut off")
+            continue
         position += 4
         if not 0 < length <= total - position:
             raise DamageError(f"a snappy block claims {length} bytes, but {total - position} bytes are left")
@@ -335,9 +479,13 @@ def _decompress_frames(name: str, module: Any, kind: str, data: Buffer, bound: i
 _LITTLE_U32: Final = Struct("<I")
 _LZ4_MAGIC: Final = 0x184D2204
 _ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_MAGIC_BYTES: Final = _LITTLE_U32.pack(_ZSTD_MAGIC)
 _SKIPPABLE_MAGIC: Final = 0x184D2A50  # to 0x184D2A5F, in both formats
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_STORED: Final = 0x80000000
+_LZ4_DICTIONARY: Final = 0x01
+_LZ4_CONTENT_CHECKSUM: Final = 0x04
+_LZ4_CONTENT_SIZE: Final = 0x08
 # As Java writes it: version 1, independent blocks, no checksums; blocks of 64 KiB; checksum of these two bytes.
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _ZSTD_BLOCK_BYTES: Final = 128 * 1024
@@ -353,45 +501,52 @@ def _after_skippable(view: memoryview, position: int, name: str) -> int:
 
 
 def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
-    """Return the data, with repaired headers of frames in format v0, and an upper bound of the decompressed size."""
-    data: Buffer = view
-    position = bound = 0
-    total = len(view)
-    while position < total:
+    """Return the first frame of the data, as a library is to read it, and an upper bound of the decompressed size.
+
+    The header's checksum is repaired for format v0. Content size and checksum are left out: Kafka does not check them.
+    """
+    position, bound, total = 0, 0, len(view)
+    while True:
+        start = position
         (frame_magic,) = _LITTLE_U32.unpack_from(view, position)
         position += 4
-        if frame_magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
-            position = _after_skippable(view, position, "lz4")
-            continue
-        if frame_magic != _LZ4_MAGIC:
-            raise DamageError("lz4 data does not begin with an lz4 frame")
-        flags, block_flags = view[position], view[position + 1]
-        block_id = block_flags >> 4 & 7
-        if block_id < 4:
-            raise DamageError(f"lz4 block size id {block_id} is unknown")
-        block_bytes = 1 << (2 * block_id + 8)
-        header_end = position + 2 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
-        if magic == 0:  # KAFKA-3160: the checksum includes the frame's magic number
-            if data is view:
-                data = bytearray(view)
-            data[header_end] = _xxh32_short(bytes(view[position:header_end])) >> 8 & 0xFF  # type: ignore[index]
-        position = header_end + 1
-        while True:
-            (block,) = _LITTLE_U32.unpack_from(view, position)
-            position += 4
-            if not block:
-                break
-            length = block & ~_LZ4_STORED
-            if length > block_bytes or length > total - position:
-                raise DamageError(f"an lz4 block of {length} bytes does not fit into its frame")
-            bound += length if block & _LZ4_STORED else min(block_bytes, 255 * length)
-            position += length + (4 if flags & 0x10 else 0)
-        position += 4 if flags & 0x04 else 0
-        if position > total:
-            raise DamageError("lz4 data is cut off")
-    if not bound and not total:
+        if frame_magic & 0xFFFFFFF0 != _SKIPPABLE_MAGIC:
+            break
+        position = _after_skippable(view, position, "lz4")
+    if frame_magic != _LZ4_MAGIC:
+        raise DamageError("lz4 data does not begin with an lz4 frame")
+    flags, block_flags = view[position], view[position + 1]
+    block_id = block_flags >> 4 & 7
+    if block_id < 4:
+        raise DamageError(f"lz4 block size id {block_id} is unknown")
+    block_bytes = 1 << (2 * block_id + 8)
+    header_end = position + 2 + (8 if flags & _LZ4_CONTENT_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
+    descriptor = bytes(view[position:header_end])
+    if magic and _xxh32_short(descriptor) >> 8 & 0xFF != view[header_end]:
+        raise DamageError("the checksum of an lz4 header is wrong")
+    blocks = position = header_end + 1
+    while True:
+        (block,) = _LITTLE_U32.unpack_from(view, position)
+        position += 4
+        if not block:
+            break
+        length = block & ~_LZ4_STORED
+        if length > block_bytes or length > total - position:
+            raise DamageError(f"an lz4 block of {length} bytes does not fit into its frame")
+        bound += length if block & _LZ4_STORED else min(block_bytes, 255 * length)
+        position += length + (4 if flags & 0x10 else 0)
+    end = position
+    if flags & _LZ4_CONTENT_CHECKSUM:
+        position += 4
+    if position > total:
         raise DamageError("lz4 data is cut off")
-    return data, bound
+    if magic and not flags & (_LZ4_CONTENT_SIZE | _LZ4_CONTENT_CHECKSUM):
+        return view[start:end], bound
+    # KAFKA-3160: in format v0 the header's checksum includes the frame's magic number.
+    flags &= ~(_LZ4_CONTENT_SIZE | _LZ4_CONTENT_CHECKSUM)
+    descriptor = bytes((flags, block_flags)) + descriptor[len(descriptor) - (4 if flags & _LZ4_DICTIONARY else 0) :]
+    header = _LITTLE_U32.pack(_LZ4_MAGIC) + descriptor + bytes((_xxh32_short(descriptor) >> 8 & 0xFF,))
+    return header + view[blocks:end], bound
 
 
 def _xxh32_short(data: bytes) -> int:
@@ -429,18 +584,45 @@ def _compress_lz4(name: str, module: Any, view: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _zstd_bound(view: memoryview, max_bytes: int) -> int:
-    """Return an upper bound of the decompressed size, from the headers of all frames and blocks."""
+def _zstd_extent(view: memoryview, max_bytes: int) -> tuple[memoryview, int]:
+    """Return the whole frames of the data, and an upper bound of the decompressed size, from their headers."""
     position = bound = 0
     total = len(view)
     if not total:
         raise DamageError("zstd data is cut off")
     while position < total:
-        (frame_magic,) = _LITTLE_U32.unpack_from(view, position)
+        try:
+            position, more = _zstd_frame(view, position, max_bytes)
+        except _CutOffError:
+            if not position:
+                raise
+            break
+        bound += more
+    return view[:position], bound
+
+
+class _CutOffError(DamageError):
+    """The data ends inside a frame of zstd."""
+
+
+def _zstd_frame(view: memoryview, position: int, max_bytes: int) -> tuple[int, int]:
+    """Return the position after the frame, and an upper bound of its decompressed size."""
+    total = len(view)
+    try:
+        start = bytes(view[position : position + 4])
+        if len(start) < 4:
+            if _ZSTD_MAGIC_BYTES.startswith(start) or (
+                0x50 <= start[0] <= 0x5F and b"\x2a\x4d\x18".startswith(start[1:])
+            ):
+                raise _CutOffError("zstd data is cut off")
+            raise DamageError("zstd data does not begin with a zstd frame")
+        frame_magic = int.from_bytes(start, "little")
         position += 4
         if frame_magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
-            position = _after_skippable(view, position, "zstd")
-            continue
+            position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
+            if position > total:
+                raise _CutOffError("zstd data is cut off")
+            return position, 0
         if frame_magic != _ZSTD_MAGIC:
             raise DamageError("zstd data does not begin with a zstd frame")
         descriptor = view[position]
@@ -467,7 +649,7 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
         frame_bound = 0
         while True:
             if total - position < 3:
-                raise DamageError("zstd data is cut off")
+                raise _CutOffError("zstd data is cut off")
             block = view[position] | view[position + 1] << 8 | view[position + 2] << 16
             position += 3
             kind, length = block >> 1 & 3, block >> 3
@@ -479,10 +661,11 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
                 break
         position += 4 if descriptor & 4 else 0
         if position > total:
-            raise DamageError("zstd data is cut off")
+            raise _CutOffError("zstd data is cut off")
         if content_bytes is not None:
             if content_bytes > frame_bound:
                 raise DamageError("a zstd frame claims to decompress to more bytes than its blocks can")
             frame_bound = content_bytes
-        bound += frame_bound
-    return bound
+    except (IndexError, struct.error):
+        raise _CutOffError("zstd data is cut off") from None
+    return position, frame_bound

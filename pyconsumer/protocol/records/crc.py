@@ -1,21 +1,25 @@
 """CRC-32C, the checksum of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
 
-It is computed by the package ``crc32c`` (hardware speed) if it is installed, else by ``crcmod``, numpy or a table in
-Python. The slow ones warn once. State: the chosen function, and its tables.
+The compiled decoder has its own. Without it the package ``crc32c`` serves, which is as fast and is installed where it
+has wheels, then ``crcmod``, which installs without a compiler, numpy, or a table in Python. crcmod is logged, and the
+slow ones warn once. State: the chosen function, and its tables.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from pyconsumer import background_log
 from pyconsumer.protocol.primitives import Buffer
 
 __all__ = ["crc32c", "implementation", "warn_if_slow"]
 
+
+_log = logging.getLogger("pyconsumer.records")
 
 _SLOW_BYTES_PER_SECOND: Final = 100e6
 _POLYNOMIAL: Final = 0x82F63B78  # Castagnoli, reflected
@@ -84,6 +88,10 @@ def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
 
 
 def _choose() -> tuple[Callable[[Buffer], int], str]:
+    from pyconsumer.protocol.records.decoder import crc32c_compiled  # that module imports this one
+
+    if crc32c_compiled is not None:
+        return crc32c_compiled, "the record decoder"
     try:
         from crc32c import crc32c as hardware
     except ImportError:
@@ -119,7 +127,7 @@ def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
     function(sample)
     rate = len(sample) / max(time.perf_counter() - start, 1e-9)
     if rate < _SLOW_BYTES_PER_SECOND:
-        warnings.warn(
+        background_log.warn(
             f"CRC-32C is computed by {name} at {rate / 1e6:.1f} MB/s, which limits the speed of every consumer and"
             " producer: pip install crc32c, or set check_crcs=False if you trust the transport",
             RuntimeWarning,
@@ -139,7 +147,9 @@ def implementation() -> tuple[Callable[[Buffer], int], str]:
     global _chosen
     if _chosen is None:
         _chosen = _choose()
-        if _chosen[1] not in ("crc32c", "crcmod"):
+        if _chosen[1] == "crcmod":
+            _log.info("CRC-32C is computed by crcmod, because neither the compiled decoder nor crc32c is installed")
+        elif _chosen[1] not in ("the record decoder", "crc32c"):
             warn_if_slow(*_chosen)
     return _chosen
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecError
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
 from pyconsumer.protocol.records._varint import DamageError
@@ -116,6 +117,8 @@ class Cursor:
         self._delivering = False
         self._origin: RecordOrigin | None = None
         self._pending: list[ConsumerRecord] = []
+
+    __reduce__ = not_copied
 
     @property
     def next_offset(self) -> int:

@@ -15,14 +15,17 @@ __all__ = [
     "ConsumerRecord",
     "Cursor",
     "DecodeAhead",
+    "LogScan",
     "check_records",
     "convert",
+    "crc32c_compiled",
     "decompress_compiled",
     "describe",
+    "library_of",
 ]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 7
+_REVISION: Final = 8
 
 
 def _compiled() -> tuple[Any, str]:
@@ -40,17 +43,25 @@ if TYPE_CHECKING or _native is None:
     from pyconsumer.protocol.records.columns import ColumnsBuilder
     from pyconsumer.protocol.records.conversion import convert
     from pyconsumer.protocol.records.cursor import Cursor
+    from pyconsumer.protocol.records.log_scan import LogScan
     from pyconsumer.protocol.records.record import ConsumerRecord
 else:
     ColumnsBuilder = _native.ColumnsBuilder
     ConsumerRecord = _native.ConsumerRecord
     Cursor = _native.Cursor
+    LogScan = _native.LogScan
     check_records = _native.check_records
     convert = _native.convert
 
 
 #: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None if it was not built.
 decompress_compiled: Final = None if _native is None else _native.decompress_compiled
+
+#: Return what is known of the library that the compiled decoder uses for a codec; None if that was not built.
+library_of: Final = None if _native is None else _native.library_of
+
+#: Returns the CRC-32C of a bytes-like object; None if it was not built.
+crc32c_compiled: Final = None if _native is None else _native.crc32c
 
 #: A queue of what threads decompress ahead of a cursor, see ``native/ahead.pxi``; None where it was not built.
 DecodeAhead: Final = None if _native is None else _native.DecodeAhead

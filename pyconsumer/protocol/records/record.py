@@ -15,8 +15,10 @@ __all__ = [
     "SimpleRecord",
     "make_record",
     "rebuild_record",
+    "rebuild_subclass",
     "record_fields",
     "record_repr",
+    "reduced_record",
     "same_record",
     "size_of_headers",
 ]
@@ -33,6 +35,9 @@ class RecordOrigin(NamedTuple):
     leader_epoch: int
     timestamp_type: int
 
+
+#: Of a record that no decoder and no ``__init__`` has filled in.
+_NO_ORIGIN = RecordOrigin("", -1, -1, -1)
 
 _REPR_FIELDS = (
     "topic",
@@ -99,6 +104,35 @@ def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
     return Chosen(*fields)._sized(*sizes)
 
 
+def rebuild_subclass(cls: type[ConsumerRecord], fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
+    """Return an unpickled record of a user's class; its own attributes follow."""
+    from pyconsumer.protocol.records import ConsumerRecord as Chosen
+
+    record: Any = cls.__new__(cls)
+    Chosen.__init__(record, *fields)
+    if isinstance(record, DeserializedRecord):
+        record._sizes = sizes
+    elif not isinstance(record, ConsumerRecord):
+        record._sized(*sizes)
+    return record
+
+
+def reduced_record(record: Any, is_plain: bool) -> tuple[Any, ...]:
+    """Return the result of a record's ``__reduce__``, for ``copy`` and ``pickle``.
+
+    Args:
+        is_plain: the record's class is ours, so there are no attributes beside its fields.
+    """
+    sizes = (record.serialized_key_size, record.serialized_value_size)
+    if is_plain:
+        return rebuild_record, (record_fields(record), sizes)
+    state = object.__getstate__(record)
+    if isinstance(state, tuple):
+        by_name, by_slot = state
+        state = (by_name, {name: value for name, value in by_slot.items() if name not in _SLOTS})
+    return rebuild_subclass, (type(record), record_fields(record), sizes), state
+
+
 class ConsumerRecord(Generic[K_co, V_co]):
     """A consumed record, generic in the types of its key and value.
 
@@ -122,13 +156,22 @@ class ConsumerRecord(Generic[K_co, V_co]):
 
     __slots__ = ("_headers", "key", "offset", "origin", "timestamp", "value")
 
-    # The decoder creates records without calling __init__ (see _pure.py): change both together.
+    # The decoder creates records by object.__new__ and without __init__ (see _pure.py): change all together.
     origin: RecordOrigin
     offset: int
     timestamp: int
     key: K_co | None
     value: V_co | None
     _headers: tuple[Header, ...]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> ConsumerRecord[K_co, V_co]:
+        # Even a subclass that forgets to call __init__ makes a record whose attributes can be read.
+        record: ConsumerRecord[K_co, V_co] = object.__new__(cls)
+        record.origin = _NO_ORIGIN
+        record.offset = record.timestamp = -1
+        record.key = record.value = None
+        record._headers = ()
+        return record
 
     def __init__(
         self,
@@ -191,7 +234,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
 
     def deserialized(self, key: NewK | None, value: NewV | None) -> DeserializedRecord[NewK, NewV]:
         """Return a copy with a deserialized key and value, and the serialized sizes of this record."""
-        record: DeserializedRecord[NewK, NewV] = DeserializedRecord.__new__(DeserializedRecord)
+        record: DeserializedRecord[NewK, NewV] = object.__new__(DeserializedRecord)
         record.origin = self.origin
         record.offset = self.offset
         record.timestamp = self.timestamp
@@ -221,7 +264,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         return record_repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild_record, (record_fields(self), (self.serialized_key_size, self.serialized_value_size))
+        return reduced_record(self, type(self) is ConsumerRecord or type(self) is DeserializedRecord)
 
     if not TYPE_CHECKING:
         __class_getitem__ = generic_alias
@@ -234,6 +277,11 @@ class DeserializedRecord(ConsumerRecord[K_co, V_co]):
 
     _sizes: tuple[int, int]
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> DeserializedRecord[K_co, V_co]:
+        record: Any = super().__new__(cls)
+        record._sizes = (-1, -1)
+        return record  # type: ignore[no-any-return]
+
     @property
     def serialized_key_size(self) -> int:
         return self._sizes[0]
@@ -243,11 +291,14 @@ class DeserializedRecord(ConsumerRecord[K_co, V_co]):
         return self._sizes[1]
 
 
+_SLOTS = frozenset((*ConsumerRecord.__slots__, *DeserializedRecord.__slots__))
+
+
 def make_record(
     origin: RecordOrigin, offset: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> ConsumerRecord:
     """Return a record without headers."""
-    record: ConsumerRecord = ConsumerRecord.__new__(ConsumerRecord)
+    record: ConsumerRecord = object.__new__(ConsumerRecord)
     record.origin = origin
     record.offset = offset
     record.timestamp = timestamp

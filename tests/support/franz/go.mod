@@ -2,9 +2,9 @@ module pyconsumer/tests/franz
 
 go 1.26.0
 
-require github.com/twmb/franz-go v1.22.2
+require github.com/twmb/franz-go v1.22.3
 
-require github.com/twmb/franz-go/pkg/kmsg v1.15.0
+require github.com/twmb/franz-go/pkg/kmsg v1.15.1
 
 require (
 	github.com/klauspost/compress v1.20.3 // indirect

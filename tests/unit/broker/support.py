@@ -105,12 +105,19 @@ def batch(
     sequence: int = -1,
     key: bytes | None = None,
     control: bool = False,
+    transactional: bool = False,
 ) -> bytearray:
     """A batch as a producer sends it, with a record for each value, 1 ms apart."""
     builder = BatchBuilder(codec)
     for index, value in enumerate(values or (b"value",)):
         builder.try_append(timestamp_ms + index, key, value)
-    built = builder.build(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_control=control)
+    built = builder.build(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_control=control,
+        is_transactional=transactional,
+    )
     return bytearray(built)
 
 

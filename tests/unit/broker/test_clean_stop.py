@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.broker.config import TopicConfig
-from pyconsumer.broker.log import recovery
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.segment import Segment
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaStorageError
 from pyconsumer.structs import TopicPartition
@@ -100,7 +100,7 @@ def test_a_marker_that_vouches_for_nothing(tmp_path: Path, content: bytes) -> No
 
 def test_a_clean_start_scans_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped(tmp_path)
-    monkeypatch.setattr(recovery, "_valid_bytes", no_space)
+    monkeypatch.setattr(Segment, "scanning", no_space)
     logs, log = opened(tmp_path)
     assert len(values(log)) == 30
     logs.abandon()

@@ -12,6 +12,7 @@ import pytest
 
 from pyconsumer.broker.client_connection import ClientConnection
 from pyconsumer.broker.handlers import SERVED, handler_of
+from pyconsumer.broker.outgoing import SendTurns
 from pyconsumer.broker.security import Session
 from pyconsumer.protocol.api import decode_response, encode_request
 from pyconsumer.protocol.api_keys import ApiKey
@@ -90,6 +91,7 @@ class Client:
             clock=world.clock,
             timer=world.timer,
             faults=None,
+            logs=SimpleNamespace(folder=None),
             group_coordinator=world.coordinator,
             controller=SimpleNamespace(features={}, features_epoch=0),
         )
@@ -99,6 +101,7 @@ class Client:
             max_request_bytes=100 << 20,
             max_login_bytes=1 << 20,
             trailing_noted=set() if noted is None else noted,
+            turns=SendTurns(self.loop.call_soon),
             scratch=memoryview(bytearray(256 << 10)),
         )
         server.forget = lambda connection: None

@@ -135,7 +135,7 @@ def test_a_clean_stop_needs_no_recovery(tmp_path: Path, monkeypatch: pytest.Monk
     for index in range(100):
         log.append(batch(str(index).encode(), timestamp_ms=NOW_MS + index), 5)
     log.close()
-    monkeypatch.setattr(recovery, "_recover", lambda *_: pytest.fail("recovered"))
+    monkeypatch.setattr(recovery, "recovering", lambda *_, **__: pytest.fail("recovered"))
     log = log_in(tmp_path, clean=True, segment_bytes=3000)
     assert [r.value for r in records_of(log)] == [str(i).encode() for i in range(100)]
     assert log.epochs.entries() == [(5, 0)]
@@ -227,7 +227,14 @@ class TestProducers:
         log = log_in(folder, clean=True, segment_bytes=400)
         entry = log.producers.get(7)
         assert entry is not None
-        assert [found.last_offset for found in entry.batches] == [3, 4, 5, 6, 7]
+        assert [found.last_offset for found in entry.batches] == [7]  # of the snapshot; the rest is read when needed
+        assert log.append(batch(b"x" * 20, producer_id=7, epoch=1, sequence=8), 0).first_offset == 8
+        for sequence in range(4, 8):
+            result = log.append(batch(b"x" * 20, producer_id=7, epoch=1, sequence=sequence), 0)
+            assert (result.duplicate, result.first_offset) == (True, sequence)
+        assert [found.last_offset for found in entry.batches] == [4, 5, 6, 7, 8]
+        with pytest.raises(OutOfOrderSequenceNumberError):
+            log.append(batch(b"x" * 20, producer_id=7, epoch=1, sequence=3), 0)
 
     def test_what_a_torn_tail_held_may_be_sent_again(self, folder: Path) -> None:
         path = last_log(folder)

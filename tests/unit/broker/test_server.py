@@ -29,6 +29,8 @@ class Loop:
     def remove_reader(self, sock: Any) -> bool:
         return self.readers.pop(sock, None) is not None
 
+    def call_soon(self, callback: Callable[..., None], *args: Any) -> None: ...
+
     def call_later(self, seconds: float, callback: Callable[..., None], *args: Any) -> Any:
         self.later.append((seconds, lambda: callback(*args)))
         return SimpleNamespace(cancel=lambda: None)

@@ -597,7 +597,10 @@ class TestOffsets:
         producer = started(any_version)
         producer.add_offsets()
         assert producer.commit_offset(1, version=2) == Errors.NONE
-        assert producer.commit_offset(1, version=3, member_id="nobody", generation_id=3) in (
+        assert producer.commit_offset(2, version=6) == Errors.NONE
+        assert producer.commit_offset(2, TopicPartition("gone", 0), version=6) == Errors.UNKNOWN_TOPIC_ID
+        assert producer.commit_offset(2, TopicPartition(SINK.topic, 99), version=6) == Errors.UNKNOWN_TOPIC_OR_PARTITION
+        assert producer.commit_offset(1, version=3, member_id="nobody", generation_id_or_member_epoch=3) in (
             Errors.UNKNOWN_MEMBER_ID,
             Errors.ILLEGAL_GENERATION,
         )

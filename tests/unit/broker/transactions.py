@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -40,7 +41,19 @@ from pyconsumer.protocol.transaction_topic import decode_key
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.brokers import Brokers
 
-__all__ = ["SINK", "Producer", "Read", "end_offset", "log_bytes", "markers_of", "read", "states_of", "write_marker"]
+__all__ = [
+    "ADDING_WAITS_S",
+    "SINK",
+    "Producer",
+    "Read",
+    "end_offset",
+    "leader_of",
+    "log_bytes",
+    "markers_of",
+    "read",
+    "states_of",
+    "write_marker",
+]
 
 SINK = TopicPartition("sink", 0)
 _LATEST = -1
@@ -55,10 +68,16 @@ class Read(NamedTuple):
     aborted: list[tuple[int, int]] | None
 
 
-def ask(brokers: Brokers, node: int, message: Any, version: int) -> Any:
-    """Return the answer, which must come without time passing."""
+#: Seconds for which brokers wait before they answer that another transition is under way.
+ADDING_WAITS_S = 0.1
+
+
+def ask(brokers: Brokers, node: int, message: Any, version: int, *, within: float = 0.0) -> Any:
+    """Return the answer, which must come without time passing; or, if it waits, after ``within`` seconds."""
     answers = brokers.request(node, message, version)
     brokers.run()
+    if within and not answers:
+        brokers.advance(within)
     assert answers, f"no answer to {message}"
     return answers[0]
 
@@ -105,7 +124,7 @@ class Producer:
             v3_and_below_producer_epoch=self.producer[1],
             v3_and_below_topics=[AddPartitionsToTxnTopic(name, indexes) for name, indexes in topics.items()],
         )
-        answer = ask(self.brokers, self.coordinator, request, version)
+        answer = ask(self.brokers, self.coordinator, request, version, within=ADDING_WAITS_S)
         results = answer.results_by_topic_v3_and_below
         return [one.partition_error_code for topic in results for one in topic.results_by_partition]
 
@@ -119,21 +138,30 @@ class Producer:
 
     def add_offsets(self, group_id: str = "g") -> int:
         """AddOffsetsToTxn."""
-        request = AddOffsetsToTxnRequest(self.transactional_id, *self.producer, group_id)
-        code: int = ask(self.brokers, self.coordinator, request, 4).error_code
+        request = self.offsets_request(group_id)
+        code: int = ask(self.brokers, self.coordinator, request, 4, within=ADDING_WAITS_S).error_code
         return code
+
+    def offsets_request(self, group_id: str = "g") -> AddOffsetsToTxnRequest:
+        """Return the request that adds a group's offsets."""
+        return AddOffsetsToTxnRequest(self.transactional_id, *self.producer, group_id)
 
     def commit_offset(
         self, offset: int, tp: TopicPartition = SINK, group_id: str = "g", *, version: int = 4, **member: Any
     ) -> int:
         """TxnOffsetCommit of one partition."""
-        topics = [
-            TxnOffsetCommitRequestTopic(tp.topic, [TxnOffsetCommitRequestPartition(tp.partition, offset, -1, "")])
-        ]
+        committed = [TxnOffsetCommitRequestPartition(tp.partition, offset, -1, "")]
+        topics = [TxnOffsetCommitRequestTopic(tp.topic, self.topic_id(tp.topic), committed)]
         request = TxnOffsetCommitRequest(self.transactional_id, group_id, *self.producer, topics=topics, **member)
         node = leader_of(self.brokers, TopicPartition(OFFSETS_TOPIC, 0))
-        code: int = ask(self.brokers, node, request, version).topics[0].partitions[0].error_code
+        answer = ask(self.brokers, node, request, version, within=ADDING_WAITS_S)
+        code: int = answer.topics[0].partitions[0].error_code
         return code
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic; a random one if there is no such topic."""
+        known = self.brokers.controller.topics.get(topic)
+        return uuid.uuid4().bytes if known is None else known.topic_id
 
     def committed(self, tp: TopicPartition = SINK, group_id: str = "g", *, stable: bool = True) -> tuple[int, int]:
         """OffsetFetch: error code and offset."""
@@ -152,6 +180,17 @@ class Producer:
         sequence: int | None = None,
     ) -> int:
         """Produce one batch; the error code."""
+        request = self.batch(*values, to=to, transactional=transactional, sequence=sequence)
+        answer = ask(self.brokers, leader_of(self.brokers, to), request, version, within=ADDING_WAITS_S)
+        code: int = answer.responses[0].partition_responses[0].error_code
+        if code == Errors.NONE and sequence is None:
+            self.sequences[to] = self.sequences.get(to, 0) + len(values or (b"v",))
+        return code
+
+    def batch(
+        self, *values: bytes, to: TopicPartition = SINK, transactional: bool = True, sequence: int | None = None
+    ) -> ProduceRequest:
+        """Return the request that produces one batch."""
         builder = BatchBuilder("none")
         for value in values or (b"v",):
             builder.try_append(self.brokers.clock.wall_ms(), None, value)
@@ -163,12 +202,7 @@ class Producer:
             is_transactional=transactional,
         )
         topics = [TopicProduceData(to.topic, partition_data=[PartitionProduceData(to.partition, data)])]
-        request = ProduceRequest(self.transactional_id if transactional else None, -1, 1000, topics)
-        answer = ask(self.brokers, leader_of(self.brokers, to), request, version)
-        code: int = answer.responses[0].partition_responses[0].error_code
-        if code == Errors.NONE and sequence is None:
-            self.sequences[to] = first + len(values or (b"v",))
-        return code
+        return ProduceRequest(self.transactional_id if transactional else None, -1, 1000, topics)
 
     def end(self, *, commit: bool, version: int = 4) -> int:
         """EndTxn; what it says of id and epoch is taken over."""

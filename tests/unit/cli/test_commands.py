@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+import pyconsumer.__main__ as entry_point
 import pyconsumer.broker
 from pyconsumer.cli import _run
 from pyconsumer.cli.options import console, print_table, table
+from pyconsumer.protocol.compiled import version_text
 
 
 @pytest.mark.parametrize("width", [30, 200])
@@ -101,3 +106,47 @@ def test_a_broker_that_others_can_reach_warns(
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == warned
     assert all(f"listens on {host} without authentication" in line for line in errors)
+
+
+@pytest.fixture
+def no_click(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation without the extra ``cli``."""
+    for name in ("click", "rich"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+@pytest.mark.usefixtures("no_click")
+@pytest.mark.parametrize("arguments", [["topics", "list"], ["--help"], []])
+def test_without_its_packages_the_command_says_in_one_line_what_to_install(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["pyconsumer", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        entry_point.main()
+    # Python prints a text to standard error, and exits with status 1.
+    assert ended.value.code == "Error: this command needs click and rich: pip install 'pyconsumer[cli]'"
+
+
+@pytest.mark.usefixtures("no_click")
+def test_the_version_needs_no_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["pyconsumer", "--version"])
+    entry_point.main()
+    assert re.fullmatch(r"pyconsumer \d+\..*, record decoder: .*\n", capsys.readouterr().out)
+
+
+def test_the_version_is_the_same_with_all_packages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["pyconsumer", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        entry_point.main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip() == version_text(pyconsumer.__version__)
+
+
+def test_only_the_command_needs_click_and_rich() -> None:
+    settings = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
+    base = {re.split(r"[<>=;]", each)[0].strip() for each in settings["dependencies"]}
+    assert not base & {"click", "rich"}
+    assert {re.split(r"[<>=;]", each)[0] for each in settings["optional-dependencies"]["cli"]} == {"click", "rich"}
+    assert settings["scripts"]["pyconsumer"] == "pyconsumer.__main__:main"

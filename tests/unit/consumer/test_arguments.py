@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "committed": (lambda c: c.committed("t"), "a list of TopicPartition is needed, not 't'"),
     "committed of a number": (lambda c: c.committed(3), "a list of TopicPartition is needed, not 3"),
     "offsets for a list": (lambda c: c.offsets_for_times([T0]), "a dictionary of TopicPartition to time in ms"),
-    "offsets for text": (lambda c: c.offsets_for_times({T0: "now"}), "whole milliseconds, not 'now'"),
+    "offsets for text": (lambda c: c.offsets_for_times({T0: "now"}), "whole milliseconds since 1970, not 'now'"),
     "end of a name": (lambda c: c.end_offsets("t"), "a list of TopicPartition is needed, not 't'"),
 }
 

@@ -232,6 +232,66 @@ def test_the_wait_ends_at_the_coordinators_next_duty() -> None:
     assert next(world.poll(10.0)).until == world.clock.now() + 2.5
 
 
+def test_a_member_is_assigned_without_a_record() -> None:
+    world = ConsumerWorld(group=True)
+    world.subscriptions.subscribe(frozenset({"t"}), None)
+    steps = world.delegate.until_assigned(world.clock.now() + 40.0)
+    next(steps)
+
+    world.coordinator.is_stable = True  # and it gets no partition
+    assert finish(steps) is True
+    assert world.delegate.metrics.snapshot(0.0, None)["consumer-fetch-manager-metrics"]["records-consumed-total"] == 0
+
+
+def test_an_assignment_counts_when_its_positions_are_known() -> None:
+    world = ConsumerWorld(group=True)
+    world.subscriptions.subscribe(frozenset({"t"}), None)
+    world.subscriptions.assign_from_subscribed([T0])
+    steps = world.delegate.until_assigned(world.clock.now() + 40.0)
+    next(steps)
+
+    world.start(T0)
+    assert finish(steps) is True
+
+
+def test_until_assigned_ends_at_its_deadline() -> None:
+    world = ConsumerWorld(group=True)
+    world.subscriptions.subscribe(frozenset({"t"}), None)
+    steps = world.delegate.until_assigned(world.clock.now() + 40.0)
+    assert next(steps).until <= world.clock.now() + 40.0
+    world.clock.advance(40.0)
+    assert finish(steps) is False
+
+
+def test_between_polls_the_member_waits_without_counting_as_polled() -> None:
+    world = ConsumerWorld(group=True)
+    world.subscriptions.subscribe(frozenset({"t"}), None)
+    world.coordinator.next_due_at = -1.0  # an automatic commit is due, which is a poll's work
+    steps = world.delegate.until_group_is_due()
+    for _ in range(3):  # whatever arrives
+        assert next(steps).until > world.clock.now(), "it would spin"
+    assert world.coordinator.polls_at == []
+    assert (
+        world.coordinator.calls
+        == ["due_between_polls something_came=False"] + ["due_between_polls something_came=True"] * 2
+    )
+
+    world.coordinator.due_at_between_polls = world.clock.now()
+    assert finish(steps) is None
+    finish(world.delegate.serve_group())
+    assert world.coordinator.calls[-1] == "advance"
+    assert world.coordinator.polls_at == []
+
+
+def test_an_error_of_a_fetch_waits_for_the_next_poll() -> None:
+    world = ConsumerWorld(T0, auto_offset_reset="none")
+    steps = world.delegate.until_group_is_due()
+    assert next(steps).until > world.clock.now()
+    assert next(steps).until > world.clock.now(), "it would spin"
+    with pytest.raises(NoOffsetForPartitionError):
+        finish(world.poll())
+
+
 # -- the short path --------------------------------------------------------------------------------------------------
 
 

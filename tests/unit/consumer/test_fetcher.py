@@ -480,6 +480,9 @@ def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
     world.clock.advance(0.1)
     new_id = bytes([8] * 16)
     world.lead({0: (1, 0)}, topic_id=new_id)
+    assert world.send() == {}, "its position was in the old one"
+    assert world.subscriptions.state(T0).state is FetchState.AWAIT_RESET
+    world.subscriptions.seek(T0, FetchPosition(0))
 
     request: FetchRequest = world.send()[1].request
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -129,6 +130,8 @@ class FakeCoordinator:
         self.polls_at: list[float] = []
         self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
         self.on_poll: Callable[[], None] | None = None
+        self.is_stable = False
+        self.due_at_between_polls = math.inf
 
     def note_poll(self, now: float) -> None:
         self.polls_at.append(now)
@@ -142,6 +145,14 @@ class FakeCoordinator:
             self.on_poll()
         yield from ()
         return False
+
+    def due_between_polls(self, now: float, *, something_came: bool) -> float:
+        self.calls.append(f"due_between_polls something_came={something_came}")
+        return self.due_at_between_polls
+
+    def advance(self) -> Generator[Wait, None, None]:
+        self.calls.append("advance")
+        yield from ()
 
     def fetch_committed(self, partitions: Any, deadline: float) -> Generator[Wait, None, Any]:
         self.calls.append("fetch_committed " + ",".join(map(str, sorted(partitions))))

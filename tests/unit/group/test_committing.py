@@ -101,7 +101,8 @@ def test_a_transactional_commit_checks_the_member_only_if_it_is_given() -> None:
     offsets = {TP0: CommittedOffset(1)}
     assert value_of(commit("", 7, 0, offsets)) == {TP0: Errors.INVALID_GROUP_ID}
     assert value_of(commit("new", 7, 0, offsets)) == {TP0: 0}
-    assert value_of(commit("never", 7, 0, offsets, generation_id=1)) == {TP0: Errors.ILLEGAL_GENERATION}
+    assert value_of(commit("never", 7, 0, offsets, generation_id=1, version=5)) == {TP0: Errors.ILLEGAL_GENERATION}
+    assert value_of(commit("never", 7, 0, offsets, generation_id=1, version=6)) == {TP0: Errors.GROUP_ID_NOT_FOUND}
     (client,) = world.stable()
     assert value_of(commit(GROUP, 7, 0, offsets)) == {TP0: 0}
     given = {"generation_id": 9, "member_id": client.member_id}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.errors import KafkaError, NoBrokersAvailableError
+from pyconsumer.errors import BootstrapResolutionError, KafkaError, NoBrokersAvailableError
 from pyconsumer.network.bootstrap import BootstrapWatch
 
 CAUSE = "TCP connection to a:1 failed: Connection refused"
@@ -68,3 +68,17 @@ def test_the_limit_is_an_error_again_and_again_until_the_first_answer() -> None:
     watch.responded(11.0)
     assert wait(watch, 20.0, 100.0, first=False) == [], "a cluster that is lost later is no such error"
     assert wait(BootstrapWatch("c", "a:1"), 0.0, 5000.0) == [], "without a limit there is none"
+
+
+def test_names_that_are_found_in_time_are_no_error_whatever_becomes_of_the_brokers() -> None:
+    watch = BootstrapWatch("c", "a:1", resolve_timeout=3.0)
+    watch.waiting(0.0, first=True, all_failed=False, causes=lambda: CAUSE, resolved=False)
+    assert watch.due_at(first=True) == 3.0
+    watch.waiting(2.0, first=True, all_failed=False, causes=lambda: CAUSE, resolved=True)
+    assert wait(watch, 2.0, 100.0, resolved=False) == []
+
+
+def test_names_that_are_not_found_are_reported_once() -> None:
+    watch = BootstrapWatch("c", "a:1", resolve_timeout=3.0)
+    errors = wait(watch, 0.0, 100.0, resolved=False)
+    assert [(at, type(error)) for at, error in errors] == [(3.0, BootstrapResolutionError)]

@@ -13,16 +13,30 @@ from contextlib import ExitStack
 import pytest
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.errors import AuthenticationError, Errors, KafkaConnectionError, NoBrokersAvailableError
+from pyconsumer.errors import (
+    AuthenticationError,
+    BootstrapResolutionError,
+    Errors,
+    KafkaConnectionError,
+    NoBrokersAvailableError,
+)
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
 from pyconsumer.network.dns import Endpoint
 from pyconsumer.protocol.api import ApiKey, encode_response
+from pyconsumer.protocol.messages.api_versions import ApiVersionsResponse
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.metadata import MetadataResponse
 from pyconsumer.structs import BrokerMetadata
 from tests.support.ports import unused_address
-from tests.unit.network.broker import SILENCE, AutoSelector, Received, ScriptedBroker, silent_port
+from tests.unit.network.broker import (
+    SILENCE,
+    AutoSelector,
+    Received,
+    ScriptedBroker,
+    api_versions_response,
+    silent_port,
+)
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -421,6 +435,76 @@ def test_a_broker_may_ask_for_it(make_client: MakeClient, broker: ScriptedBroker
     while client.metadata.update_count < 2:
         client.poll(client.clock.now() + 20)
     assert broker.accepted == 2
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_an_address_that_leads_to_another_broker_makes_the_client_start_over(
+    make_client: MakeClient, cleanup: ExitStack, checks: bool
+) -> None:
+    """KIP-1242: the address of node 1 belongs to another broker by now, and the bootstrap name to the new cluster."""
+    wrong, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
+    now_at = [wrong.address]
+    clock = ManualClock(100.0)
+    client = make_client(
+        "kafka.example:9092",
+        resolver=lambda *_: [at(now_at[0])],
+        clock=clock,
+        selector=AutoSelector(clock),
+        config={"metadata_cluster_check_enable": checks},
+    )
+    wait_metadata(client)
+    assert client.metadata is not None
+    now_at[0] = new.address
+
+    def check(request: Received) -> ApiVersionsResponse:
+        if request.message.cluster_id is None:
+            return api_versions_response()
+        assert (request.message.cluster_id, request.message.node_id) == ("c", 1)
+        return ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED)
+
+    wrong.on(ApiKey.API_VERSIONS, check)
+    wrong.drop_connections()
+    wrong.ended.acquire(timeout=20)
+    count = client.metadata.update_count
+    client.metadata.request_update()
+    while client.metadata.update_count == count and clock.now() < 200.0:
+        client.poll(200.0)
+    assert [b.node_id for b in client.metadata.brokers()] == [2 if checks else 1]
+
+
+def test_names_that_cannot_be_looked_up_are_an_error_when_the_time_for_it_is_over(
+    make_client: MakeClient, broker: ScriptedBroker
+) -> None:
+    """KIP-909; unlike Java's, the client goes on trying."""
+    known: list[Endpoint] = []
+
+    def resolver(*_: object) -> list[Endpoint]:
+        if not known:
+            raise OSError("no such name")
+        return known
+
+    clock = ManualClock(100.0)
+    client = make_client(
+        "kafka.example:9092",
+        resolver=resolver,
+        clock=clock,
+        selector=AutoSelector(clock),
+        config={"bootstrap_resolve_timeout_ms": 3000},
+    )
+    assert client.metadata is not None
+    client.metadata.request_update()
+    while client.metadata.fatal_error is None and clock.now() < 110.0:
+        client.poll(110.0)
+    assert 103.0 <= clock.now() < 105.0
+    for _ in range(2):  # each call raises it
+        error = client.metadata.take_fatal_error()
+        assert isinstance(error, BootstrapResolutionError)
+        text = "no name of kafka.example:9092 could be looked up within 3 s (bootstrap_resolve_timeout_ms): DNS lookup"
+        assert str(error).startswith(text)
+    known.append(at(broker.address))
+    while not client.metadata.update_count and clock.now() < 200.0:
+        client.poll(200.0)
+    assert client.metadata.take_fatal_error() is None
 
 
 # -- idle connections --------------------------------------------------------------------------------------------------

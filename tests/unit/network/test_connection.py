@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.errors import AuthenticationError, KafkaConnectionError, ProtocolError
+from pyconsumer.errors import (
+    AuthenticationError,
+    Errors,
+    KafkaConnectionError,
+    MisroutedConnectionError,
+    ProtocolError,
+)
 from pyconsumer.network.connection import TRANSITIONS, Connection, Reply, State
 from pyconsumer.network.sasl import Plain, SaslMechanism, Scram
 from pyconsumer.protocol.api import ApiKey, decode_request_header, encode_response
@@ -89,7 +95,7 @@ def test_a_plain_connection_asks_for_versions_and_is_ready() -> None:
     wire.connection.connected(wire.now)
     assert wire.connection.stage == "ApiVersions"
     key, version, correlation_id, message = wire.request()
-    assert (key, version) == (ApiKey.API_VERSIONS, 4)
+    assert (key, version) == (ApiKey.API_VERSIONS, 5)
     assert (message.client_software_name, message.client_software_version) == ("pyconsumer", "1.0")
     wire.answer(api_versions_response(HEARTBEAT=(0, 3)), version, correlation_id)
     assert wire.connection.ready
@@ -109,7 +115,7 @@ def unsupported(correlation_id: int, body: bytes) -> bytes:
         (b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\2", 2),  # as KIP-511 says: 0 to 2 are supported
         (b"\0\x23", 0),  # the error alone
         (b"\0\x23" + b"\0\0\0\0", 0),  # no ranges
-        (b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\7", 3),  # claims the version that it has just refused
+        (b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\7", 4),  # claims the version that it has just refused
         (b"\0\x23\0\xff\xff\xff\xff\xff", 0),  # something else
     ],
 )
@@ -459,3 +465,35 @@ def test_a_response_that_is_larger_than_any_that_was_asked_for_ends_the_connecti
     wire.send()
     with pytest.raises(ProtocolError, match=rf"broker:9092.*the limit is {limit}; .* raise fetch_max_bytes"):
         wire.give((limit + 1).to_bytes(4, "big"))
+
+
+# -- misrouted connections (KIP-1242) ----------------------------------------------------------------------------------
+
+
+def test_the_broker_is_told_which_cluster_and_node_is_expected() -> None:
+    wire = Wire(expects=("cluster", 3))
+    wire.connection.connected(wire.now)
+    _, version, _, request = wire.request()
+    assert (version, request.cluster_id, request.node_id) == (5, "cluster", 3)
+    anyone = Wire()
+    anyone.connection.connected(anyone.now)
+    assert (anyone.request()[3].cluster_id, wire.connection.state) == (None, State.API_VERSIONS)
+
+
+def test_a_broker_that_is_another_one_ends_the_connection_with_its_reason() -> None:
+    wire = Wire(expects=("cluster", 3))
+    wire.connection.connected(wire.now)
+    _, version, correlation_id, _ = wire.request()
+    with pytest.raises(MisroutedConnectionError, match="the broker at broker:9092 is not node 3 of cluster cluster"):
+        wire.answer(ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED), version, correlation_id)
+
+
+def test_an_older_broker_is_asked_without_them() -> None:
+    wire = Wire(expects=("cluster", 3))
+    wire.connection.connected(wire.now)
+    _, _, correlation_id, _ = wire.request()
+    refused = api_versions_response(API_VERSIONS=(0, 4))
+    refused.error_code = Errors.UNSUPPORTED_VERSION
+    wire.answer(refused, 0, correlation_id)
+    _, version, _, request = wire.request()
+    assert (version, request.cluster_id, request.node_id) == (4, None, -1)

@@ -46,7 +46,7 @@ class CountingSocket:
 
 
 class CountingSelector(AutoSelector):
-    """Counts the system calls of a selector; modify is two in selectors2."""
+    """Counts the system calls of a selector; modify is two at most."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock, real_wait_s=0.02)

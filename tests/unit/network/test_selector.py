@@ -3,15 +3,63 @@
 from __future__ import annotations
 
 import collections
+import selectors
 import signal
+import sys
 import threading
+import types
 
 import pytest
 
-from pyconsumer.network.selector import EVENT_READ, Waker, new_selector
+from pyconsumer.network.selector import EVENT_READ, Waker, is_monkey_patched, new_selector
 
 
-def test_a_selector_can_be_made_though_selectors2_asks_for_a_name_that_python_moved() -> None:
+def patch(monkeypatch: pytest.MonkeyPatch, module: str, question: str, patched: set[str]) -> None:
+    """Let a module say which modules it has replaced."""
+    stand_in = types.ModuleType(module)
+    vars(stand_in)[question] = patched.__contains__
+    monkeypatch.setitem(sys.modules, module, stand_in)
+
+
+PATCHERS = [("gevent.monkey", "is_module_patched"), ("eventlet.patcher", "is_monkey_patched")]
+
+
+def test_the_standard_library_serves() -> None:
+    selector = new_selector()
+    try:
+        assert type(selector) is selectors.DefaultSelector
+    finally:
+        selector.close()
+
+
+@pytest.mark.parametrize(("module", "question"), PATCHERS)
+@pytest.mark.parametrize("patched", [{"select"}, {"socket"}, {"select", "socket", "thread"}])
+def test_a_patched_runtime_has_its_own_selector(
+    monkeypatch: pytest.MonkeyPatch, module: str, question: str, patched: set[str]
+) -> None:
+    patch(monkeypatch, module, question, patched)
+    selector = new_selector()
+    try:
+        assert type(selector).__module__ == "selectors2"
+    finally:
+        selector.close()
+
+
+@pytest.mark.parametrize(("module", "question"), PATCHERS)
+def test_a_module_that_is_imported_and_has_not_patched_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, module: str, question: str
+) -> None:
+    patch(monkeypatch, module, question, {"thread"})
+    assert not is_monkey_patched()
+    monkeypatch.setitem(sys.modules, module, types.ModuleType(module))  # half imported
+    assert not is_monkey_patched()
+
+
+def test_a_selector_can_be_made_though_selectors2_asks_for_a_name_that_python_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patch(monkeypatch, "gevent.monkey", "is_module_patched", {"select"})
+    monkeypatch.delitem(sys.modules, "selectors2", raising=False)
     selector = new_selector()
     try:
         assert not hasattr(collections, "Mapping")

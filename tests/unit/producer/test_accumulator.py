@@ -120,13 +120,34 @@ def test_a_topic_whose_broker_refused_a_large_batch_gets_batches_of_batch_size()
     for record in iter_records(memoryview(batch.data or b"")):
         builders.append(BatchBuilder("none"))
         builders[-1].try_append(record.timestamp, None, record.value)
-    waiting.split(batch, builders)
+    waiting.split(batch, builders, 200)
     for _ in range(20):
         add(waiting)
     while P0 in set(waiting.busy_partitions()):
         sent = take(waiting, P0, None)
         assert len(sent.data or b"") <= 200
         waiting.done(sent)
+
+
+def test_a_topic_whose_broker_takes_less_than_batch_size_gets_batches_that_fit() -> None:
+    waiting = accumulator(buffer_memory=10_000)
+    for _ in range(4):
+        add(waiting)
+    batch = take(waiting, P0, None)
+    builders = []
+    for record in iter_records(memoryview(batch.data or b"")):
+        builders.append(BatchBuilder("none"))
+        builders[-1].try_append(record.timestamp, None, record.value)
+    waiting.split(batch, builders, 100)
+    for _ in range(8):
+        add(waiting)
+    sizes = []
+    while P0 in set(waiting.busy_partitions()):
+        sent = take(waiting, P0, None)
+        sizes.append(len(sent.data or b""))
+        waiting.done(sent)
+    assert len(sizes) > 8
+    assert max(sizes) <= 100
 
 
 def test_batch_size_0_gives_each_record_its_own() -> None:
@@ -298,7 +319,7 @@ def test_a_split_batch_keeps_order_memory_and_results() -> None:
             builder.try_append(1000, None, b"%d" % n)
         builders.append(builder)
 
-    waiting.split(batch, builders)
+    waiting.split(batch, builders, 200)
 
     assert waiting.memory_used == used
     seen, sequences = [], []

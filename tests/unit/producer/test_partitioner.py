@@ -9,6 +9,8 @@ import sys
 import pytest
 
 from pyconsumer.producer.partitioner import DefaultPartitioner, murmur2, partition_for_key
+from pyconsumer.producer.topic_facts import TopicFacts
+from pyconsumer.structs import PartitionMetadata
 
 # bytes and Java's Utils.murmur2 of them
 JAVA = [
@@ -119,3 +121,16 @@ def test_keys_can_be_ignored() -> None:
     partitioner = DefaultPartitioner(1, ignore_keys=True, chance=random.Random(3))
 
     assert len({partitioner.partition("t", b"same", 4, range(4), 1) for _ in range(30)}) == 4
+
+
+def leaders(*nodes: int) -> list[PartitionMetadata]:
+    return [PartitionMetadata("t", number, node, 0) for number, node in enumerate(nodes)]
+
+
+def test_partitions_with_a_leader_in_the_rack_are_preferred_while_there_are_any() -> None:
+    """KIP-1123."""
+    assert TopicFacts(leaders(1, 2, -1, 2)).preferred == [0, 1, 3]
+    assert TopicFacts(leaders(1, 2, -1, 2), {2}).preferred == [1, 3]
+    assert TopicFacts(leaders(1, 2, -1, 2), {2}).available == [0, 1, 3]
+    assert TopicFacts(leaders(1, 2, -1, 2), {5}).preferred == [0, 1, 3]
+    assert TopicFacts(leaders(1, 2, -1, 2), set()).preferred == [0, 1, 3]

@@ -36,8 +36,8 @@ _SINK = "000a746f7069632d73696e6b0000000100000000"
 
 def _commit(version: int) -> TxnOffsetCommitRequest:
     offset = TxnOffsetCommitRequestPartition(0, 43, -1, "")
-    members = {"generation_id": 4, "member_id": "m", "group_instance_id": "i"} if version >= 3 else {}
-    topics = [TxnOffsetCommitRequestTopic("topic-source", [offset])]
+    members = {"generation_id_or_member_epoch": 4, "member_id": "m", "group_instance_id": "i"} if version >= 3 else {}
+    topics = [TxnOffsetCommitRequestTopic("topic-source", partitions=[offset])]
     return TxnOffsetCommitRequest(_ID, "groupId", 1000, 0, topics=topics, **members)
 
 
@@ -93,7 +93,7 @@ def test_a_message_is_written_and_read(item: str, message: Message, version: int
 @pytest.mark.spec("transactions:TXR-23", "transactions:TXR-33")
 def test_later_versions_name_the_member_and_the_transaction_version() -> None:
     read = TxnOffsetCommitRequest.decode(_commit(3).encode(3), 3)
-    assert (read.generation_id, read.member_id, read.group_instance_id) == (4, "m", "i")
+    assert (read.generation_id_or_member_epoch, read.member_id, read.group_instance_id) == (4, "m", "i")
     marker = WritableTxnMarker(1000, 1, True, [WritableTxnMarkerTopic("topic-sink", [0])], 5, transaction_version=2)
     assert WriteTxnMarkersRequest.decode(WriteTxnMarkersRequest([marker]).encode(2), 2).markers == [marker]
 

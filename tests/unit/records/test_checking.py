@@ -88,7 +88,7 @@ def test_the_place_of_the_records_in_the_data(check: Check) -> None:
         (record(0, tail=b"\2\1\1"), 1, 0, "name"),
         (record(0) + record(1, tail=b"\0\0"), 2, 1, "fields"),
         (record(0) + record(1, tail=b"\2"), 2, 1, "header"),
-        (record(0, tail=b"\x80\x80\x80\x80\x10"), 1, 0, "32 bits"),
+        (record(0, tail=b"\x80\x80\x80\x80\x80\x00"), 1, 0, "32 bits"),
         (record(0) + zigzag(-3) + b"\0" * 10, 2, 1, "length"),
         (record(0) + zigzag(2**31 - 1) + b"\0" * 10, 2, 1, "length"),
     ],

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import crcmod.predefined
 import pytest
 
-from pyconsumer.protocol.records import crc
+from pyconsumer.protocol.records import crc, decoder
+from tests.support.process import run
 
 try:
     import numpy
@@ -62,13 +65,59 @@ def test_a_slow_implementation_warns_once_with_its_rate(monkeypatch: pytest.Monk
 @pytest.mark.skipif(numpy is None, reason="needs numpy")
 def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [crc._choose()[1]]
-    for module in ("crc32c", "crcmod.predefined", "numpy"):
+    assert names in (["the record decoder"], ["crc32c"], ["crcmod"]), "the last two without a compiler"
+    names.clear()
+    monkeypatch.setattr(decoder, "crc32c_compiled", None)
+    for module in ("nothing", "crc32c", "crcmod.predefined", "numpy"):
         monkeypatch.setitem(sys.modules, module, None)
         function, name = crc._choose()
         assert function(b"123456789") == 0xE3069283
         names.append(name)
     # crcmod is passed over for numpy where it was installed without a compiler.
     assert names in (["crc32c", "crcmod", "numpy", "python"], ["crc32c", "numpy", "numpy", "python"])
+
+
+def test_without_crc32c_and_the_compiled_decoder_crcmod_serves_and_is_logged_once() -> None:
+    program = """
+import logging, sys
+sys.modules["crc32c"] = sys.modules["numpy"] = None
+logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s")
+from tests.unit.records.helpers import batch, take_all
+from pyconsumer.protocol import records
+assert records.IMPLEMENTATION == "pure"
+assert [record.offset for record in take_all(batch(0, 5) + batch(5, 5))] == list(range(10))
+from pyconsumer.protocol.records.compression import describe_codecs
+print(describe_codecs()[-1])
+"""
+    done = run([sys.executable, "-W", "ignore", "-c", program], env={"PYCONSUMER_PURE": "1"}, timeout_s=60).check()
+    assert done.stdout.startswith("CRC-32C is computed by crcmod")
+    if "without" not in done.stdout:  # crcmod itself was installed without a compiler
+        expected = "CRC-32C is computed by crcmod, because neither the compiled decoder nor crc32c is installed"
+        assert done.stderr.splitlines() == [f"pyconsumer.records INFO {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_demanded"),
+    [
+        ({"sys_platform": "linux", "platform_machine": "x86_64"}, True),
+        ({"sys_platform": "linux", "platform_machine": "aarch64"}, True),
+        ({"sys_platform": "darwin", "platform_machine": "x86_64"}, True),
+        ({"sys_platform": "darwin", "platform_machine": "arm64"}, True),
+        ({"sys_platform": "linux", "platform_machine": "riscv64"}, False),
+        ({"sys_platform": "linux", "platform_machine": "armv7l"}, False),
+        ({"sys_platform": "linux", "platform_machine": "s390x"}, False),
+        ({"sys_platform": "freebsd14", "platform_machine": "amd64"}, False),
+        ({"sys_platform": "linux", "platform_machine": "x86_64", "platform_python_implementation": "PyPy"}, False),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_crc32c_is_demanded_where_it_has_wheels(environment: dict[str, str], is_demanded: bool) -> None:
+    requirements = pytest.importorskip("packaging.requirements")
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {found.name: found for found in map(requirements.Requirement, project["dependencies"])}
+    given = {"platform_python_implementation": "CPython", **environment}
+    assert wanted["crc32c"].marker.evaluate(given) is is_demanded
+    assert wanted["crcmod"].marker is None, "what serves elsewhere"
 
 
 def test_a_fast_implementation_does_not_warn() -> None:

@@ -101,6 +101,47 @@ def test_records_are_pickled_and_copied(kind: int) -> None:
     assert copy.copy(record) == copy.deepcopy(record) == record
 
 
+class Forgetful:
+    """A record whose class does not call ``__init__`` of ours, of the decoder in use."""
+
+    def __new__(cls, *args: object) -> ConsumerRecord:
+        kind = type("Forgetful", (helpers.current.ConsumerRecord,), {"__init__": lambda self, *args: None})
+        made: ConsumerRecord = kind(*args)
+        return made
+
+
+@pytest.mark.parametrize("form", ["new", "subclass", "tracked"])
+def test_a_record_without_init_can_be_used(form: str) -> None:
+    kind = helpers.current.ConsumerRecord
+    if form == "tracked":
+        kind = type(kind("t", 0, 0).deserialized({}, []))
+    record = Forgetful() if form == "subclass" else kind.__new__(kind)
+    assert (record.topic, record.partition, record.offset, record.leader_epoch) == ("", -1, -1, -1)
+    assert (record.timestamp, record.timestamp_type, record.checksum) == (-1, -1, None)
+    assert (record.key, record.value, record.headers, record.serialized_header_size) == (None, None, [], -1)
+    assert (record.serialized_key_size, record.serialized_value_size) == (-1, -1)
+    assert record.topic_partition == TopicPartition("", -1)
+    assert record == record.deserialized(None, None)
+    assert hash(record) == hash(kind.__new__(kind))
+    assert "topic=''" in repr(record)
+    if form != "subclass":
+        assert pickle.loads(pickle.dumps(record)) == copy.copy(record) == copy.deepcopy(record) == record
+
+
+@pytest.mark.parametrize("way", ["copy", "deepcopy", "pickle"])
+def test_a_subclass_and_its_attributes_survive_a_copy(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = type("Own", (helpers.current.ConsumerRecord,), {"__slots__": ("place", "__dict__"), "__module__": __name__})
+    monkeypatch.setitem(globals(), "Own", kind)  # pickle looks it up
+    record = kind("t", 1, 2, key=b"k", value=[1], headers=[("h", b"1")])
+    record.place, record.more = "here", ["more"]
+    copies = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda one: pickle.loads(pickle.dumps(one))}
+    again = copies[way](record)
+    assert type(again) is kind
+    assert again == record
+    assert (again.place, again.more) == ("here", ["more"])
+    assert (again.value is record.value) == (way == "copy")
+
+
 def test_a_record_shows_all_of_it() -> None:
     expected = (
         f"ConsumerRecord(topic='t', partition=1, offset=7, timestamp={TIME}, timestamp_type=1, key=b'key',"

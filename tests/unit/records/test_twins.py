@@ -99,9 +99,11 @@ def test_the_decoder_is_chosen_by_the_environment(pure: str, expected: str, nati
         check=True,
         env={**os.environ, "PYCONSUMER_PURE": pure},
     )
-    implementation, version = run.stdout.splitlines()
+    implementation, version, *codecs = run.stdout.splitlines()
     assert implementation == expected
     assert version.endswith("compiled" if expected == "native" else "pure Python (PYCONSUMER_PURE is set)")
+    serves = "the record decoder" if expected == "native" else "cramjam "
+    assert [line for line in codecs if line.startswith(f"snappy is decompressed by {serves}")]
 
 
 def test_a_build_of_another_source_is_not_used(native: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from pyconsumer import (
     KafkaProducer,
     OffsetAndMetadata,
     Producer,
+    ProducerSettings,
     TopicPartition,
     process_exactly_once,
     stop_on_signals,
@@ -148,6 +149,22 @@ class Listener(ConsumerRebalanceListener):
         orders.commit()
 
 
+class JavaListener(ConsumerRebalanceListener):
+    """Its parameters have Java's names."""
+
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        orders.commit()
+
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        orders.seek_to_beginning(*partitions)
+
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
+        pass
+
+
+orders.subscribe(["orders"], listener=JavaListener())
+
+
 def committed(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
     reveal_type(offsets)  # reveals: Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -176,6 +193,25 @@ dumped: KafkaProducer[str, dict[str, int]] = KafkaProducer(
 )
 dumped.send("orders", {"amount": 3}, "k")
 dumped.send("orders", ["amount"])  # error
+loose = KafkaProducer(bootstrap_servers="b:9092", value_serializer=lambda v: json.dumps(v).encode())
+loose.send("orders", {"amount": 3})
+loose.send("orders", ["amount"], "k")
+loose.send("orders", {"amount": 3}, key=5)  # error
+loose_key = KafkaProducer(key_serializer=lambda k: k.encode(), value_serializer=write_order)
+loose_key.send("orders", Order(3), "k")
+loose_key.send("orders", "no order", "k")  # error
+KafkaProducer(value_serializer=json.dumps)  # error
+KafkaProducer(key_serializer=5)  # error
+
+
+def producer_of(keys: Callable[[str], bytes] | None, **settings: Unpack[ProducerSettings]) -> Producer[str, Order]:
+    """Return a producer; without a serializer of keys they are text."""
+    return KafkaProducer(key_serializer=keys, value_serializer=write_order, **settings)
+
+
+mocked = MockProducer(value_serializer=lambda v: json.dumps(v).encode())
+mocked.send("orders", {"amount": 3})
+MockProducer().send("orders", {"amount": 3})  # error
 KafkaProducer(acks=2)  # error
 KafkaProducer(linger="5 ms")  # error
 
@@ -208,6 +244,13 @@ async def service() -> None:
     async with AsyncKafkaProducer(value_serializer=write_order) as producer:
         reveal_type(await producer.send_and_wait("orders", Order(1), b"k"))  # reveals: RecordMetadata
         await producer.send("orders", "no order")  # error
+    async with AsyncKafkaProducer(
+        key_serializer=lambda k: k.encode(), value_serializer=lambda v: json.dumps(v).encode()
+    ) as dumping:
+        await dumping.send("orders", {"amount": 3}, "k")
+    async with AsyncKafkaProducer(value_serializer=lambda v: json.dumps(v).encode()) as dumping_values:
+        await dumping_values.send_and_wait("orders", {"amount": 3}, b"k")
+        await dumping_values.send("orders", {"amount": 3}, 5)  # error
         AsyncKafkaProducer(acks="every")  # error
     async with AsyncKafkaAdminClient(bootstrap_servers="b:9092") as client:
         reveal_type(await client.list_topics())  # reveals: list[str]

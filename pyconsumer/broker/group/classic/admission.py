@@ -6,12 +6,12 @@ The state is the group's. When the join phase ends, because all members have joi
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
@@ -22,7 +22,7 @@ from pyconsumer.errors import Errors, IllegalStateError
 
 __all__ = ["JoinHandler", "JoinRequest"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The longest string on the wire, in bytes.
 _LONGEST_ID = 32_767

@@ -22,10 +22,10 @@ no longer new.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.config import GroupConfig
@@ -37,7 +37,7 @@ from pyconsumer.errors import Errors, error_name
 
 __all__ = ["GroupRebalancer"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The shortest time before a join phase in which no member joined ends again: the rebalance timeout may be 0.
 _NO_MEMBER_JOINED_MS = 1000

@@ -18,10 +18,10 @@ member that left have no owner until a member joins.)
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import partial
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig
@@ -51,7 +51,7 @@ from pyconsumer.errors import (
 
 __all__ = ["ClassicMembers"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _PROTOCOL_TYPE = ConsumerGroup.protocol_type
 

@@ -18,7 +18,6 @@ out.
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -26,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
 from pyconsumer.broker.group.config import GroupConfig
@@ -67,7 +67,7 @@ from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupH
 
 __all__ = ["ConsumerGroups", "HeartbeatResult", "MemberUpdate"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 T = TypeVar("T")
 

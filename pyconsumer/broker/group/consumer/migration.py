@@ -21,10 +21,10 @@ A group is not upgraded if an assignment has user data of a custom assignor, whi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from functools import partial
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.group.classic.group_metadata import (
     CONSUMER_PROTOCOL_TYPE,
     GroupMetadata,
@@ -58,7 +58,7 @@ from pyconsumer.protocol.consumer_protocol import (
 
 __all__ = ["Migration", "encode_target", "read_subscription"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 
 class _CustomAssignor(Exception):

@@ -9,11 +9,11 @@ version of the cluster's topics.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
@@ -31,7 +31,7 @@ from pyconsumer.protocol.consumer_group_records import RecordType
 
 __all__ = ["RegexStatus", "TopicRegexes"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 _SHORTEST_INTERVAL_MS: Final = 10_000
 _NOTHING: Final = ResolvedRegex(frozenset())

@@ -24,6 +24,7 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
 )
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyconsumer.protocol.messages.txn_offset_commit import FIRST_VERSION_WITH_GROUP_ERRORS
 
 __all__ = [
     "check_commit",
@@ -160,7 +161,7 @@ def check_commit(
     Args:
         epoch: the member epoch, or the generation of a member of the classic protocol.
         partitions: the topic id and partition of each offset, with the topic's name for messages.
-        version: of OffsetCommit; ignored if ``transactional``.
+        version: of OffsetCommit, or of TxnOffsetCommit if ``transactional``.
 
     Raises:
         UnknownMemberIdError: the group has no such member.
@@ -180,7 +181,8 @@ def check_commit(
         )
     if epoch == member.member_epoch:
         return
-    error = IllegalGenerationError if classic or transactional else StaleMemberEpochError
+    knows_stale = version >= FIRST_VERSION_WITH_GROUP_ERRORS if transactional else True
+    error = StaleMemberEpochError if knows_stale and not classic else IllegalGenerationError
     word = "generation id" if classic else "member epoch"
     if epoch > member.member_epoch:
         raise error(f"Received {word} {epoch} is newer than current member epoch {member.member_epoch}.")

@@ -6,18 +6,18 @@ the time until it must send JoinGroup or SyncGroup.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
 
+from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import PendingReplies
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 
 __all__ = ["Deadline", "MemberTimers"]
 
-_log = logging.getLogger(__name__)
+_log = Log(__name__)
 
 #: The delay after which a deadline's action is tried again, because its change could not be appended.
 _RETRY_S: Final = 0.5

@@ -13,6 +13,7 @@ from typing import Any, Final, Never, Self
 
 import pyconsumer
 from pyconsumer import admin as ours
+from pyconsumer.clock import seconds_of
 from pyconsumer.compat.kafka.admin import shapes
 from pyconsumer.compat.kafka.admin.types import (
     AbortTransactionSpec,
@@ -40,7 +41,7 @@ from pyconsumer.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
 __all__ = ["KafkaAdminClient"]
 
@@ -160,7 +161,7 @@ class KafkaAdminClient:
             KafkaTimeoutError: a partition has no leader after ``timeout_ms``.
         """
         names = list(topic_names)
-        deadline = time.monotonic() + timeout_ms / 1000
+        deadline = time.monotonic() + seconds_of(timeout_ms)
         while waiting := [topic["name"] for topic in self.describe_topics(names) if not shapes.is_ready(topic)]:
             if time.monotonic() >= deadline:
                 raise KafkaTimeoutError(f"topics without leaders after {timeout_ms:g} ms: {', '.join(waiting)}")
@@ -429,7 +430,7 @@ class KafkaAdminClient:
             ``error`` (a class) and ``offset`` of each partition.
         """
         for tp, given in offset_specs.items():
-            if not isinstance(given, int):
+            if whole_number(given) is None:
                 raise TypeError(f"{tp}: {given!r} is neither an offset nor an OffsetSpec or OffsetTimestamp")
         first = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.EARLIEST))
         last = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.LATEST))
@@ -626,17 +627,21 @@ def _new_topics(given: Any) -> list[ours.NewTopic]:
 
 
 def _new_partitions(given: int | Mapping[str, Any] | NewPartitions) -> int | ours.NewPartitions:
-    if isinstance(given, int):
-        return given
+    if isinstance(given, NewPartitions):
+        return ours.NewPartitions(given.total_count, given.new_assignments)
     if isinstance(given, Mapping):
         return ours.NewPartitions(given["count"], given.get("assignments"))
-    return ours.NewPartitions(given.total_count, given.new_assignments)
+    number = whole_number(given)
+    if number is None:
+        raise TypeError(f"{given!r} is neither a number of partitions nor a NewPartitions")
+    return number
 
 
 def _spec(given: Any) -> ours.OffsetSpec | int:
-    if isinstance(given, bool) or not isinstance(given, int):
+    number = whole_number(given)
+    if number is None:
         raise TypeError(f"{given!r} is neither a time in ms nor an OffsetSpec")
-    return ours.OffsetSpec(given) if given < 0 else int(given)
+    return ours.OffsetSpec(number) if number < 0 else number
 
 
 def _resource(resource: ConfigResource) -> ours.ConfigResource:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 import pyconsumer
@@ -170,21 +169,16 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         return super().commit_async(offsets, self._default_callback if callback is None else callback)
 
     def close(  # type: ignore[override]
-        self, autocommit: bool = True, timeout_ms: float | None = None
+        self, autocommit: bool | None = None, timeout_ms: float | None = None
     ) -> None:
         """Close the consumer.
 
         Args:
-            autocommit: False omits the last automatic commit.
+            autocommit: False omits the last automatic commit, True makes it. By default it is made unless an exception
+                is being handled, as in ``finally: consumer.close()``.
             timeout_ms: longest time for all of this, by default 30 s.
         """
-        self._close(timeout_ms, None, commit=bool(autocommit))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close the consumer; after an exception, without the last automatic commit."""
-        self.close(autocommit=kind is None)
+        self._close(timeout_ms, None, commit=None if autocommit is None else bool(autocommit))
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:

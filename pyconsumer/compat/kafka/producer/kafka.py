@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyconsumer
+from pyconsumer.clock import seconds_of
 from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
@@ -85,7 +86,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         Raises:
             KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
         """
-        super().flush(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
+        super().flush(timeout_ms=timeout_ms if timeout is None else _in_ms(timeout))
 
     def send_offsets_to_transaction(
         self,
@@ -120,6 +121,10 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
             timeout_ms: ``timeout`` in milliseconds.
         """
         try:
-            super().close(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
+            super().close(timeout_ms=timeout_ms if timeout is None else _in_ms(timeout))
         except KafkaTimeoutError as dropped:
             _log.info("%s", dropped)  # the sender has warned; kafka-python's close does not raise
+
+
+def _in_ms(timeout: float) -> float:
+    return seconds_of(timeout, "timeout", unit="seconds") * 1000

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, wraparound=False, nonecheck=True, initializedcheck=False, cdivision=True
 # cython: embedsignature=False, auto_pickle=False
 """The compiled decoder: the work of ``cursor``, ``record`` and ``columns`` on each record, in C.
 
@@ -12,9 +12,10 @@ Its parts, one file each:
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
-* ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd. The decoders of lz4 and zstd are in
-  ``vendored``.
+* ``decompress.pxi``, ``decompress.c``: snappy, lz4 and zstd. ``libraries.c`` finds the system's libraries for the last
+  two.
 * ``ahead.pxi``, ``ahead.c``: decompression ahead of the reader, by native threads.
+* ``log_scan.pxi``: ``LogScan``.
 
 Rules
 
@@ -22,6 +23,8 @@ Rules
    compared with the number of bytes left.
 2. Records own copies. Only the cursor refers to the receive buffer.
 3. Work that is done once per batch, or only after an error, is left to Python.
+4. Whatever Python code can make or pass is checked: ``__new__`` alone leaves each type valid, arguments are of any type,
+   and code that is called meanwhile may change lists. Memory is read past a check only, never past a bare cast.
 """
 
 cimport cython
@@ -37,23 +40,23 @@ from libc.string cimport memcpy, memset
 from types import GenericAlias
 
 from pyconsumer.errors import UnsupportedCodecError
+from pyconsumer.protocol.compiled import not_copied
 from pyconsumer.protocol.records._pure import check_count, decode_message_set, decode_records
 from pyconsumer.protocol.records._varint import DamageError
-from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import batch_error, check_crc, scan, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
-from pyconsumer.protocol.records.cursor import aborts
+from pyconsumer.protocol.records.cursor import aborts, read_end_transaction_marker
 from pyconsumer.protocol.records.record import (
     RecordOrigin,
-    rebuild_record,
-    record_fields,
     record_repr,
+    reduced_record,
     same_record,
     size_of_headers,
 )
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 7
+REVISION = 8
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -80,3 +83,4 @@ include "columns.pxi"
 include "decompress.pxi"
 include "ahead.pxi"
 include "cursor.pxi"
+include "log_scan.pxi"

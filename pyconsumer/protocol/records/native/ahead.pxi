@@ -88,6 +88,8 @@ cdef class DecodeAhead:
             pyconsumer_queue_free(self.queue)
         release_ended_views()
 
+    __reduce__ = not_copied
+
     @property
     def is_used(self):
         """True while the batches of a cursor are queued."""

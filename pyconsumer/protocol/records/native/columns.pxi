@@ -176,6 +176,8 @@ cdef class ColumnsBuilder:
             self.header_names = ByteStrings()
             self.header_values = ByteStrings()
 
+    __reduce__ = not_copied
+
     def __len__(self):
         return self.count
 
@@ -292,22 +294,36 @@ cdef class ColumnsBuilder:
         if self.header_offsets is not None:
             (<int32_t *>self.header_offsets.start)[self.count] = <int32_t>self.header_names.count
 
-    def add(self, list records):
+    def add(self, records):
         """Append records, whose keys and values are bytes or None; see ``columns.ColumnsBuilder``."""
         cdef ConsumerRecord record
-        self.reserve(len(records))
-        for record in records:
-            self.add_numbers(record.offset_, record.timestamp_, record.timestamp_type, record.leader_epoch)
-            if self.keys is not None:
-                append_object(self.keys, record.key_)
-            if self.values is not None:
-                append_object(self.values, record.value_)
+        cdef bytes key, value
+        cdef int32_t timestamp_type, epoch
+        cdef list headers
+        for found in records:
+            # Nothing is appended before all of the record is known to be right: rows would no longer match.
+            record = <ConsumerRecord?>found
+            timestamp_type, epoch = record.timestamp_type, record.leader_epoch
+            key = exact_bytes(record.key)
+            value = exact_bytes(record.value)
+            headers = []
             if self.header_offsets is not None:
-                for name, value in record._headers:
-                    self.header_names.reserve(1)
-                    self.header_values.reserve(1)
-                    append_object(self.header_names, name.encode())
-                    append_object(self.header_values, value)
+                headers = [(exact_bytes(name.encode()), exact_bytes(data)) for name, data in record._headers]
+            self.reserve(1)
+            if self.keys is not None:
+                check_size(self.keys, key)
+            if self.values is not None:
+                check_size(self.values, value)
+            self.add_numbers(record.offset_, record.timestamp_, timestamp_type, epoch)
+            if self.keys is not None:
+                append_bytes(self.keys, key)
+            if self.values is not None:
+                append_bytes(self.values, value)
+            for name, data in headers:
+                self.header_names.reserve(1)
+                self.header_values.reserve(1)
+                append_bytes(self.header_names, name)
+                append_bytes(self.header_values, data)
             self.end_row()
 
     def build(self, topic="", partition=-1):
@@ -334,10 +350,24 @@ cdef class ColumnsBuilder:
         )
 
 
-cdef int append_object(ByteStrings column, bytes data) except -1:
+cdef bytes exact_bytes(data):
+    """Return bytes, or None for None; a subclass of bytes is copied."""
+    if data is None or type(data) is bytes:
+        return <bytes>data
+    if isinstance(data, bytes):
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    raise TypeError(f"a column is made of bytes or None, not of {data!r}")
+
+
+cdef int check_size(ByteStrings column, bytes data) except -1:
+    if data is not None and PyBytes_GET_SIZE(data) > MOST_BYTES - column.size:
+        raise OverflowError("a column has 2 GiB or more")
+    return 0
+
+
+cdef int append_bytes(ByteStrings column, bytes data) except -1:
     """Append bytes or None."""
     if data is None:
         return column.append(NULL, -1)
-    if PyBytes_GET_SIZE(data) > MOST_BYTES - column.size:
-        raise OverflowError("a column has 2 GiB or more")
+    check_size(column, data)
     return column.append(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

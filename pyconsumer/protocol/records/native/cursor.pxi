@@ -82,6 +82,8 @@ cdef class Cursor:
         self.pending = []
         self.scan()
 
+    __reduce__ = not_copied
+
     def __dealloc__(self):
         self.release()
         self.drop_unpacked()
@@ -380,7 +382,7 @@ cdef class Cursor:
         """Prepare to decode a v2 batch. ``result`` is that of its decompression ahead, or -1."""
         cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
         cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
-        if is_codec(head.attributes & CODEC_MASK) and head.record_count:
+        if head.attributes & CODEC_MASK and head.record_count and pyconsumer_serves(head.attributes & CODEC_MASK):
             self.unpack_batch(head, start, size, result)
             start = <const uint8_t *>self.unpacked
             size = self.unpacked_size
@@ -393,7 +395,7 @@ cdef class Cursor:
             self.payload = payload
             start = <const uint8_t *>PyBytes_AS_STRING(payload)
             size = PyBytes_GET_SIZE(payload)
-        elif <int64_t>head.record_count * 7 > size or not head.record_count and size:
+        elif <int64_t>head.record_count * 7 > size:
             check_count(head.record_count, size)
         self.at = start
         self.limit = start + size
@@ -472,11 +474,12 @@ cdef class Cursor:
         while room > 0 and pending:
             records.append(pending.pop())
             room -= 1
-        self.next = (<ConsumerRecord>records[len(records) - 1]).offset_ + 1
+        self.next = (<ConsumerRecord?>records[len(records) - 1]).offset_ + 1
         if not pending:
             self.finish_batch()
         return 0
 
+    @cython.nonecheck(False)  # each record passes it
     cdef int decode(self, list records, Py_ssize_t room) except -1:
         """Append up to ``room`` records of the open batch."""
         cdef RecordView found
@@ -543,6 +546,7 @@ cdef class Cursor:
         columns.reserve(min(size // bytes_per_record + 16, room, most_bytes // BYTES_PER_ROW + 1))
         return 0
 
+    @cython.nonecheck(False)  # each record passes it
     cdef bint decode_columns(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) except -1:
         """Append up to ``room`` records of the open batch to columns; return True if these are full, or on damage."""
         cdef RecordView found
@@ -594,6 +598,7 @@ cdef class Cursor:
             self.end_batch()
         return False
 
+    @cython.nonecheck(False)  # each record passes it
     cdef Py_ssize_t decode_plain_rows(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) noexcept:
         """Append rows up to the first that needs more than a copy; return their number. No column of headers."""
         cdef RecordView found
@@ -740,6 +745,7 @@ cdef inline bint is_queued(const BatchHeader *header) noexcept nogil:
         and header.magic == 2
         and header.record_count != 0
         and not is_control(header)
+        and pyconsumer_serves(PYCONSUMER_ZSTD)
     )
 
 

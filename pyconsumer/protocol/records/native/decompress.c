@@ -1,41 +1,30 @@
-/* See decompress.h. Snappy is decoded here; lz4 blocks and zstd frames are decoded by the unchanged code of their
- * projects. lz4.c is included here, so that only its decoder is compiled; decompress_zstd.c includes zstd's.
+/* See decompress.h. Snappy, and the frames of lz4, are decoded here; blocks of lz4, and the frames of zstd, by the
+ * libraries that libraries.c finds.
  *
  * Rules
  *
  * 1. Before a byte is read, its position is compared with the end of the input; before one is written, with the end of
  *    the output. Bytes after those written, up to the end of the output, may contain anything.
  * 2. Before a length is added to a position, it is compared with the number of bytes left.
+ * 3. What is read although it is odd is listed in compression.py.
  */
 #include "decompress.h"
 
 #include <string.h>
 
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wunused-function"
-#endif
-
-#define LZ4LIB_VISIBILITY static
-#include "vendored/lz4/lz4.c"
-
-/* decompress_zstd.c */
-void *pyconsumer_zstd_new(void);
-void pyconsumer_zstd_free(void *context);
-int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room,
-                           size_t *written);
+#include "libraries.h"
 
 static uint32_t little32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
-
-static uint64_t little64(const uint8_t *at) { return (uint64_t)little32(at) | (uint64_t)little32(at + 4) << 32; }
 
 /* Adds to the bound, which may then exceed the limit; the sum is at most UINT64_MAX / 2. */
 static void add_bound(uint64_t *bound, uint64_t more) {
     *bound = more > UINT64_MAX / 2 - *bound ? UINT64_MAX / 2 : *bound + more;
 }
 
-static void set_extent(pyconsumer_extent *extent, uint64_t bound, size_t limit, int is_exact) {
+static void set_extent(pyconsumer_extent *extent, size_t used, uint64_t bound, size_t limit, int is_exact) {
+    extent->used = used;
     extent->is_capped = bound > limit;
     extent->bound = extent->is_capped ? limit : (size_t)bound;
     extent->is_exact = is_exact && !extent->is_capped;
@@ -54,10 +43,16 @@ static int is_xerial(const uint8_t *data, size_t size) {
     return size >= sizeof XERIAL_MAGIC && memcmp(data, XERIAL_MAGIC, sizeof XERIAL_MAGIC) == 0;
 }
 
-/* Returns the block at `at` in xerial's framing; NULL if its length is invalid. */
+/* Returns the next block from `at` on in xerial's framing; `end` if there is none, NULL if its length is invalid. Headers
+ * of further streams are skipped: only their first four bytes count. */
 static const uint8_t *xerial_block(const uint8_t *at, const uint8_t *end, size_t *size) {
     uint32_t length;
-    if (end - at < 4) return NULL;
+    while (end - at >= 4 && memcmp(at, XERIAL_MAGIC, 4) == 0) {
+        if (end - at < XERIAL_HEADER) return NULL;
+        at += XERIAL_HEADER;
+    }
+    *size = 0;
+    if (end - at < 4) return end;
     length = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
     at += 4;
     if (length == 0 || length > 0x7FFFFFFF || length > (size_t)(end - at)) return NULL;
@@ -103,11 +98,12 @@ static int snappy_bound(const uint8_t *data, size_t size, size_t limit, pyconsum
             size_t length;
             at = xerial_block(at, end, &length);
             if (at == NULL) return PYCONSUMER_DAMAGED;
+            if (at == end) break;
             result = snappy_block_bound(at, length, limit, &bound);
             at += length;
         }
     }
-    set_extent(extent, bound, limit, 1);
+    set_extent(extent, size, bound, limit, 1);
     return result;
 }
 
@@ -221,6 +217,7 @@ static int snappy_unpack(const uint8_t *data, size_t size, uint8_t *output, size
     while (at < end) {
         size_t length, more = 0;
         at = xerial_block(at, end, &length);
+        if (at == end) break;
         if (at == NULL || snappy_block(at, length, output + total, room - total, &more) != PYCONSUMER_UNPACKED) {
             return PYCONSUMER_DAMAGED;
         }
@@ -305,97 +302,83 @@ static const uint8_t *pass_skippable(const uint8_t *at, const uint8_t *end) {
     return length > (size_t)(end - at) ? NULL : at + length;
 }
 
-static int lz4_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
-    const uint8_t *at = data, *end = data + size;
-    uint64_t bound = 0;
-    if (size == 0) return PYCONSUMER_DAMAGED;
-    while (at < end) {
-        lz4_frame frame;
-        uint32_t magic;
-        if (end - at < 4) return PYCONSUMER_DAMAGED;
-        magic = little32(at);
+/* Returns the position of the first frame, after its magic number; NULL if there is none. */
+static const uint8_t *lz4_first_frame(const uint8_t *at, const uint8_t *end) {
+    while (end - at >= 4) {
+        uint32_t magic = little32(at);
         at += 4;
-        if (is_skippable(magic)) {
-            at = pass_skippable(at, end);
-            if (at == NULL) return PYCONSUMER_DAMAGED;
-            continue;
-        }
-        if (magic != LZ4_FRAME_MAGIC || !lz4_header(at, end, &frame)) return PYCONSUMER_DAMAGED;
-        at = frame.blocks;
-        for (;;) {
-            uint32_t block;
-            size_t length, trailer = frame.flags & LZ4_HAS_BLOCK_CHECKSUMS ? 4 : 0;
-            if (end - at < 4) return PYCONSUMER_DAMAGED;
-            block = little32(at);
-            at += 4;
-            if (block == 0) break;
-            length = block & ~LZ4_STORED;
-            if (length > frame.block_bytes || length + trailer > (size_t)(end - at)) return PYCONSUMER_DAMAGED;
-            add_bound(&bound, block & LZ4_STORED || 255 * length < frame.block_bytes
-                                  ? (block & LZ4_STORED ? length : 255 * length)
-                                  : frame.block_bytes);
-            at += length + trailer;
-        }
-        if (frame.flags & LZ4_HAS_CONTENT_CHECKSUM) {
-            if (end - at < 4) return PYCONSUMER_DAMAGED;
-            at += 4;
-        }
+        if (!is_skippable(magic)) return magic == LZ4_FRAME_MAGIC ? at : NULL;
+        at = pass_skippable(at, end);
+        if (at == NULL) return NULL;
     }
-    set_extent(extent, bound, limit, 0);
+    return NULL;
+}
+
+static int lz4_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
+    const uint8_t *end = data + size, *at = lz4_first_frame(data, end);
+    uint64_t bound = 0;
+    lz4_frame frame;
+    if (at == NULL || !lz4_header(at, end, &frame)) return PYCONSUMER_DAMAGED;
+    at = frame.blocks;
+    for (;;) {
+        uint32_t block;
+        size_t length, trailer = frame.flags & LZ4_HAS_BLOCK_CHECKSUMS ? 4 : 0;
+        if (end - at < 4) return PYCONSUMER_DAMAGED;
+        block = little32(at);
+        at += 4;
+        if (block == 0) break;
+        length = block & ~LZ4_STORED;
+        if (length > frame.block_bytes || length + trailer > (size_t)(end - at)) return PYCONSUMER_DAMAGED;
+        add_bound(&bound, block & LZ4_STORED || 255 * length < frame.block_bytes
+                              ? (block & LZ4_STORED ? length : 255 * length)
+                              : frame.block_bytes);
+        at += length + trailer;
+    }
+    if (frame.flags & LZ4_HAS_CONTENT_CHECKSUM) {
+        if (end - at < 4) return PYCONSUMER_DAMAGED;
+        at += 4;
+    }
+    set_extent(extent, (size_t)(at - data), bound, limit, 0);
     return PYCONSUMER_UNPACKED;
 }
 
-static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, const pyconsumer_extent *extent,
-                      uint8_t *output, size_t *written) {
-    const uint8_t *at = data, *end = data + size;
+/* Decompresses the first frame; pyconsumer_bound has checked that its header and its blocks are complete. */
+static int lz4_unpack(int magic_of_batch, const uint8_t *data, const pyconsumer_extent *extent, uint8_t *output,
+                      size_t *written) {
+    const pyconsumer_lz4 *library = pyconsumer_find_lz4();
+    const uint8_t *end = data + extent->used, *at = lz4_first_frame(data, end);
     uint8_t *to = output, *limit = output + extent->bound;
-    while (at < end) { /* pyconsumer_bound has checked that headers and blocks are complete */
-        lz4_frame frame;
-        uint8_t *start = to;
-        uint32_t magic = little32(at);
+    lz4_frame frame;
+    if (library == NULL) return PYCONSUMER_DAMAGED; /* the caller has asked pyconsumer_serves */
+    if (at == NULL || !lz4_header(at, end, &frame)) return PYCONSUMER_DAMAGED;
+    at = frame.blocks;
+    if (magic_of_batch != 0 &&
+        (checksum32(frame.descriptor, (size_t)(at - 1 - frame.descriptor)) >> 8 & 0xFF) != at[-1]) {
+        return PYCONSUMER_DAMAGED;
+    }
+    for (;;) {
+        uint32_t block = little32(at);
+        size_t length = block & ~LZ4_STORED, room = (size_t)(limit - to);
         at += 4;
-        if (is_skippable(magic)) {
-            at = pass_skippable(at, end);
-            if (at == NULL) return PYCONSUMER_DAMAGED;
-            continue;
-        }
-        if (!lz4_header(at, end, &frame)) return PYCONSUMER_DAMAGED;
-        at = frame.blocks;
-        if (magic_of_batch != 0 &&
-            (checksum32(frame.descriptor, (size_t)(at - 1 - frame.descriptor)) >> 8 & 0xFF) != at[-1]) {
+        if (block == 0) break;
+        if (frame.flags & LZ4_HAS_BLOCK_CHECKSUMS && checksum32(at, length) != little32(at + length)) {
             return PYCONSUMER_DAMAGED;
         }
-        for (;;) {
-            uint32_t block = little32(at);
-            size_t length = block & ~LZ4_STORED, room = (size_t)(limit - to);
-            at += 4;
-            if (block == 0) break;
-            if (frame.flags & LZ4_HAS_BLOCK_CHECKSUMS && checksum32(at, length) != little32(at + length)) {
-                return PYCONSUMER_DAMAGED;
-            }
-            if (block & LZ4_STORED) {
-                if (length > room) return extent->is_capped ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
-                memcpy(to, at, length);
-                to += length;
-            } else {
-                size_t history = frame.flags & LZ4_HAS_OWN_BLOCKS ? 0 : (size_t)(to - start);
-                int is_short = room < frame.block_bytes, got;
-                if (history > LZ4_HISTORY) history = LZ4_HISTORY;
-                got = LZ4_decompress_safe_usingDict((const char *)at, (char *)to, (int)length,
-                                                    (int)(is_short ? room : frame.block_bytes),
-                                                    (const char *)(to - history), (int)history);
-                if (got < 0) return extent->is_capped && is_short ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
-                to += got;
-            }
-            at += length + (frame.flags & LZ4_HAS_BLOCK_CHECKSUMS ? 4 : 0);
+        if (block & LZ4_STORED) {
+            if (length > room) return extent->is_capped ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
+            memcpy(to, at, length);
+            to += length;
+        } else {
+            size_t history = frame.flags & LZ4_HAS_OWN_BLOCKS ? 0 : (size_t)(to - output);
+            int is_short = room < frame.block_bytes, got;
+            if (history > LZ4_HISTORY) history = LZ4_HISTORY;
+            got = library->decompress((const char *)at, (char *)to, (int)length,
+                                      (int)(is_short ? room : frame.block_bytes), (const char *)(to - history),
+                                      (int)history);
+            if (got < 0) return extent->is_capped && is_short ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
+            to += got;
         }
-        if (frame.flags & LZ4_HAS_CONTENT_SIZE && little64(frame.descriptor + 2) != (uint64_t)(to - start)) {
-            return PYCONSUMER_DAMAGED;
-        }
-        if (frame.flags & LZ4_HAS_CONTENT_CHECKSUM) {
-            if (checksum32(start, (size_t)(to - start)) != little32(at)) return PYCONSUMER_DAMAGED;
-            at += 4;
-        }
+        at += length + (frame.flags & LZ4_HAS_BLOCK_CHECKSUMS ? 4 : 0);
     }
     *written = (size_t)(to - output);
     return PYCONSUMER_UNPACKED;
@@ -406,19 +389,21 @@ static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, cons
 enum { ZSTD_BLOCK_BYTES = 128 * 1024, ZSTD_LONGEST_WINDOW = 1 << 27, ZSTD_WINDOW_OF_ANY = 8 << 20 };
 #define ZSTD_FRAME_MAGIC 0xFD2FB528u
 
-/* Walks over the frame at `at`, after its magic number, and returns the position after it; NULL if it is damaged. */
-static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t limit, uint64_t *bound, int *is_exact) {
+/* Walks over the frame at `at`, after its magic number, and returns the position after it; NULL if it is damaged, or cut
+ * off, which sets `is_cut_off`. */
+static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t limit, uint64_t *bound, int *is_exact,
+                                 int *is_cut_off) {
     static const uint8_t DICTIONARY_BYTES[4] = {0, 1, 2, 4}, SIZE_BYTES[4] = {0, 2, 4, 8};
     unsigned descriptor;
     uint64_t content = 0, found = 0, window = 0;
     size_t size_bytes, dictionary_bytes, block_bytes = ZSTD_BLOCK_BYTES;
-    if (end - at < 1) return NULL;
+    if (end - at < 1) goto cut_off;
     descriptor = *at++;
     size_bytes = SIZE_BYTES[descriptor >> 6];
     if (descriptor & 0x20) {
         if (size_bytes == 0) size_bytes = 1;
     } else {
-        if (end - at < 1) return NULL;
+        if (end - at < 1) goto cut_off;
         window = (uint64_t)1 << (10 + (*at >> 3));
         window += (window >> 3) * (*at & 7);
         /* This decoder allocates no window, but the library that Python uses does, and both must accept the same. */
@@ -427,7 +412,7 @@ static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t l
         at += 1;
     }
     dictionary_bytes = DICTIONARY_BYTES[descriptor & 3];
-    if ((size_t)(end - at) < dictionary_bytes + size_bytes) return NULL;
+    if ((size_t)(end - at) < dictionary_bytes + size_bytes) goto cut_off;
     at += dictionary_bytes;
     if (size_bytes) {
         size_t i;
@@ -441,7 +426,7 @@ static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t l
         uint32_t block;
         size_t length, taken;
         unsigned kind;
-        if (end - at < 3) return NULL;
+        if (end - at < 3) goto cut_off;
         block = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
         at += 3;
         kind = block >> 1 & 3;
@@ -449,12 +434,12 @@ static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t l
         if (kind == 3 || length > block_bytes) return NULL;
         add_bound(&found, kind == 2 ? block_bytes : length);
         taken = kind == 1 ? 1 : length;
-        if (taken > (size_t)(end - at)) return NULL;
+        if (taken > (size_t)(end - at)) goto cut_off;
         at += taken;
         if (block & 1) break;
     }
     if (descriptor & 4) {
-        if (end - at < 4) return NULL;
+        if (end - at < 4) goto cut_off;
         at += 4;
     }
     if (size_bytes) {
@@ -465,7 +450,18 @@ static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t l
     }
     add_bound(bound, found);
     return at;
+cut_off:
+    *is_cut_off = 1;
+    return NULL;
 }
+
+/* Returns whether up to three bytes can be the beginning of a frame. */
+static int begins_zstd_frame(const uint8_t *at, size_t size) {
+    static const uint8_t MAGIC[3] = {0x28, 0xB5, 0x2F}, SKIPPABLE[3] = {0x50, 0x2A, 0x4D};
+    if (memcmp(at, MAGIC, size) == 0) return 1;
+    return (at[0] & 0xF0) == SKIPPABLE[0] && memcmp(at + 1, SKIPPABLE + 1, size - 1) == 0;
+}
+
 
 static int zstd_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
     const uint8_t *at = data, *end = data + size;
@@ -473,34 +469,77 @@ static int zstd_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer
     int is_exact = 1;
     if (size == 0) return PYCONSUMER_DAMAGED;
     while (at < end) {
-        uint32_t magic;
-        if (end - at < 4) return PYCONSUMER_DAMAGED;
-        magic = little32(at);
-        at += 4;
-        if (is_skippable(magic)) {
-            at = pass_skippable(at, end);
-        } else if (magic == ZSTD_FRAME_MAGIC) {
-            at = zstd_frame(at, end, limit, &bound, &is_exact);
+        const uint8_t *start = at;
+        int is_cut_off = 0;
+        if (end - at < 4) {
+            if (!begins_zstd_frame(at, (size_t)(end - at))) return PYCONSUMER_DAMAGED;
+            is_cut_off = 1;
+            at = NULL;
         } else {
-            return PYCONSUMER_DAMAGED;
+            uint32_t magic = little32(at);
+            at += 4;
+            if (is_skippable(magic)) {
+                at = pass_skippable(at, end);
+                is_cut_off = at == NULL;
+            } else if (magic == ZSTD_FRAME_MAGIC) {
+                at = zstd_frame(at, end, limit, &bound, &is_exact, &is_cut_off);
+            } else {
+                return PYCONSUMER_DAMAGED;
+            }
         }
-        if (at == NULL) return PYCONSUMER_DAMAGED;
+        if (at != NULL) continue;
+        if (!is_cut_off || start == data) return PYCONSUMER_DAMAGED;
+        end = start; /* the frame behind the last whole one is ignored */
+        at = end;
     }
-    set_extent(extent, bound, limit, is_exact);
+    set_extent(extent, (size_t)(end - data), bound, limit, is_exact);
     return PYCONSUMER_UNPACKED;
 }
 
-static int zstd_unpack(const uint8_t *data, size_t size, const pyconsumer_extent *extent, void *context,
-                       uint8_t *output, size_t *written) {
-    int result = pyconsumer_zstd_unpack(context, data, size, output, extent->bound, written);
-    return result == PYCONSUMER_TOO_LARGE && !extent->is_capped ? PYCONSUMER_DAMAGED : result;
+static int zstd_unpack(const uint8_t *data, const pyconsumer_extent *extent, void *context, uint8_t *output,
+                       size_t *written) {
+    const pyconsumer_zstd *library = pyconsumer_find_zstd();
+    size_t got;
+    if (library == NULL) return PYCONSUMER_DAMAGED; /* the caller has asked pyconsumer_serves */
+    got = library->decompress(context, output, extent->bound, data, extent->used);
+    if (!library->is_error(got)) {
+        *written = got;
+        return PYCONSUMER_UNPACKED;
+    }
+    switch (library->error_code(got)) {
+    case PYCONSUMER_ZSTD_NO_MEMORY:
+        return PYCONSUMER_NO_MEMORY;
+    case PYCONSUMER_ZSTD_NO_ROOM:
+        return extent->is_capped ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
+    default:
+        return PYCONSUMER_DAMAGED;
+    }
 }
 
 /* --- all codecs */
 
-void *pyconsumer_new_context(void) { return pyconsumer_zstd_new(); }
+int pyconsumer_serves(int codec) {
+    switch (codec) {
+    case PYCONSUMER_SNAPPY:
+        return 1;
+    case PYCONSUMER_LZ4:
+        return pyconsumer_find_lz4() != NULL;
+    case PYCONSUMER_ZSTD:
+        return pyconsumer_find_zstd() != NULL;
+    default:
+        return 0;
+    }
+}
 
-void pyconsumer_free_context(void *context) { pyconsumer_zstd_free(context); }
+void *pyconsumer_new_context(void) {
+    const pyconsumer_zstd *library = pyconsumer_find_zstd();
+    return library != NULL ? library->new_context() : NULL;
+}
+
+void pyconsumer_free_context(void *context) {
+    const pyconsumer_zstd *library = pyconsumer_find_zstd();
+    if (library != NULL) library->free_context(context);
+}
 
 int pyconsumer_bound(int codec, const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
     memset(extent, 0, sizeof *extent);
@@ -523,9 +562,9 @@ int pyconsumer_unpack(int codec, int magic, const uint8_t *data, size_t size, co
     case PYCONSUMER_SNAPPY:
         return snappy_unpack(data, size, output, extent->bound, written);
     case PYCONSUMER_LZ4:
-        return lz4_unpack(magic, data, size, extent, output, written);
+        return lz4_unpack(magic, data, extent, output, written);
     case PYCONSUMER_ZSTD:
-        return zstd_unpack(data, size, extent, context, output, written);
+        return zstd_unpack(data, extent, context, output, written);
     default:
         return PYCONSUMER_DAMAGED;
     }

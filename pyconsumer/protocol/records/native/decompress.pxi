@@ -9,6 +9,7 @@ cdef extern from "decompress.h":
         PYCONSUMER_TOO_LARGE
         PYCONSUMER_NO_MEMORY
     ctypedef struct pyconsumer_extent:
+        size_t used
         size_t bound
         int is_exact
         int is_capped
@@ -25,8 +26,17 @@ cdef extern from "decompress.h":
         uint8_t *output,
         size_t *written,
     ) noexcept nogil
+    int pyconsumer_serves(int codec) noexcept nogil
     void *pyconsumer_new_context() noexcept nogil
     void pyconsumer_free_context(void *context) noexcept nogil
+
+cdef extern from "libraries.h":
+    ctypedef struct pyconsumer_library:
+        const char *name
+        const char *file
+        const char *problem
+        unsigned version
+    const pyconsumer_library *pyconsumer_library_of(int codec) noexcept nogil
 
 # The interpreter's lock is released only for an output of at least this size, which takes about a millisecond. A thread
 # that computes releases the lock after 5 ms at the earliest, so releasing it for each small batch would mean waiting
@@ -62,9 +72,21 @@ cdef void give_context(void *context) noexcept:
         pyconsumer_free_context(context)
 
 
-cdef inline bint is_codec(int codec) noexcept nogil:
-    """Return whether a codec is decompressed here."""
-    return PYCONSUMER_SNAPPY <= codec <= PYCONSUMER_ZSTD
+def library_of(int codec):
+    """Return the library that decompresses a codec: its name, version, file, and why it is not used ("": it is).
+
+    None for a codec without one.
+    """
+    cdef const pyconsumer_library *found = pyconsumer_library_of(codec)
+    if found is NULL:
+        return None
+    version = f"{found.version // 10000}.{found.version // 100 % 100}.{found.version % 100}" if found.version else ""
+    return (
+        found.name.decode(),
+        version,
+        found.file.decode("utf-8", "replace"),
+        found.problem.decode("utf-8", "replace"),
+    )
 
 
 cdef size_t size_limit(max_bytes) except? 0:
@@ -130,7 +152,10 @@ cdef char *unpack_into_new(
 
 
 def decompress_compiled(int codec, data, max_bytes, int magic):
-    """Decompress snappy, lz4 or zstd, see ``compression.decompress``; return the number of the error if that fails."""
+    """Decompress snappy, lz4 or zstd, see ``compression.decompress``; return the number of the error if that fails.
+
+    None if the library for the codec was not found.
+    """
     cdef Py_buffer view
     cdef size_t limit = size_limit(max_bytes), written = 0
     cdef Py_ssize_t capacity = 0
@@ -138,6 +163,8 @@ def decompress_compiled(int codec, data, max_bytes, int magic):
     cdef int result = 0
     cdef char *output
     cdef bytes whole
+    if not pyconsumer_serves(codec):
+        return None
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
         result = pyconsumer_bound(codec, <const uint8_t *>view.buf, view.len, limit, &extent)

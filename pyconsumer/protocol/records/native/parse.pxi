@@ -133,7 +133,8 @@ cdef inline bint is_transactional(const BatchHeader *header) noexcept nogil:
 
 
 # Numbers of variable length, which are left in zigzag encoding. These functions return the position after the number,
-# or NULL if it is damaged or goes beyond `end`.
+# or NULL if it is damaged or goes beyond `end`. As in Java, bits of the last byte that a number may have are dropped if
+# they are too many.
 
 cdef const uint8_t *read_long_varint(
     const uint8_t *at, const uint8_t *end, int max_bits, uint64_t *number
@@ -143,13 +144,9 @@ cdef const uint8_t *read_long_varint(
     while at < end:
         byte = at[0]
         at += 1
-        if shift == 63 and byte & 0x7E:
-            return NULL
         found |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if max_bits < 64 and found >> max_bits:
-                return NULL
-            number[0] = found
+            number[0] = <uint64_t><uint32_t>found if max_bits == 32 else found
             return at
         shift += 7
         if shift >= max_bits:
@@ -181,7 +178,7 @@ cdef inline const uint8_t *read_varint64(const uint8_t *at, const uint8_t *end, 
 cdef inline const uint8_t *read_nullable(
     const uint8_t *at, const uint8_t *end, const uint8_t **start, Py_ssize_t *length
 ) noexcept nogil:
-    """Read a length and that many bytes; length -1, in one byte, is null."""
+    """Read a length and that many bytes; a negative length is null."""
     cdef uint64_t number
     if at >= end:
         return NULL
@@ -190,7 +187,13 @@ cdef inline const uint8_t *read_nullable(
         start[0] = NULL
         return at + 1
     at = read_varint32(at, end, &number)
-    if at is NULL or number & 1 or number >> 1 > <uint64_t>(end - at):
+    if at is NULL:
+        return NULL
+    if number & 1:
+        length[0] = -1
+        start[0] = NULL
+        return at
+    if number >> 1 > <uint64_t>(end - at):
         return NULL
     start[0] = at
     length[0] = <Py_ssize_t>(number >> 1)

@@ -32,22 +32,21 @@ ctypedef object (*NewFunction)(PyTypeObject *, object, PyObject *)
 cdef extern from *:
     """
     #define PYCONSUMER_DICT(type) (((PyTypeObject *)(type))->tp_dict)
-    static newfunc pyconsumer_first_new;
-    #define PYCONSUMER_SET_NEW(type, function) \
+    #define PYCONSUMER_SET_NEW(type, function, first) \
         (((PyTypeObject *)(type))->tp_vectorcall = NULL, /* it would bypass tp_new */ \
-         pyconsumer_first_new = ((PyTypeObject *)(type))->tp_new, \
+         *(first) = ((PyTypeObject *)(type))->tp_new, \
          ((PyTypeObject *)(type))->tp_new = (newfunc)(function))
-    #define PYCONSUMER_FIRST_NEW(cls, args, named) (pyconsumer_first_new((cls), (args), (named)))
     """
     PyObject *PYCONSUMER_DICT(object type)
-    void PYCONSUMER_SET_NEW(object type, NewFunction function)
-    object PYCONSUMER_FIRST_NEW(PyTypeObject *cls, object args, PyObject *named)
+    void PYCONSUMER_SET_NEW(object type, NewFunction function, NewFunction *first)
 
 
 @cython.no_gc
 @cython.freelist(1024)
 cdef class ConsumerRecord:
-    # _publish_members below relies on the order of these members.
+    # _publish_members below relies on the order of these members. `origin_` is a RecordOrigin from `new_record` on, so the
+    # properties do not check it. `ConsumerRecord.__new__` in this module bypasses `new_record`, which costs a record
+    # nothing; whoever calls it sets the origin.
     cdef int64_t offset_
     cdef int64_t timestamp_
     cdef int32_t key_size
@@ -106,7 +105,7 @@ cdef class ConsumerRecord:
         if self.headers_ is None:
             return ()
         if type(self.headers_) is bytes:
-            return parse_headers(self.headers_)
+            return parse_headers(<bytes>self.headers_)
         return self.headers_
 
     @property
@@ -137,7 +136,7 @@ cdef class ConsumerRecord:
         return record_repr(self)
 
     def __reduce__(self):
-        return rebuild_record, (record_fields(self), (self.key_size, self.value_size))
+        return reduced_record(self, type(self) is ConsumerRecord or type(self) is TrackedRecord)
 
     @classmethod
     def __class_getitem__(cls, types):
@@ -154,7 +153,7 @@ cdef class TrackedRecord(ConsumerRecord):
 
 
 cdef inline int32_t size_of(data):
-    return <int32_t>PyBytes_GET_SIZE(data) if type(data) is bytes else -1
+    return <int32_t>PyBytes_GET_SIZE(data) if isinstance(data, bytes) else -1
 
 
 cdef inline bint is_simple(value):
@@ -221,6 +220,8 @@ cdef tuple parse_headers(bytes data):
 
 def make_record(origin, int64_t offset, int64_t timestamp, key, value):
     """Return a record without headers that was decoded in Python."""
+    if type(origin) is not RecordOrigin:
+        raise TypeError(f"an origin is a RecordOrigin, not {origin!r}")
     cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
     record.origin_ = origin
     record.offset_ = offset
@@ -232,7 +233,7 @@ def make_record(origin, int64_t offset, int64_t timestamp, key, value):
     return record
 
 
-def convert(list raw, Py_ssize_t start, key, value, list good):
+def convert(raw, Py_ssize_t start, key, value, good):
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
     See ``conversion.convert``. If a record need not be tracked, it is changed in place and not copied: nothing else
@@ -240,15 +241,18 @@ def convert(list raw, Py_ssize_t start, key, value, list good):
     """
     cdef Py_ssize_t index
     cdef ConsumerRecord record
+    cdef list records = raw if type(raw) is list else list(raw)
     cdef bint has_key = key is not None, has_value = value is not None
     cdef bint text_key = key is bytes_decode, text_value = value is bytes_decode
     cdef bint of_key
+    if start < 0:
+        raise ValueError(f"records are converted from an index on, not from {start}")
     if has_key:
-        key, whole_key = key if type(key) is tuple else (key, False)
+        key, whole_key = key if isinstance(key, tuple) else (key, False)
     if has_value:
-        value, whole_value = value if type(value) is tuple else (value, False)
-    for index in range(start, len(raw)):
-        record = raw[index]
+        value, whole_value = value if isinstance(value, tuple) else (value, False)
+    for index in range(start, len(records)):
+        record = <ConsumerRecord?>records[index]
         new_key, new_value = record.key_, record.value_
         of_key = True
         try:
@@ -271,14 +275,30 @@ def convert(list raw, Py_ssize_t start, key, value, list good):
         else:
             record = with_content(record, new_key, new_value)
         good.append(record)
-    return len(raw), "", None
+    return len(records), "", None
 
 
 cdef object bytes_decode = bytes.decode
 
 
 cdef inline object text_of(data):
+    if not isinstance(data, bytes):
+        raise TypeError(f"text is made of bytes, not of {data!r}")
     return PyUnicode_DecodeUTF8(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), NULL)
+
+
+#: Of a record that no decoder and no ``__init__`` has filled in.
+cdef object NO_ORIGIN = RecordOrigin("", -1, -1, -1)
+
+cdef NewFunction first_new_record = NULL
+cdef NewFunction first_new_tracked_record = NULL
+
+
+cdef ConsumerRecord empty_record(ConsumerRecord record):
+    record.origin_ = NO_ORIGIN
+    record.offset_ = record.timestamp_ = -1
+    record.key_size = record.value_size = -1
+    return record
 
 
 cdef object new_record(PyTypeObject *cls, args, PyObject *named):
@@ -287,11 +307,16 @@ cdef object new_record(PyTypeObject *cls, args, PyObject *named):
         key = args[5] if len(args) > 5 else (<dict>named).get("key") if named is not NULL else None
         value = args[6] if len(args) > 6 else (<dict>named).get("value") if named is not NULL else None
         if not (is_simple(key) and is_simple(value)):
-            return TrackedRecord.__new__(TrackedRecord)
-    return PYCONSUMER_FIRST_NEW(cls, args, named)
+            return empty_record(TrackedRecord.__new__(TrackedRecord))
+    return empty_record(<ConsumerRecord?>first_new_record(cls, args, named))
 
 
-PYCONSUMER_SET_NEW(ConsumerRecord, new_record)
+cdef object new_tracked_record(PyTypeObject *cls, args, PyObject *named):
+    return empty_record(<ConsumerRecord?>first_new_tracked_record(cls, args, named))
+
+
+PYCONSUMER_SET_NEW(ConsumerRecord, new_record, &first_new_record)
+PYCONSUMER_SET_NEW(TrackedRecord, new_tracked_record, &first_new_tracked_record)
 
 
 # --- members

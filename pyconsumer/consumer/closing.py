@@ -1,0 +1,96 @@
+"""Closing a consumer: which positions that commits. The rules are here alone. The guide has them for users.
+
+They are about automatic commits (``enable_auto_commit=True``). A commit says that records are processed, and only the
+application knows that. So each rule is about a sign that it gives. A wrong guess may repeat records. It must not lose
+any: at least once. Rule 7 is about all consumers.
+
+Rules
+
+1. Asking for more says that everything returned before is processed. So commits at intervals, and those before a
+   rebalance takes partitions away, cover what earlier calls returned. They run inside ``poll`` and iteration only.
+   A program that catches an error and asks for more has skipped the record. To read it again it must ``seek``.
+2. Closing in good order says the same. ``close`` and the normal end of a ``with`` block commit all positions, as Java
+   does. Iteration has moved them past the record that it yielded last, and no further.
+3. An exception says the opposite. If one leaves the ``with`` block, or is being handled where ``close`` is called
+   (``finally: consumer.close()``), closing commits nothing. Ctrl-C, ``SystemExit``, a cancelled task and a closed
+   generator count, too: they come in the middle of the work. kafka-python 3 does so at the end of ``with``. Java and
+   aiokafka commit, and lose the records.
+4. An exception that was being handled when the consumer was made is not its own: a program may run in an ``except``.
+5. ``WakeupError`` out of ``poll`` or iteration is a good order: that is how Java's consumers and ``stop_on_signals``
+   end, and rule 1 covers the records. Out of another call it comes in the middle of the records. Then closing commits
+   nothing unless more was asked for since, even if the error was caught.
+6. On an event loop, a task that closes does not know if another one has processed the last records. If the task that
+   was given them still runs and does not wait for more, or was cancelled, the commit ends before them.
+7. By rules 3, 5 and 6 the positions go back before the last records, also without automatic commits. So a rebalance
+   listener that commits while the consumer closes does not commit them either.
+8. What ``store_offsets`` was given is finished, as the application has said. It is committed in each case.
+9. Nothing is committed by ``unsubscribe`` (as in Java), nor for a consumer that was dropped without ``close``, by the
+   garbage collector or at the end of the process. Such a consumer only leaves the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+
+from pyconsumer.errors import WakeupError
+
+__all__ = ["CommitOnClose"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+
+class CommitOnClose:
+    """Decides if closing commits the positions, see the rules above.
+
+    Args:
+        takes_positions: automatic commits are on, and take the positions.
+        polls: returns how often the application has asked for records.
+        at_hand: returns whether the last call for records returned some.
+        take_back: moves the positions back before those records; returns False if that is impossible.
+    """
+
+    __slots__ = ("_at_hand", "_handled", "_left_by", "_polls", "_take_back", "_takes_positions", "_woken_at")
+
+    def __init__(
+        self,
+        *,
+        takes_positions: bool,
+        polls: Callable[[], int],
+        at_hand: Callable[[], bool],
+        take_back: Callable[[], bool],
+    ) -> None:
+        self._takes_positions = takes_positions
+        self._polls = polls
+        self._at_hand = at_hand
+        self._take_back = take_back
+        self._handled = sys.exception()
+        self._left_by: tuple[BaseException | None] | None = None
+        self._woken_at = -1
+
+    def note_wakeup(self) -> None:
+        """Note that a call which returns no records has raised ``WakeupError`` (rule 5)."""
+        self._woken_at = self._polls()
+
+    def leave(self, error: BaseException | None) -> None:
+        """Note how a ``with`` block ends: by this exception, or normally. It counts instead of the one handled now."""
+        self._left_by = (error,)
+
+    def decide(self, *, busy: bool = False) -> bool:
+        """Return whether closing commits. Call this where the application closes, for rule 3.
+
+        Args:
+            busy: another task has not finished the last records (rule 6).
+        """
+        handled, self._handled = self._handled, None
+        error = sys.exception() if self._left_by is None else self._left_by[0]
+        orderly = error is None or error is handled or (isinstance(error, WakeupError) and not self._at_hand())
+        if orderly and self._woken_at != self._polls():
+            return not busy or self._take_back() or not self._takes_positions
+        self._take_back()
+        if not self._takes_positions:
+            return True
+        cause = type(error or WakeupError()).__name__
+        _log.info("closing without committing the positions, because %s ended the work", cause)
+        return False

@@ -1,0 +1,42 @@
+"""The facts about a topic that ``send`` needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pyconsumer.errors import KafkaError
+from pyconsumer.structs import PartitionMetadata
+
+__all__ = ["TopicFacts"]
+
+
+class TopicFacts:
+    """The partitions of a topic; replaced as a whole when metadata changes.
+
+    Args:
+        metadata: of the partitions, in their order; none if the topic has an error.
+        near: ids of the brokers in the producer's rack; None if the partitioner is not rack-aware (KIP-1123).
+        error: the reason why nothing can be sent to the topic.
+
+    Attributes:
+        available: the partitions that have a leader.
+        preferred: of these, the partitions whose leader is near; all of them if there are none, or ``near`` is None.
+    """
+
+    __slots__ = ("all", "available", "count", "error", "metadata", "preferred")
+
+    def __init__(
+        self,
+        metadata: Sequence[PartitionMetadata],
+        near: Collection[int] | None = None,
+        *,
+        error: KafkaError | None = None,
+    ) -> None:
+        self.metadata = list(metadata)
+        self.count = len(metadata)
+        self.all = [item.partition for item in metadata]
+        self.available = [item.partition for item in metadata if item.leader >= 0]
+        self.preferred = self.available
+        if near is not None:
+            self.preferred = [item.partition for item in metadata if item.leader in near] or self.available
+        self.error = error
