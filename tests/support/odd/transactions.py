@@ -86,7 +86,7 @@ class Producer:
     def commit(self, group: str, name: str, offset: int = 5, **changes: Any) -> TxnOffsetCommitRequest:
         parts = [TxnOffsetCommitRequestPartition(changes.pop("partition", 0), offset)]
         request = TxnOffsetCommitRequest(
-            self.id, group, self.producer_id, self.epoch, topics=[TxnOffsetCommitRequestTopic(name, parts)]
+            self.id, group, self.producer_id, self.epoch, topics=[TxnOffsetCommitRequestTopic(name, partitions=parts)]
         )
         for key, value in changes.items():
             setattr(request, key, value)
@@ -193,10 +193,10 @@ OFFSETS: dict[str, Case] = {
     "TxnOffsetCommit: offset -1": of(lambda p: p.commit(p.world.fresh(), p.world.topic(), -1), 5),
     "TxnOffsetCommit: no topics": of(lambda p: p.commit(p.world.fresh(), "", topics=[]), 5),
     "TxnOffsetCommit: an unknown member": of(
-        lambda p: p.commit(p.world.fresh(), p.world.topic(), member_id="nobody", generation_id=1), 5
+        lambda p: p.commit(p.world.fresh(), p.world.topic(), member_id="nobody", generation_id_or_member_epoch=1), 5
     ),
     "TxnOffsetCommit: generation 1 without member": of(
-        lambda p: p.commit(p.world.fresh(), p.world.topic(), generation_id=1), 5
+        lambda p: p.commit(p.world.fresh(), p.world.topic(), generation_id_or_member_epoch=1), 5
     ),
     "TxnOffsetCommit: another producer id": of(
         lambda p: p.commit(p.world.fresh(), p.world.topic(), producer_id=10**12), 5
