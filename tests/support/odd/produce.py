@@ -464,7 +464,7 @@ PRODUCERS: dict[str, Case] = {
 
 
 def requested(make: Callable[[World], ProduceRequest], version: int = 9) -> Case:
-    """Return the case of a Produce request; the answer is the code of each partition."""
+    """Return the case of a Produce request; the answer is the codes of its partitions, sorted."""
 
     def case(world: World) -> str:
         answer = world.client.request(make(world), version)
@@ -472,7 +472,7 @@ def requested(make: Callable[[World], ProduceRequest], version: int = 9) -> Case
         for part in parts:
             if part.error_code:
                 world.refusals.append((part.error_code, part.error_message))
-        return ", ".join(name_of(part.error_code) for part in parts) or "no partitions"
+        return ", ".join(sorted(name_of(part.error_code) for part in parts)) or "no partitions"
 
     return case
 
