@@ -26,7 +26,7 @@ from tests.support.process import descendants
 from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
 from tests.support.spark import connector_jars, missing_spark, use_unpacked_spark
 
-pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
+pytest_plugins = ["tests.support.folder_times", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
