@@ -313,7 +313,6 @@ class TestFiles:
         said = self.dumped(kafka_tools, *snapshots)
         assert all(f"producerId: {producer_id}" in said for producer_id in range(len(CODECS)))
 
-    @pytest.mark.spec("broker:COT-07")
     def test_the_offsets_topic(
         self, new_cluster: Callable[..., Cluster], kafka_tools: KafkaTools, topic_name: str, tmp_path: Path
     ) -> None:

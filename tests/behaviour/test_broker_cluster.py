@@ -566,7 +566,6 @@ class Committers:
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:LOD-05", "broker:MGR-14")
 def test_no_commit_is_lost_by_coordinators_that_move_back_and_forth(trio: EmbeddedCluster) -> None:
     trio.create_topic("t", 1, 3)
     with Committers(trio, 3) as committers:
@@ -581,7 +580,6 @@ def test_no_commit_is_lost_by_coordinators_that_move_back_and_forth(trio: Embedd
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:LOD-01", "broker:COT-06")
 def test_no_commit_is_lost_by_coordinators_that_die(trio: EmbeddedCluster) -> None:
     trio.create_topic("t", 1, 3)
     with Committers(trio, 3) as committers:
@@ -594,7 +592,6 @@ def test_no_commit_is_lost_by_coordinators_that_die(trio: EmbeddedCluster) -> No
                 in_sync(client, "__consumer_offsets")
 
 
-@pytest.mark.spec("broker:SCN-30", "broker:ARC-03", "broker:RTE-05", "broker:SCN-21")
 def test_a_group_goes_on_where_its_coordinator_is_now(trio: EmbeddedCluster) -> None:
     """The same members, generation, assignment and offsets; on the old one nothing is left, on the new one a load."""
     trio.create_topic("t", 1, 3)

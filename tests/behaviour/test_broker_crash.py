@@ -78,7 +78,6 @@ def everything(address: str, topic: str) -> list[bytes | None]:
 class TestKill:
     @pytest.mark.slow
     @pytest.mark.concurrent
-    @pytest.mark.spec("broker:LOD-01")
     def test_what_was_acknowledged_is_there_after_kill_9(self, start: Callable[..., EmbeddedCluster]) -> None:
         cluster = start(config={"log.segment.bytes": 1 << 20})
         cluster.create_topic("t", 1)
@@ -127,7 +126,6 @@ class TestKill:
         assert look() == (before[0], before[1] + 1)
 
     @pytest.mark.slow
-    @pytest.mark.spec("transactions:IDP-14", "transactions:IDP-20")
     def test_producer_ids_are_unique_and_sequences_known_across_restarts(
         self, start: Callable[..., EmbeddedCluster]
     ) -> None:

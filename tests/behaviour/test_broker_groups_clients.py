@@ -144,7 +144,6 @@ def read_all(*members: Any, count: int = 100) -> Callable[[], bool]:
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:SCN-02", "broker:SCN-04", "broker:OLD-11", "broker:OLD-12")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_two_confluent_consumers_share_and_take_over(
     embedded: Cluster, topic4: str, group_id: str, strategy: str
@@ -162,7 +161,6 @@ def test_two_confluent_consumers_share_and_take_over(
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:SCN-02", "broker:SCN-16")
 def test_kafka_python_commits_and_goes_on(embedded: Cluster, topic4: str, group_id: str) -> None:
     first = KafkaPython(embedded.bootstrap_servers, group_id, topic4)
     poll_until(read_all(first), first, what="everything is read")
@@ -176,7 +174,6 @@ def test_kafka_python_commits_and_goes_on(embedded: Cluster, topic4: str, group_
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:PV-02", "transactions:VOT-02", "broker:MBR-06")
 @pytest.mark.slow
 def test_different_clients_in_one_group_agree_on_a_strategy(embedded: Cluster, topic4: str, group_id: str) -> None:
     settings = {"partition.assignment.strategy": "range,roundrobin"}
@@ -190,7 +187,6 @@ def test_different_clients_in_one_group_agree_on_a_strategy(embedded: Cluster, t
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:SCN-02", "broker:SCN-16")
 def test_aiokafka_shares_commits_and_goes_on(embedded: Cluster, topic4: str, group_id: str) -> None:
     aiokafka = pytest.importorskip("aiokafka")
 
@@ -228,7 +224,6 @@ def test_aiokafka_shares_commits_and_goes_on(embedded: Cluster, topic4: str, gro
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:JU-07", "broker:MSM-05")
 def test_a_static_confluent_consumer_comes_back_without_a_rebalance(
     embedded: Cluster, topic4: str, group_id: str
 ) -> None:
@@ -277,7 +272,6 @@ def table(lines: list[str]) -> list[dict[str, str]]:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.spec("broker:GSM-01", "broker:API-06", "broker:API-07", "broker:API-08", "broker:MSM-01")
 def test_kafkas_group_tool(
     embedded: Cluster, topic4: str, group_id: str, kafka_tools: KafkaTools, groups_command: Callable[..., list[str]]
 ) -> None:
@@ -321,7 +315,6 @@ def test_kafkas_group_tool(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.spec("broker:COT-07", "broker:OFM-03", "broker:COT-05", "transactions:GMD-01")
 def test_kafkas_dump_tool_reads_our_offsets_topic(
     new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, tmp_path: Path, kafka_tools: KafkaTools
 ) -> None:
@@ -356,7 +349,6 @@ def test_kafkas_dump_tool_reads_our_offsets_topic(
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.spec("broker:COT-07", "broker:CFG-22", "transactions:DMP-01", "transactions:DMP-07")
 def test_kafkas_formatter_reads_our_offsets_topic(
     new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, kafka_tools: KafkaTools
 ) -> None:
@@ -393,7 +385,6 @@ def member_of(cluster: Cluster, address: str, group: str, stack: ExitStack) -> M
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("broker:SCN-30", "broker:REG-19", "broker:SCN-16", "transactions:SEQ-05", "broker:ARC-04")
 def test_a_group_outlives_the_crash_of_its_broker(
     new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, tmp_path: Path
 ) -> None:
@@ -413,7 +404,6 @@ def test_a_group_outlives_the_crash_of_its_broker(
         assert fetch_offset(member.client, group_id, topic_name) == (42, 0)
 
 
-@pytest.mark.spec("broker:SOF-18", "broker:COT-01", "broker:API-11", "broker:MGR-05")
 def test_the_internal_topic_is_made_by_the_first_look_up(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster("embedded", config={"offsets.topic.num.partitions": 3})
     with cluster.raw() as client:

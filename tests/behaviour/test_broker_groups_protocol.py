@@ -44,7 +44,6 @@ UNKNOWN_TOPIC_ID = 100
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("broker:SCN-01", "broker:ARC-12", "transactions:RBL-06", "broker:JU-08")
 def test_the_life_of_one_member(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id)
     refused = member.join()
@@ -62,7 +61,6 @@ def test_the_life_of_one_member(connect: Connect, group_id: str) -> None:
     assert member.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:SCN-02", "broker:SCN-08", "transactions:SEQ-02")
 def test_a_second_member_and_the_rebalance_that_follows(connect: Connect, group_id: str) -> None:
     first = Member(connect, group_id).stable()
     second = Member(connect, group_id)
@@ -84,7 +82,6 @@ def test_a_second_member_and_the_rebalance_that_follows(connect: Connect, group_
     assert first.heartbeat() == 0
 
 
-@pytest.mark.spec("broker:JG-05", "broker:JU-03", "broker:JG-06", "broker:VAL-02")
 def test_joins_that_are_refused(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, session_ms=1)
     answer = member.join()
@@ -109,7 +106,6 @@ def test_joins_that_are_refused(connect: Connect, group_id: str) -> None:
     assert member.heartbeat() == 0
 
 
-@pytest.mark.spec("broker:JU-10", "broker:JG-12", "broker:JG-14")
 @pytest.mark.parametrize("version", [2, 3, 4, 5, 6, 7, 8, 9])
 def test_joining_at_each_version(connect: Connect, group_id: str, version: int) -> None:
     member = Member(connect, group_id)
@@ -124,7 +120,6 @@ def test_joining_at_each_version(connect: Connect, group_id: str, version: int) 
     assert answer.protocol_name == (None if version >= 7 else "")
 
 
-@pytest.mark.spec("broker:PV-02", "broker:PV-10", "transactions:VOT-02")
 def test_the_strategy_that_all_support_is_chosen(connect: Connect, group_id: str) -> None:
     first = Member(connect, group_id, protocols=("a", "b"))
     assert first.join_with_id().protocol_name == "a"
@@ -139,7 +134,6 @@ def test_the_strategy_that_all_support_is_chosen(connect: Connect, group_id: str
 # Who may do what
 
 
-@pytest.mark.spec("broker:SYN-07", "broker:SYN-09", "broker:SYN-10", "broker:SYN-11", "broker:SYN-12")
 def test_what_sync_is_told(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
 
@@ -158,7 +152,6 @@ def test_what_sync_is_told(connect: Connect, group_id: str) -> None:
     assert told(protocol_name=None) == Errors.INCONSISTENT_GROUP_PROTOCOL
 
 
-@pytest.mark.spec("broker:HBT-06", "client:GP-71")
 def test_what_a_heartbeat_is_told(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
     assert member.heartbeat() == 0
@@ -170,7 +163,6 @@ def test_what_a_heartbeat_is_told(connect: Connect, group_id: str) -> None:
     assert member.heartbeat(generation_id=9) == Errors.ILLEGAL_GENERATION
 
 
-@pytest.mark.spec("broker:API-02", "transactions:OCM-06", "broker:API-03")
 def test_what_a_commit_is_told(connect: Connect, group_id: str, topic: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
 
@@ -192,7 +184,6 @@ def test_what_a_commit_is_told(connect: Connect, group_id: str, topic: str) -> N
     assert told(**simple) == 0
 
 
-@pytest.mark.spec("broker:LVG-02", "client:GP-72")
 def test_what_leaving_is_told(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id)
     static = Member(connect, group_id, instance="i")
@@ -226,7 +217,6 @@ def test_what_leaving_is_told(connect: Connect, group_id: str) -> None:
 # Static members
 
 
-@pytest.mark.spec("broker:JU-07", "broker:JG-15", "client:SM-04")
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_static_leader_comes_back(connect: Connect, group_id: str, version: int) -> None:
     old = Member(connect, group_id, instance="i").stable()
@@ -244,7 +234,6 @@ def test_a_static_leader_comes_back(connect: Connect, group_id: str, version: in
     assert (answer.error_code, answer.member_id) == (Errors.FENCED_INSTANCE_ID, old.member_id)
 
 
-@pytest.mark.spec("broker:HBT-02", "broker:SCN-05", "transactions:SEQ-03")
 def test_a_silent_member_is_removed_after_its_session(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id, session_ms=700)
     while first.heartbeat() == 0:
@@ -257,7 +246,6 @@ def test_a_silent_member_is_removed_after_its_session(connect: Connect, group_id
 # Offsets
 
 
-@pytest.mark.spec("broker:API-01", "broker:AMB-33", "transactions:OCM-07", "broker:SCN-18")
 def test_commits_of_a_group_without_members(connect: Connect, group_id: str, topic: str) -> None:
     client = connect()
 
@@ -296,7 +284,6 @@ def test_commits_of_a_group_without_members(connect: Connect, group_id: str, top
     assert fetch_offset(client, group_id, topic) == (5, 0)
 
 
-@pytest.mark.spec("broker:FET-03", "broker:FET-10", "broker:FET-04", "transactions:HBT-02")
 @pytest.mark.parametrize("version", range(1, 11))
 def test_fetching_at_each_version(connect: Connect, group_id: str, topic: str, version: int) -> None:
     client = connect()
@@ -343,7 +330,6 @@ def test_fetching_at_each_version(connect: Connect, group_id: str, topic: str, v
     assert fetch(group_id, []).topics == []
 
 
-@pytest.mark.spec("broker:VAL-02", "transactions:OCM-06a")
 def test_the_empty_group_id(connect: Connect, topic: str) -> None:
     client = connect()
     topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(0, 8)])]
@@ -356,7 +342,6 @@ def _delete(client: RawClient, group: str, topic: str, *partitions: int) -> Any:
     return client.request(OffsetDeleteRequest(group, topics=[OffsetDeleteRequestTopic(topic, parts)]))
 
 
-@pytest.mark.spec("broker:API-08")
 def test_deleting_offsets(connect: Connect, group_id: str, make_topic: Callable[..., str]) -> None:
     read, other = make_topic(), make_topic()
     member = Member(connect, group_id, topics=(read,)).stable()
@@ -374,7 +359,6 @@ def test_deleting_offsets(connect: Connect, group_id: str, make_topic: Callable[
     assert _delete(admin, connect_group.group, read, 0).error_code == Errors.NON_EMPTY_GROUP
 
 
-@pytest.mark.spec("broker:API-09", "transactions:OEX-07")
 def test_a_deleted_topic_takes_its_offsets_along(cluster: Cluster, connect: Connect, group_id: str, topic: str) -> None:
     client = connect()
     topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(0, 8)])]
@@ -387,7 +371,6 @@ def test_a_deleted_topic_takes_its_offsets_along(cluster: Cluster, connect: Conn
 # Administration
 
 
-@pytest.mark.spec("broker:API-06", "broker:GSM-01")
 def test_listing_groups(connect: Connect, group_id: str, topic: str) -> None:
     member = Member(connect, group_id).stable()
     admin = connect()
@@ -417,7 +400,6 @@ def test_listing_groups(connect: Connect, group_id: str, topic: str) -> None:
     assert listed(5)[group_id] == ("consumer", "Empty", "classic")
 
 
-@pytest.mark.spec("broker:GSM-02", "broker:GSM-04", "broker:API-06", "broker:MSM-08")
 @pytest.mark.parametrize("version", range(7))
 def test_describing_groups(connect: Connect, group_id: str, version: int) -> None:
     member = Member(connect, group_id, instance="i" if version >= 4 else None).stable()
@@ -440,7 +422,6 @@ def test_describing_groups(connect: Connect, group_id: str, version: int) -> Non
     assert (one.members[0].member_metadata, one.members[0].member_assignment) == (b"", b"own")
 
 
-@pytest.mark.spec("broker:API-07")
 def test_deleting_groups(connect: Connect, group_id: str, topic: str) -> None:
     member = Member(connect, group_id).stable()
     assert member.commit(topic, 3) == 0
@@ -458,7 +439,6 @@ def test_deleting_groups(connect: Connect, group_id: str, topic: str) -> None:
     assert member.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:API-11", "transactions:FCO-11", "broker:RTE-05")
 def test_finding_coordinators(connect: Connect, group_id: str) -> None:
     client = connect()
     brokers = client.brokers()
@@ -474,7 +454,6 @@ def test_finding_coordinators(connect: Connect, group_id: str) -> None:
         assert (wrong.error_code, wrong.node_id, wrong.host, wrong.port) == (42, -1, "", -1)
 
 
-@pytest.mark.spec("broker:COT-05", "transactions:OTP-01", "transactions:OTP-04", "transactions:OTP-05", "broker:CFG-17")
 def test_the_internal_topic_is_compacted(connect: Connect) -> None:
     client = connect()
     resource = DescribeConfigsResource(resource_type=2, resource_name="__consumer_offsets", configuration_keys=None)

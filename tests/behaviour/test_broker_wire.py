@@ -248,7 +248,6 @@ class TestMetadata:
     def test_an_illegal_name(self, client: RawClient) -> None:
         assert client.request(MetadataRequest([MetadataRequestTopic(name="a b")])).topics[0].error_code == 17
 
-    @pytest.mark.spec("broker:COT-01", "broker:COT-06")
     def test_the_internal_topic_is_marked(self, client: RawClient) -> None:
         request = MetadataRequest([MetadataRequestTopic(name="__consumer_offsets")])
         wait_until(lambda: client.request(request).topics[0].error_code == 0, 60, "the topic")
@@ -358,7 +357,6 @@ class TestProduceAndFetch:
         answer = client.request(request)
         assert [len(part.records) for part in answer.responses[0].partitions] == [size, 0]
 
-    @pytest.mark.spec("client:FE-02", "client:FE-04")
     def test_a_fetch_waits_for_min_bytes_or_its_time(self, cluster: Cluster, client: RawClient, new_topic: str) -> None:
         start = time.monotonic()
         assert not first(fetch(client, new_topic, max_wait_ms=150, min_bytes=1)).records

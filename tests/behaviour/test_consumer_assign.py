@@ -28,7 +28,6 @@ pytestmark = pytest.mark.faces
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("client:KC-14", "client:KC-31", "client:KC-34", "client:KC-55", "client:GP-29")
 def test_every_record_of_the_assigned_partitions_comes_once_and_in_order(
     cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
@@ -47,7 +46,6 @@ def test_every_record_of_the_assigned_partitions_comes_once_and_in_order(
     assert (records[0].key, records[1].key, records[1].serialized_key_size) == (b"k0", None, -1)
 
 
-@pytest.mark.spec("client:PL-03", "client:GP-06")
 def test_poll_needs_something_to_read(cluster: Cluster) -> None:
     with consuming(cluster) as consumer:
         with pytest.raises(IllegalStateError, match="subscribe"):
@@ -55,7 +53,6 @@ def test_poll_needs_something_to_read(cluster: Cluster) -> None:
         assert (consumer.assignment(), consumer.subscription(), consumer.paused()) == (set(), set(), set())
 
 
-@pytest.mark.spec("client:PL-14", "client:PL-04")
 def test_poll_returns_nothing_at_its_deadline(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
         consumer.position(TopicPartition(topic, 0))
@@ -64,7 +61,6 @@ def test_poll_returns_nothing_at_its_deadline(cluster: Cluster, topic: str) -> N
         assert 0.29 <= time.monotonic() - started < 15
 
 
-@pytest.mark.spec("client:PL-04")
 def test_poll_with_no_time_at_all_makes_progress(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 10)
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
@@ -75,7 +71,6 @@ def test_poll_with_no_time_at_all_makes_progress(cluster: Cluster, topic: str) -
     assert found == list(range(10))
 
 
-@pytest.mark.spec("client:FE-08", "client:FE-30")
 def test_no_more_than_max_poll_records_come_at_once(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 1200, each=1200)
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
@@ -85,7 +80,6 @@ def test_no_more_than_max_poll_records_come_at_once(cluster: Cluster, topic: str
         assert len(list(consumer.poll(60_000, max_records=7).records())) == 7
 
 
-@pytest.mark.spec("client:KC-33", "client:SS-53")
 def test_seek_goes_anywhere_and_back(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 1000)
     tp = TopicPartition(topic, 0)
@@ -101,7 +95,6 @@ def test_seek_goes_anywhere_and_back(cluster: Cluster, topic: str) -> None:
             consumer.seek(TopicPartition(topic, 9), 0)
 
 
-@pytest.mark.spec("client:SS-53", "client:SS-47", "client:SS-54")
 def test_seek_with_a_leader_epoch_is_validated_and_goes_on(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 100)
     tp = TopicPartition(topic, 0)
@@ -112,7 +105,6 @@ def test_seek_with_a_leader_epoch_is_validated_and_goes_on(cluster: Cluster, top
         assert offsets(read(consumer, 1))[0] == 60
 
 
-@pytest.mark.spec("client:SS-52")
 def test_seek_to_the_ends(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 50)
     tp = TopicPartition(topic, 0)
@@ -125,7 +117,6 @@ def test_seek_to_the_ends(cluster: Cluster, topic: str) -> None:
         assert consumer.position(tp) == 0
 
 
-@pytest.mark.spec("client:CF-18", "client:SS-10")
 @pytest.mark.parametrize(("policy", "expected"), [("earliest", 0), ("latest", 20), ("by_duration:P1D", 10)])
 def test_the_reset_policy_says_where_to_begin(cluster: Cluster, topic: str, policy: str, expected: int) -> None:
     now = int(time.time() * 1000)
@@ -136,7 +127,6 @@ def test_the_reset_policy_says_where_to_begin(cluster: Cluster, topic: str, poli
         assert consumer.position(TopicPartition(topic, 0)) == expected
 
 
-@pytest.mark.spec("client:SS-50")
 def test_without_a_reset_policy_the_application_must_seek(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 5)
     tp = TopicPartition(topic, 0)
@@ -149,7 +139,6 @@ def test_without_a_reset_policy_the_application_must_seek(cluster: Cluster, topi
         assert offsets(read(consumer, 3)) == [2, 3, 4]
 
 
-@pytest.mark.spec("client:SQ-15", "client:FE-53", "client:ER-03")
 def test_a_position_that_is_out_of_range_is_reset(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 5)
     tp = TopicPartition(topic, 0)
@@ -158,7 +147,6 @@ def test_a_position_that_is_out_of_range_is_reset(cluster: Cluster, topic: str) 
         assert offsets(read(consumer, 5)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.spec("client:SQ-15", "client:FE-54")
 def test_a_position_that_is_out_of_range_without_a_policy_raises(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 5)
     tp = TopicPartition(topic, 0)
@@ -170,7 +158,6 @@ def test_a_position_that_is_out_of_range_without_a_policy_raises(cluster: Cluste
         assert consumer.position(tp) == 1000
 
 
-@pytest.mark.spec("client:SQ-15")
 def test_records_deleted_below_the_position_lead_to_the_new_start(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 100, each=10)
     tp = TopicPartition(topic, 0)
@@ -186,7 +173,6 @@ def test_records_deleted_below_the_position_lead_to_the_new_start(cluster: Clust
         assert offsets(read(consumer, 60)) == list(range(40, 100))
 
 
-@pytest.mark.spec("client:KC-35", "client:AM-13", "client:FE-66")
 def test_a_paused_partition_is_silent_and_loses_nothing(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -220,7 +206,6 @@ def test_pausing_all_and_resuming_again_and_again_loses_nothing(cluster: Cluster
     assert found == list(range(1000))
 
 
-@pytest.mark.spec("client:GP-06")
 def test_offsets_can_be_looked_up(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
@@ -240,7 +225,6 @@ def test_offsets_can_be_looked_up(cluster: Cluster, make_topic: Callable[..., st
             consumer.offsets_for_times({first: -1})
 
 
-@pytest.mark.spec("client:SS-62", "client:FE-69")
 def test_lag_is_known(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 30)
     tp = TopicPartition(topic, 0)
@@ -253,7 +237,6 @@ def test_lag_is_known(cluster: Cluster, topic: str) -> None:
         assert found["consumer-fetch-manager-metrics"]["records-consumed-total"] == 10
 
 
-@pytest.mark.spec("client:KC-56", "client:KC-58", "client:KC-62")
 def test_what_is_no_partition_cannot_be_assigned(cluster: Cluster, topic: str) -> None:
     with consuming(cluster) as consumer:
         for wrong in (None, [None], [TopicPartition("", 0)], [TopicPartition("  ", 0)], [TopicPartition(topic, -1)]):
@@ -263,7 +246,6 @@ def test_what_is_no_partition_cannot_be_assigned(cluster: Cluster, topic: str) -
         assert consumer.assignment() == {TopicPartition(topic, 0)}
 
 
-@pytest.mark.spec("client:KC-57", "client:KC-61", "client:KC-59", "client:GP-01")
 def test_an_assignment_is_replaced_and_given_up(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     one, two = make_topic(), make_topic()
     fill(cluster, one, 20)
@@ -278,7 +260,6 @@ def test_an_assignment_is_replaced_and_given_up(cluster: Cluster, make_topic: Ca
             consumer.poll()
 
 
-@pytest.mark.spec("client:KC-41", "client:KC-15", "client:KC-14")
 def test_without_a_group_nothing_of_a_group_is_to_be_had(cluster: Cluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp) as consumer:
@@ -294,7 +275,6 @@ def test_without_a_group_nothing_of_a_group_is_to_be_had(cluster: Cluster, topic
         assert consumer.assignment() == {tp}
 
 
-@pytest.mark.spec("client:GP-03", "client:KC-32")
 def test_partitions_assigned_by_hand_can_be_committed_for_a_group(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 20)
     tp = TopicPartition(topic, 0)
@@ -311,7 +291,6 @@ def test_partitions_assigned_by_hand_can_be_committed_for_a_group(cluster: Clust
         assert offsets(read(again, 11)) == list(range(9, 20))
 
 
-@pytest.mark.spec("client:KC-08", "client:KC-24", "client:KC-40")
 @pytest.mark.blocking_only("its loop is closed with it: see test_aio_consumer")
 def test_a_closed_consumer_refuses_calls(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
@@ -358,7 +337,6 @@ def refuse_thirteen(data: bytes) -> int:
     return int(data)
 
 
-@pytest.mark.spec("client:GP-28", "client:KC-16")
 def test_a_bad_record_is_told_after_the_good_ones_and_can_be_stepped_over(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 20)
     tp = TopicPartition(topic, 0)
@@ -385,7 +363,6 @@ def test_bad_records_can_be_given_to_somebody(cluster: Cluster, topic: str) -> N
 # -- compression -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:GP-29")
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_records_compressed_by_another_client_are_read(cluster: Cluster, topic: str, codec: str) -> None:
     from confluent_kafka import Producer
@@ -447,7 +424,6 @@ def test_a_topic_that_comes_later_is_read_when_it_is_there(cluster: Cluster, top
         assert offsets(read(consumer, 3)) == [0, 1, 2]
 
 
-@pytest.mark.spec("client:KC-19", "client:KC-20", "client:KC-21", "client:KC-22", "client:KC-17")
 def test_a_consumer_is_made_without_a_connection() -> None:
     started = time.monotonic()
     consumer = KafkaConsumer(bootstrap_servers="127.0.0.1:1", client_id="c")

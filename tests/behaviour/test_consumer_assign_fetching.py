@@ -28,7 +28,6 @@ def offsets_asked(request: Any) -> dict[int, int]:
 
 
 @pytest.mark.ahead
-@pytest.mark.spec("client:SQ-14", "client:PL-10", "client:PL-11")
 def test_the_next_fetch_is_on_the_wire_while_the_application_holds_records(
     cluster: Cluster, topic: str, new_proxy: Callable[..., KafkaProxy]
 ) -> None:
@@ -59,7 +58,6 @@ def test_every_fetch_begins_where_the_last_answer_ended(cluster: Cluster, topic:
     assert len(asked) >= 12
 
 
-@pytest.mark.spec("client:GP-33", "client:GP-37", "client:FE-13")
 def test_fetches_after_the_first_tell_only_what_changed(
     cluster: Cluster, make_topic: Callable[..., str], proxy: KafkaProxy
 ) -> None:
@@ -102,7 +100,6 @@ def test_sessions_can_be_switched_off(cluster: Cluster, topic: str, proxy: Kafka
     assert {(f.session_id, f.session_epoch) for f in fetches(proxy)} == {(0, -1)}
 
 
-@pytest.mark.spec("client:GP-35", "client:FE-80")
 @pytest.mark.parametrize("code", [70, 71])
 def test_a_lost_session_is_opened_anew(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
     fill(cluster, topic, 10)
@@ -118,7 +115,6 @@ def test_a_lost_session_is_opened_anew(cluster: Cluster, topic: str, proxy: Kafk
     assert [f.session_id > 0 for f in again] == [code == 71]
 
 
-@pytest.mark.spec("client:FE-50", "client:FE-57", "client:FE-51")
 @pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 78, 100, 103, -1])
 def test_errors_that_pass_lose_nothing(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
     fill(cluster, topic, 300)
@@ -128,7 +124,6 @@ def test_errors_that_pass_lose_nothing(cluster: Cluster, topic: str, proxy: Kafk
         rule.wait(1)
 
 
-@pytest.mark.spec("client:FE-55", "client:ER-14")
 def test_a_topic_that_may_not_be_read_raises_and_can_be_tried_again(
     cluster: Cluster, topic: str, proxy: KafkaProxy
 ) -> None:
@@ -141,7 +136,6 @@ def test_a_topic_that_may_not_be_read_raises_and_can_be_tried_again(
 
 
 @pytest.mark.ahead
-@pytest.mark.spec("client:FE-83", "client:GP-35")
 @pytest.mark.parametrize("reset", [False, True])
 def test_connections_cut_in_the_middle_of_an_answer_lose_and_repeat_nothing(
     cluster: Cluster, topic: str, proxy: KafkaProxy, reset: bool
@@ -171,7 +165,6 @@ def test_a_broker_that_drops_an_answer_is_asked_again(cluster: Cluster, topic: s
 
 
 @pytest.mark.ahead
-@pytest.mark.spec("client:FE-03", "client:FE-05")
 def test_a_batch_larger_than_every_limit_is_read_all_the_same(cluster: Cluster, topic: str) -> None:
     with cluster.raw() as client:
         append(client, topic, [b"x" * 300_000])
@@ -241,7 +234,6 @@ def test_partitions_take_fair_turns(cluster: Cluster, make_topic: Callable[..., 
     assert min(counts) >= 250, counts
 
 
-@pytest.mark.spec("client:GP-23", "client:AM-54")
 def test_a_damaged_batch_is_told_and_stepped_over(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
     fill(cluster, topic, 30, each=10)
     tp = TopicPartition(topic, 0)
@@ -262,7 +254,6 @@ def test_a_damaged_batch_is_told_and_stepped_over(cluster: Cluster, topic: str, 
 
 
 @pytest.mark.ahead
-@pytest.mark.spec("client:GP-31", "client:SS-48")
 @pytest.mark.parametrize("policy", ["earliest", "none"])
 def test_a_truncated_log_is_noticed(cluster: Cluster, topic: str, proxy: KafkaProxy, policy: str) -> None:
     fill(cluster, topic, 100, each=10)
@@ -314,7 +305,6 @@ def test_a_new_leader_epoch_is_validated_before_anything_more_is_handed_out(
         assert offsets(read(consumer, 3)) == [100, 101, 102]
 
 
-@pytest.mark.spec("client:SS-47")
 @pytest.mark.parametrize(
     "newest",
     [

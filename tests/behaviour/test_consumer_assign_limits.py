@@ -141,7 +141,6 @@ def test_waiting_for_a_dead_broker_costs_no_cpu(topic_name: str, broken: str, pr
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:KC-10", "client:NC-40", "client:NC-41")
 def test_wakeup_ends_a_poll_of_another_thread(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
         consumer.poll(100)
@@ -154,7 +153,6 @@ def test_wakeup_ends_a_poll_of_another_thread(cluster: Cluster, topic: str) -> N
         assert not consumer.poll(100)  # one wakeup, one error
 
 
-@pytest.mark.spec("client:NC-42", "client:PL-05", "client:PL-12")
 def test_a_wakeup_between_polls_is_raised_by_the_next_and_loses_no_records(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 1000)
     found: list[int] = []
@@ -170,7 +168,6 @@ def test_a_wakeup_between_polls_is_raised_by_the_next_and_loses_no_records(clust
     assert wakeups >= 20
 
 
-@pytest.mark.spec("client:PL-12")
 def test_a_wakeup_while_records_are_on_their_way_out_does_not_lose_them(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 20)
     tp = TopicPartition(topic, 0)
@@ -203,7 +200,6 @@ def test_wakeup_ends_other_calls_too_and_never_close(cluster: Cluster, topic: st
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:KC-01", "client:KC-05")
 @pytest.mark.blocking_only("tasks instead of threads: see test_aio_consumer")
 def test_a_second_thread_is_refused_while_a_call_is_under_way(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer, ThreadPoolExecutor(1) as pool:
@@ -222,7 +218,6 @@ def test_a_second_thread_is_refused_while_a_call_is_under_way(cluster: Cluster, 
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:KC-07")
 def test_after_an_error_another_thread_may_go_on(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer, ThreadPoolExecutor(1) as pool:
         with pytest.raises(ValueError, match="negative"):
@@ -231,7 +226,6 @@ def test_after_an_error_another_thread_may_go_on(cluster: Cluster, topic: str) -
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:KC-02", "client:KC-03")
 def test_one_consumer_per_thread_is_a_pattern(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(3)
     for partition in range(3):

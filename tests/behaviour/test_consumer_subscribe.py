@@ -15,7 +15,6 @@ from tests.support.cluster import Cluster
 pytestmark = pytest.mark.faces
 
 
-@pytest.mark.spec("client:PL-15", "client:PL-06", "client:KC-30")
 def test_empty_polls_are_normal_until_the_group_has_settled(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     with consuming(cluster, group_id=group_id) as consumer:
@@ -26,7 +25,6 @@ def test_empty_polls_are_normal_until_the_group_has_settled(cluster: Cluster, to
         assert consumer.subscription() == {topic}
 
 
-@pytest.mark.spec("client:CF-16", "client:KC-32")
 def test_automatic_commits_cover_what_earlier_polls_returned_and_no_more(
     cluster: Cluster, topic: str, group_id: str
 ) -> None:
@@ -86,7 +84,6 @@ def test_revocation_inside_a_loop_commits_the_last_record_yielded_and_drops_the_
     assert {n: sorted(o) for n, o in found.items()} == {0: list(range(400)), 1: list(range(400))}
 
 
-@pytest.mark.spec("client:KC-33", "client:KC-35")
 @pytest.mark.blocking_only("its listener waits, for which asyncio has coroutines: see test_aio_consumer")
 def test_a_listener_may_seek_and_pause_what_it_gets_and_may_not_poll(
     cluster: Cluster, make_topic: Callable[..., str], group_id: str

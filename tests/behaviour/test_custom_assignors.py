@@ -32,7 +32,6 @@ def share_all(*members: Member, partitions: int) -> None:
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:RND-02", "transactions:CUS-01b", "transactions:CUS-13")
 def test_partitions_at_random(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(8)
     with running() as start:
@@ -51,7 +50,6 @@ def test_partitions_at_random(cluster: Cluster, make_topic: MakeTopic, group_id:
 
 
 @pytest.mark.slow
-@pytest.mark.spec("transactions:RCK-01", "transactions:RCK-02b", "transactions:RCK-05", "transactions:CUS-03")
 def test_partitions_by_the_rack_of_their_leader(
     new_cluster: Callable[..., Cluster], cluster_kind: str, group_id: str, topic_name: str
 ) -> None:
@@ -70,7 +68,6 @@ def test_partitions_by_the_rack_of_their_leader(
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:BRC-02", "transactions:SHR-01", "transactions:ASG-06")
 def test_every_member_of_a_broadcast_reads_everything(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(2)
     fill(cluster, topic, 8, 2)
@@ -92,7 +89,6 @@ def test_every_member_of_a_broadcast_reads_everything(cluster: Cluster, make_top
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:SHR-02", "transactions:SHR-01")
 def test_two_members_share_one_partition_only_where_the_application_seeks(
     cluster: Cluster, topic: str, group_id: str
 ) -> None:
@@ -132,14 +128,11 @@ def test_two_members_share_one_partition_only_where_the_application_seeks(
 @pytest.mark.parametrize(
     ("commits", "begins_at"),
     [
-        pytest.param([(0, 10), (1, 12)], 12, marks=pytest.mark.spec("transactions:BRC-03a"), id="loses-some"),
-        pytest.param([(0, 10), (1, 8)], 8, marks=pytest.mark.spec("transactions:BRC-03b"), id="repeats-some"),
-        pytest.param(
-            [(0, 100_000), (1, 100_000), (2, 9)], 9, marks=pytest.mark.spec("transactions:BRC-03c"), id="repeats-many"
-        ),
+        pytest.param([(0, 10), (1, 12)], 12, id="loses-some"),
+        pytest.param([(0, 10), (1, 8)], 8, id="repeats-some"),
+        pytest.param([(0, 100_000), (1, 100_000), (2, 9)], 9, id="repeats-many"),
     ],
 )
-@pytest.mark.spec("transactions:BRC-03")
 def test_members_of_a_broadcast_overwrite_each_others_commits(
     cluster: Cluster, topic: str, group_id: str, commits: list[tuple[int, int]], begins_at: int
 ) -> None:
@@ -158,7 +151,6 @@ def test_members_of_a_broadcast_overwrite_each_others_commits(
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:BRC-04")
 def test_positions_of_ones_own_do_not_care_what_the_group_committed(
     cluster: Cluster, topic: str, group_id: str, tmp_path: Path
 ) -> None:

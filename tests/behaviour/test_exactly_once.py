@@ -58,9 +58,6 @@ def copy_to(sink: str) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.smoke
-@pytest.mark.spec(
-    "transactions:CTP-01", "transactions:CTP-04", "transactions:CTP-05", "transactions:CTP-06", "transactions:DLV-01c"
-)
 def test_a_failure_in_the_middle_of_a_batch_has_no_effect(cluster: Cluster, make_topic: Any, group_id: str) -> None:
     source, sink = make_topic(2), make_topic(1)
     fill(cluster, source)
@@ -97,7 +94,6 @@ def test_the_time_until_the_group_forms_is_not_idle(new_cluster: Callable[..., C
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:CTP-08")
 def test_partitions_that_move_are_processed_once(cluster: Cluster, make_topic: Any, group_id: str) -> None:
     """Two members, one of which leaves and comes back again and again."""
     source, sink = make_topic(2), make_topic(1)
@@ -153,7 +149,6 @@ process_exactly_once(
 
 @pytest.mark.slow
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:CTP-07", "transactions:TXA-09")
 def test_a_program_that_is_killed_again_and_again(cluster: Cluster, make_topic: Any, group_id: str) -> None:
     """``kill -9`` at random moments; a static member, so that the next one has the partitions at once."""
     source, sink = make_topic(2), make_topic(1)
@@ -218,7 +213,6 @@ def test_a_fenced_program_stops(cluster: Cluster, make_topic: Any, group_id: str
     assert sink_of(cluster, sink) == []
 
 
-@pytest.mark.spec("transactions:CTP-02")
 @pytest.mark.parametrize(
     ("settings", "missing"),
     [

@@ -31,9 +31,6 @@ pytestmark = [pytest.mark.concurrent, pytest.mark.faces]
 MakeTopic = Callable[..., str]
 
 
-@pytest.mark.spec(
-    "transactions:LSN-06", "transactions:SGR-15", "transactions:SGR-16", "transactions:CUS-06", "client:AS-09"
-)
 def test_the_assignor_hears_first_then_the_listener(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     log: list[tuple[Any, ...]] = []
 
@@ -58,7 +55,6 @@ def test_callbacks_run_in_the_thread_that_polls(cluster: Cluster, topic: str, gr
     assert names == {f"test-member-{group_id}"}
 
 
-@pytest.mark.spec("client:RE-32")
 @pytest.mark.protocols
 def test_between_revoked_and_assigned_there_is_no_assignment(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -127,7 +123,6 @@ def test_what_a_callback_may_and_may_not_do(cluster: Cluster, topic: str, group_
     consumer.close()
 
 
-@pytest.mark.spec("client:GP-05", "transactions:LSN-01")
 @pytest.mark.parametrize("what", ["assigned", "revoked"])
 def test_an_error_of_a_callback_comes_out_of_poll_and_the_member_goes_on(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, what: str
@@ -176,7 +171,6 @@ def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
         join_all([start(cluster, group_id, [topic])], 1)
 
 
-@pytest.mark.spec("transactions:JGR-22", "transactions:SGR-17")
 @pytest.mark.parametrize("slow", ["assigned", "revoked"])
 @pytest.mark.slow
 def test_a_slow_callback_does_not_end_the_session(
@@ -225,7 +219,6 @@ def cooperative(
     return start(servers, group_id, [topic], partition_assignment_strategy=["cooperative-sticky"], **settings)
 
 
-@pytest.mark.spec("client:IC-03", "client:IC-09", "client:IC-10", "client:IC-12", "client:IC-13")
 @pytest.mark.protocols
 def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(6)
@@ -244,7 +237,6 @@ def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topi
         assert a.assignment < kept
 
 
-@pytest.mark.spec("client:IC-04", "client:IC-06", "client:IC-14", "client:IC-15")
 @pytest.mark.protocols
 def test_a_cooperative_member_never_stops_reading_what_it_keeps(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -325,7 +317,6 @@ def test_an_orderly_cooperative_rebalance_reads_nothing_twice(
         assert sorted(offset for _, offset in b.read) == [20, 20]
 
 
-@pytest.mark.spec("client:AS-50")
 def test_a_cooperative_assignor_that_moves_at_once_is_refused(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -347,7 +338,6 @@ def test_a_cooperative_assignor_that_moves_at_once_is_refused(
         assert "KIP-429" in str(a.error or b.error)
 
 
-@pytest.mark.spec("transactions:ASG-12")
 def test_an_assignor_that_raises_comes_out_of_poll(cluster: Cluster, topic: str, group_id: str) -> None:
     class Wrong(RangeAssignor):
         def assign(self, *args: Any) -> Any:
@@ -359,7 +349,6 @@ def test_an_assignor_that_raises_comes_out_of_poll(cluster: Cluster, topic: str,
         assert "my assignor" in str(member.error)
 
 
-@pytest.mark.spec("transactions:CUS-03", "transactions:CUS-12", "client:JC-34")
 def test_user_data_reaches_the_leader_and_comes_back(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     seen: list[bytes | None] = []
 

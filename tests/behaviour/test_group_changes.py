@@ -26,7 +26,6 @@ BOTH = ["cooperative-sticky", "range"]
 COOPERATIVE = ["cooperative-sticky"]
 
 
-@pytest.mark.spec("client:GP-13")
 @pytest.mark.slow
 def test_from_eager_to_cooperative_in_two_rounds_of_restarts(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -73,7 +72,6 @@ def test_from_eager_to_cooperative_in_two_rounds_of_restarts(
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:IC-04", "client:IC-09")
 def test_a_cooperative_newcomer_costs_two_generations(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -49,9 +49,6 @@ def read(consumer: KafkaConsumer, count: int) -> list[Any]:
 
 
 @pytest.mark.smoke
-@pytest.mark.spec(
-    "transactions:OCM-02", "transactions:OCM-09", "transactions:OCM-11", "transactions:GMD-01", "client:GP-03"
-)
 @pytest.mark.protocols
 def test_what_was_committed_is_read_back(cluster: Cluster, topic: str, group_id: str) -> None:
     tp = TopicPartition(topic, 0)
@@ -105,7 +102,6 @@ def test_close_waits_for_asynchronous_commits(cluster: Cluster, topic: str, grou
     assert committed(cluster, group_id, topic) == 3
 
 
-@pytest.mark.spec("transactions:CFG-05", "transactions:CFG-06")
 @pytest.mark.protocols
 def test_positions_are_committed_by_themselves(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
@@ -135,7 +131,6 @@ def test_close_can_leave_the_commit_out(cluster: Cluster, topic: str, group_id: 
     assert committed(cluster, group_id, topic) is None
 
 
-@pytest.mark.spec("transactions:SEQ-09", "transactions:JGR-20", "transactions:DLV-02")
 @pytest.mark.protocols
 def test_nothing_is_read_twice_or_lost_in_an_orderly_rebalance(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -156,7 +151,6 @@ def test_nothing_is_read_twice_or_lost_in_an_orderly_rebalance(
         assert everything == sorted((TopicPartition(topic, p), o) for p in range(4) for o in range(200))
 
 
-@pytest.mark.spec("transactions:LSN-02", "client:GP-05")
 @pytest.mark.protocols
 def test_a_commit_in_the_revoked_callback_is_in_time(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(2)
@@ -175,7 +169,6 @@ def test_a_commit_in_the_revoked_callback_is_in_time(cluster: Cluster, make_topi
         assert len(b.read) == 1
 
 
-@pytest.mark.spec("transactions:OCM-04", "transactions:ERR-04")
 @pytest.mark.protocols
 def test_metadata_that_is_too_long(cluster: Cluster, topic: str, group_id: str) -> None:
     tp = TopicPartition(topic, 0)
@@ -218,7 +211,6 @@ def test_a_commit_without_a_membership_says_what_happened(cluster: Cluster, topi
         consumer.close()
 
 
-@pytest.mark.spec("transactions:OCM-06h")
 @pytest.mark.protocols
 def test_a_stranger_cannot_commit_for_a_group_with_members(
     cluster: Cluster, make_topic: MakeTopic, group_id: str

@@ -46,7 +46,6 @@ CORE_CALLS = [
 ]
 
 
-@pytest.mark.spec("client:FC-05")
 def test_clients_of_a_listener_are_told_where_it_listens(cluster: Cluster, group_id: str) -> None:
     trusting = ssl.create_default_context(cafile=str(cluster.certificates.ca_pem))
     request = FindCoordinatorRequest(coordinator_keys=[group_id])
@@ -65,7 +64,6 @@ def test_clients_of_a_listener_are_told_where_it_listens(cluster: Cluster, group
     assert found["PLAINTEXT"].port != found["SSL"].port
 
 
-@pytest.mark.spec("transactions:FCO-01", "client:CF-30", "broker:CFG-09")
 def test_a_member_is_connected_with_its_coordinator_which_calls_it_by_its_client_id(
     cluster: Cluster, topic: str, group_id: str
 ) -> None:
@@ -88,7 +86,6 @@ def test_a_member_is_connected_with_its_coordinator_which_calls_it_by_its_client
             assert member.do(state) == (address, "ready")
 
 
-@pytest.mark.spec("client:CC-03", "client:HT-26")
 def test_two_threads_share_a_membership_under_one_lock_and_never_block_each_other(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -67,7 +67,6 @@ def unmoved(member: Member, calls: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:IC-35", "client:IC-36", "client:IC-44", "client:IC-45", "client:SQ-06")
 def test_a_member_that_vanished_gets_back_what_it_had(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     with running() as start:
         group = Group(start, cluster, make_topic(6), group_id, delay_s=10.0)
@@ -101,7 +100,6 @@ def test_a_member_that_vanished_gets_back_what_it_had(cluster: Cluster, make_top
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:IC-31", "client:IC-38", "client:IC-39")
 def test_the_leader_is_lost_too_and_the_next_one_knows_who_waits(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:

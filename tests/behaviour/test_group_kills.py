@@ -25,7 +25,6 @@ PARTITIONS = 6
 STRATEGIES = ("range", "cooperative-sticky")
 
 
-@pytest.mark.spec("transactions:SEQ-03", "broker:SCN-05", "broker:HBT-02", "transactions:HBT-08", "transactions:DLV-03")
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "consumer"])
 def test_members_that_are_killed_are_replaced_when_their_session_ends(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: str
@@ -60,7 +59,6 @@ def test_members_that_are_killed_are_replaced_when_their_session_ends(
     assert group.ledger.repeated.keys() <= {member.name for member in members[:2]}, group.ledger.state()
 
 
-@pytest.mark.spec("client:SM-04", "client:SQ-04", "client:SM-08")
 def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -81,7 +79,6 @@ def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
     assert group.ledger.repeated.keys() <= {killed.name}
 
 
-@pytest.mark.spec("broker:SCN-16", "broker:REG-19", "transactions:SEQ-05")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     victim: Cluster, topic_name: str, group_id: str, strategy: str
@@ -106,7 +103,6 @@ def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     assert len(log.generations) == generations
 
 
-@pytest.mark.spec("transactions:SEQ-08", "transactions:ERR-11", "client:RE-35")
 def test_a_member_that_is_stopped_for_longer_than_its_session_is_fenced(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -25,7 +25,6 @@ MakeTopic = Callable[..., str]
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("client:RE-31", "client:CC-01", "transactions:SEQ-01", "transactions:HBT-01", "client:RZ-01")
 @pytest.mark.protocols
 def test_one_member_reads_everything(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(3)
@@ -40,7 +39,6 @@ def test_one_member_reads_everything(cluster: Cluster, make_topic: MakeTopic, gr
 
 @pytest.mark.slow
 @pytest.mark.smoke
-@pytest.mark.spec("client:RE-33", "client:SQ-02", "transactions:SEQ-02", "transactions:RBL-03a", "transactions:LSN-05")
 @pytest.mark.protocols
 def test_members_come_and_go(cluster: Cluster, group_protocol: str, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(4)
@@ -73,9 +71,6 @@ def test_members_come_and_go(cluster: Cluster, group_protocol: str, make_topic: 
                 assert kinds == ["assigned", "revoked"] * (len(kinds) // 2) + ["assigned"] * (len(kinds) % 2)
 
 
-@pytest.mark.spec(
-    "transactions:SEQ-03", "transactions:RBL-03b", "transactions:HBT-05", "transactions:HBT-08", "client:RE-04"
-)
 def test_a_member_that_vanishes_is_replaced_when_its_session_ends(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -90,7 +85,6 @@ def test_a_member_that_vanishes_is_replaced_when_its_session_ends(
         assert time.monotonic() - gone > 0.5
 
 
-@pytest.mark.spec("transactions:SEQ-04", "transactions:RBL-03c", "transactions:HBT-10", "client:GP-01")
 @pytest.mark.protocols
 def test_unsubscribing_gives_the_partitions_to_the_others(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -110,7 +104,6 @@ def test_unsubscribing_gives_the_partitions_to_the_others(
         join_all([a, b], 2)
 
 
-@pytest.mark.spec("client:HT-24", "client:SQ-08", "transactions:SEQ-06", "transactions:RBL-05", "transactions:HBT-09")
 @pytest.mark.slow
 @pytest.mark.protocols
 def test_a_member_that_does_not_poll_leaves_and_comes_back(
@@ -132,7 +125,6 @@ def test_a_member_that_does_not_poll_leaves_and_comes_back(
         assert ("lost", mine) in a.listener.calls
 
 
-@pytest.mark.spec("client:RE-35", "client:HR-06", "client:HT-25", "transactions:ERR-11")
 def test_a_member_that_was_expelled_joins_again(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -155,7 +147,6 @@ def test_a_member_that_was_expelled_joins_again(
         assert all(partitions == everything for partitions in lost)
 
 
-@pytest.mark.spec("transactions:SEQ-07", "transactions:RBL-03e", "transactions:RBL-04", "client:CC-28", "client:RE-08")
 @pytest.mark.protocols
 def test_a_topic_that_grows_is_noticed_by_the_leader(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(1)
@@ -170,7 +161,6 @@ def test_a_topic_that_grows_is_noticed_by_the_leader(cluster: Cluster, make_topi
         assert set(owners.values()) == {a, b}
 
 
-@pytest.mark.spec("client:CC-25", "client:CC-28", "client:GP-02", "client:CC-19")
 @pytest.mark.protocols
 def test_a_pattern_takes_topics_that_come_later(cluster: Cluster, group_id: str, topic_name: str) -> None:
     cluster.create_topic(f"{topic_name}-a", 1)
@@ -222,7 +212,6 @@ def test_a_topic_that_does_not_exist_yet(cluster: Cluster, group_id: str, topic_
         join_all([member], 2)
 
 
-@pytest.mark.spec("client:PS-04", "client:CC-15", "client:JC-30", "transactions:VOT-04", "transactions:ASG-05")
 def test_the_assignor_that_all_support_is_used(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     """Range would give the first member 0 1 and the second one 2 3."""
     topic = make_topic(4)
@@ -233,7 +222,6 @@ def test_the_assignor_that_all_support_is_used(cluster: Cluster, make_topic: Mak
         assert sorted(sorted(tp.partition for tp in m.assignment) for m in (a, b)) == [[0, 2], [1, 3]]
 
 
-@pytest.mark.spec("client:SQ-12", "client:PS-10", "client:JR-10", "transactions:ERR-09", "transactions:VOT-07")
 def test_a_newcomer_with_other_assignors_is_refused_and_disturbs_nobody(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -249,7 +237,6 @@ def test_a_newcomer_with_other_assignors_is_refused_and_disturbs_nobody(
         assert a.generation == generation
 
 
-@pytest.mark.spec("transactions:ERR-12", "transactions:CFG-R2")
 def test_a_session_timeout_that_the_broker_refuses(cluster: Cluster, topic: str, group_id: str) -> None:
     with running() as start:
         member = start(cluster, group_id, [topic], session_timeout_ms=300, heartbeat_interval_ms=100)
@@ -271,7 +258,6 @@ def test_enforcing_a_rebalance(cluster: Cluster, make_topic: MakeTopic, group_id
         assert len(b.listener.calls) >= calls + 2
 
 
-@pytest.mark.spec("client:SM-04", "client:SM-06", "client:SM-08", "client:SQ-03", "client:SQ-04")
 @pytest.mark.protocols
 def test_a_static_member_that_restarts_keeps_its_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -291,7 +277,6 @@ def test_a_static_member_that_restarts_keeps_its_partitions(
         assert a.generation == generation
 
 
-@pytest.mark.spec("client:SM-16")
 def test_two_processes_with_one_instance_id(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(2)
     with running() as start:
@@ -315,7 +300,6 @@ def test_static_members_can_be_told_to_leave(cluster: Cluster, make_topic: MakeT
         join_all([b], 2)
 
 
-@pytest.mark.spec("transactions:SEQ-05", "client:SQ-07", "client:RE-03", "transactions:FCO-13", "client:CC-40")
 def test_a_coordinator_that_restarts(
     new_cluster: Callable[..., Cluster], cluster_kind: str, group_id: str, topic_name: str
 ) -> None:
@@ -368,7 +352,6 @@ def test_order_of_the_first_requests(proxy: KafkaProxy, make_topic: MakeTopic, g
         assert joins[1].member_id != ""
 
 
-@pytest.mark.spec("client:JC-20", "transactions:FCO-12")
 def test_a_parked_join_holds_up_neither_heartbeats_nor_fetches(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -431,7 +414,6 @@ def test_a_foreign_member_shares_the_partitions(cluster: Cluster, make_topic: Ma
         join_all([mine], 4)
 
 
-@pytest.mark.spec("client:HT-01")
 def test_members_in_one_process_and_threads_named(cluster: Cluster, topic: str, group_id: str) -> None:
     import threading
 
@@ -456,7 +438,6 @@ while True:
 """
 
 
-@pytest.mark.spec("transactions:SEQ-03", "transactions:HBT-05")
 @pytest.mark.slow
 @pytest.mark.blocking_only("its members are other processes")
 def test_members_in_processes_one_of_which_is_killed(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:

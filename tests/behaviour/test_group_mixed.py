@@ -105,7 +105,6 @@ def plays(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Play]:
     return plays
 
 
-@pytest.mark.spec("transactions:DLV-01b", "broker:PV-02")
 @pytest.mark.timeout(120 + 12 * EVENTS)
 @pytest.mark.parametrize("strategy", JAVA_STRATEGIES)
 def test_members_of_all_clients_come_and_go_and_nothing_is_lost(plays: dict[str, Play], strategy: str) -> None:

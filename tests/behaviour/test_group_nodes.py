@@ -25,7 +25,6 @@ def coordinator(nodes: Cluster, group_id: str) -> int | None:
         return next((node for node, where in client.brokers().items() if where == address), None)
 
 
-@pytest.mark.spec("transactions:SEQ-05", "client:SQ-07", "broker:SCN-30", "broker:COT-06", "transactions:GAP-43")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_coordinator_that_is_killed_is_replaced(
     nodes: Cluster, topic_name: str, group_id: str, protocol: str

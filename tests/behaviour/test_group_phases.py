@@ -25,7 +25,6 @@ from tests.support.raw_client import RawClient
 MakeTopic = Callable[..., str]
 
 
-@pytest.mark.spec("client:RE-23", "client:RE-25", "client:RE-26", "client:WF-36", "client:WF-37")
 def test_joins_wait_for_every_known_member_and_are_answered_together(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id, protocols=("range", "roundrobin"))
     third = Member(connect, group_id, protocols=("roundrobin",), topics=("another",))
@@ -51,7 +50,6 @@ def test_joins_wait_for_every_known_member_and_are_answered_together(connect: Co
     assert [one.members for one in others] == [[], []]
 
 
-@pytest.mark.spec("client:RE-29", "client:RE-30", "client:WF-41", "client:WF-42")
 def test_followers_wait_for_the_leaders_plan_and_each_gets_its_own_share(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id)
     third = Member(connect, group_id)
@@ -79,7 +77,6 @@ def test_followers_wait_for_the_leaders_plan_and_each_gets_its_own_share(connect
     assert third.client.receive()[1].assignment == b"\0\xff anything"
 
 
-@pytest.mark.spec("client:RE-20")
 def test_the_coordinator_carries_what_only_members_understand(connect: Connect, group_id: str) -> None:
     """A kind of group that no broker has heard of: members' words go to the leader, the leader's words to them."""
     first, second = pair(connect, group_id, protocol_type="players", protocols=("chess",), topics=("\u265e",))
@@ -96,7 +93,6 @@ def test_the_coordinator_carries_what_only_members_understand(connect: Connect, 
     assert second.receive_join().members == []
 
 
-@pytest.mark.spec("client:RE-20")
 def test_one_member_assigns_for_all(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     """An assignor that no broker knows: everything to the member whose id sorts last. Only the leader's is asked."""
     asked: list[str] = []
@@ -126,7 +122,6 @@ def test_one_member_assigns_for_all(cluster: Cluster, make_topic: MakeTopic, gro
 
 @pytest.mark.cluster
 @pytest.mark.slow
-@pytest.mark.spec("client:RE-01")
 def test_every_broker_can_coordinate_and_each_group_has_one_coordinator(nodes: Cluster, group_id: str) -> None:
     with ExitStack() as connections:
         first = connections.enter_context(nodes.raw())
@@ -157,7 +152,6 @@ def test_every_broker_can_coordinate_and_each_group_has_one_coordinator(nodes: C
             assert {told(node, group) for node in others} == {Errors.NOT_COORDINATOR}
 
 
-@pytest.mark.spec("client:WF-28")
 @pytest.mark.parametrize("order", [("range", "roundrobin"), ("roundrobin", "range")])
 def test_members_prefer_what_they_name_first(connect: Connect, group_id: str, order: tuple[str, ...]) -> None:
     first = Member(connect, group_id, protocols=order)
@@ -170,7 +164,6 @@ def test_members_prefer_what_they_name_first(connect: Connect, group_id: str, or
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:WF-22")
 def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -> None:
     """Two members of one group: the one that asked for a short session is given up, the other one is not."""
     first = Member(connect, group_id, session_ms=20_000).stable()
@@ -190,7 +183,6 @@ def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:WF-23", "client:RE-25")
 @pytest.mark.parametrize(("version", "session_ms", "rebalance_ms"), [(0, 2000, 60_000), (5, 60_000, 2000)])
 def test_the_rebalance_timeout_of_a_join_counts(
     connect: Connect, group_id: str, version: int, session_ms: int, rebalance_ms: int

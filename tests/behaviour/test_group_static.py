@@ -46,7 +46,6 @@ def described(connect: Connect, group: str) -> dict[str | None, tuple[str, bytes
     return {one.group_instance_id: (one.member_id, one.member_assignment) for one in found.members}
 
 
-@pytest.mark.spec("client:SM-11", "client:SM-12")
 def test_a_static_member_gets_its_id_at_once_and_it_starts_with_its_name(connect: Connect, group_id: str) -> None:
     """A dynamic member would be told to come again with the id that it is given."""
     member = Member(connect, group_id, instance="rack-7")
@@ -56,7 +55,6 @@ def test_a_static_member_gets_its_id_at_once_and_it_starts_with_its_name(connect
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", answer.member_id.removeprefix("rack-7-"))
 
 
-@pytest.mark.spec("client:SM-03")
 def test_the_coordinator_knows_who_stands_for_a_name_and_its_share(connect: Connect, group_id: str) -> None:
     first, second = static_pair(connect, group_id)
     assert described(connect, group_id) == {"a": (first.member_id, b"1"), "b": (second.member_id, b"2")}
@@ -67,7 +65,6 @@ def test_the_coordinator_knows_who_stands_for_a_name_and_its_share(connect: Conn
     assert again.sync().assignment == b"2"
 
 
-@pytest.mark.spec("client:SM-02")
 def test_a_name_belongs_to_one_member_of_a_group_and_other_groups_do_not_care(connect: Connect, group_id: str) -> None:
     first = Member(connect, group_id, instance="same").stable()
     elsewhere = Member(connect, group_id + "-2", instance="same").stable()
@@ -78,7 +75,6 @@ def test_a_name_belongs_to_one_member_of_a_group_and_other_groups_do_not_care(co
     assert elsewhere.heartbeat() == 0
 
 
-@pytest.mark.spec("client:SM-05")
 @pytest.mark.parametrize("who", ["follower restarts", "leader restarts", "follower sends the same again"])
 def test_what_leaves_a_static_group_alone(connect: Connect, group_id: str, who: str) -> None:
     first, second = static_pair(connect, group_id)
@@ -94,7 +90,6 @@ def test_what_leaves_a_static_group_alone(connect: Connect, group_id: str, who: 
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:SM-05")
 @pytest.mark.parametrize(
     "what", ["new member", "leader rejoins", "absent", "told to leave", "follower changes its subscription"]
 )
@@ -120,7 +115,6 @@ def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: s
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:SM-13")
 def test_who_does_not_rejoin_in_time_stays_if_static_and_goes_if_dynamic(connect: Connect, group_id: str) -> None:
     options = {"session_ms": 20_000, "rebalance_ms": 6000}
     first, static = static_pair(connect, group_id, **options)
@@ -145,7 +139,6 @@ def test_who_does_not_rejoin_in_time_stays_if_static_and_goes_if_dynamic(connect
     assert static.member_id in {one.member_id for one in answer.members}
 
 
-@pytest.mark.spec("client:SM-14")
 @pytest.mark.parametrize("version", [7, 8, 9])
 def test_a_leader_that_restarted_gets_the_generation_and_one_that_rejoins_a_new_one(
     connect: Connect, group_id: str, version: int
@@ -167,7 +160,6 @@ def test_a_leader_that_restarted_gets_the_generation_and_one_that_rejoins_a_new_
     assert new.receive_join().generation_id == 3
 
 
-@pytest.mark.spec("client:SM-15")
 def test_a_restart_while_the_leader_assigns_starts_a_new_round(connect: Connect, group_id: str) -> None:
     first, second = static_pair(connect, group_id)
     first.send_join()
@@ -184,7 +176,6 @@ def test_a_restart_while_the_leader_assigns_starts_a_new_round(connect: Connect,
     assert second.heartbeat() == Errors.FENCED_INSTANCE_ID
 
 
-@pytest.mark.spec("client:SM-15")
 @pytest.mark.parametrize("protocols", [("range",), ("roundrobin", "range"), ("roundrobin",)])
 def test_a_restart_that_changes_the_chosen_strategy_starts_a_rebalance(
     connect: Connect, group_id: str, protocols: tuple[str, ...]
@@ -197,7 +188,6 @@ def test_a_restart_that_changes_the_chosen_strategy_starts_a_rebalance(
     assert alone.heartbeat() == Errors.FENCED_INSTANCE_ID
 
 
-@pytest.mark.spec("client:SM-16")
 @pytest.mark.parametrize("parked", ["join", "sync"])
 def test_what_is_parked_under_a_replaced_id_is_answered_as_fenced(connect: Connect, group_id: str, parked: str) -> None:
     leader, second = static_pair(connect, group_id)

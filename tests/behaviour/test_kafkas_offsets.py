@@ -108,7 +108,6 @@ def check_groups(admin: KafkaAdminClient, *, but: tuple[str, ...] = ()) -> None:
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.embedded_only("it is our broker that takes Kafka's files over")
-@pytest.mark.spec("transactions:OTP-04", "transactions:OTP-06", "transactions:DMP-08", "broker:COT-05", "broker:LOD-14")
 def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
     over_kafkas_log: Callable[[], Cluster], cluster_kind: str, tmp_path: Path, kafka_tools: KafkaTools
 ) -> None:
@@ -173,7 +172,6 @@ def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
 
 
 @pytest.mark.kafka
-@pytest.mark.spec("transactions:DMP-08", "transactions:DMP-01", "transactions:DMP-06")
 def test_the_dump_of_kafkas_partition_names_what_kafkas_tool_names(
     tmp_path: Path, kafka_tools: KafkaTools, capfd: pytest.CaptureFixture[str]
 ) -> None:

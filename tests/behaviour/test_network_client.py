@@ -259,7 +259,6 @@ def test_a_refused_connection_costs_no_more_than_its_backoff_once_the_broker_is_
     client.poll(-math.inf)
 
 
-@pytest.mark.spec("client:WF-04")
 @pytest.mark.slow
 def test_a_consumers_requests_are_counted_over_all_its_connections(
     cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str

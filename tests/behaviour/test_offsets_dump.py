@@ -73,7 +73,6 @@ def use_group(cluster: Cluster, group_id: str, topic: str) -> str:
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("transactions:DMP-01", "transactions:DMP-02", "transactions:DMP-09", "transactions:DMP-07")
 def test_the_records_of_a_group_are_shown(
     cluster: Cluster, make_topic: Callable[..., str], group_id: str, dump: Dump
 ) -> None:
@@ -140,7 +139,6 @@ def test_a_cluster_without_groups(new_cluster: Callable[..., Cluster], dump: Dum
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.spec("transactions:DMP-08", "transactions:DMP-07", "transactions:DMP-02")
 def test_files_and_topic_say_what_kafkas_own_tools_say(
     new_cluster: Callable[..., Cluster],
     cluster_kind: str,
@@ -288,7 +286,6 @@ def segment(folder: Path, base_offset: int, *parts: bytes, partition: int = 3) -
     return path
 
 
-@pytest.mark.spec("transactions:DMP-08", "transactions:DMP-05", "transactions:DMP-06")
 def test_every_kind_of_record_has_a_line(tmp_path: Path, dump: Dump) -> None:
     member = MemberMetadata("m", None, "c d", "/h", 1, 2, b"own", b"own")
     segment(

@@ -180,7 +180,6 @@ def kill_at_random(cluster: Cluster, chain: Chain, draw: random.Random) -> Count
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("transactions:CTP-07", "transactions:TXA-09", "transactions:TXC-08", "transactions:CTP-06")
 @pytest.mark.parametrize(("kind", "version", "protocol"), PLAYS)
 def test_nothing_is_lost_or_doubled_whatever_is_killed(
     kind: str, version: int, protocol: str, tmp_path: Path, certificates: Certificates, kafka_tools: KafkaTools

@@ -62,9 +62,6 @@ def committed(cluster: Cluster, group_id: str, tp: TopicPartition) -> int | None
 
 
 @pytest.mark.smoke
-@pytest.mark.spec(
-    "transactions:ISO-01", "transactions:ISO-02a", "transactions:ISO-02b", "transactions:ISO-03", "transactions:TXA-13"
-)
 def test_what_is_sent_appears_with_the_commit(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
     producer.begin_transaction()
     for text in (b"msg1", b"msg2", b"msg3"):
@@ -77,7 +74,6 @@ def test_what_is_sent_appears_with_the_commit(cluster: Cluster, producer: KafkaP
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("transactions:ISO-02c", "transactions:TXA-11e")
 def test_what_was_aborted_never_appears(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
     producer.begin_transaction()
     sent = producer.send(topic, b"msg1")
@@ -90,7 +86,6 @@ def test_what_was_aborted_never_appears(cluster: Cluster, producer: KafkaProduce
     assert values(cluster, topic, "read_uncommitted") == [b"msg1", b"msg2"]
 
 
-@pytest.mark.spec("transactions:TXA-01")
 def test_a_transaction_spans_partitions_and_topics(
     cluster: Cluster, producer: KafkaProducer, make_topic: MakeTopic
 ) -> None:
@@ -112,7 +107,6 @@ def test_a_transaction_spans_partitions_and_topics(
         )
 
 
-@pytest.mark.spec("transactions:ISO-04", "transactions:ISO-09")
 def test_others_wait_behind_an_open_transaction(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
     """Records without a transaction, too; the end of the partition is the last stable offset."""
     tp = TopicPartition(topic, 0)
@@ -143,7 +137,6 @@ def test_others_wait_behind_an_open_transaction(cluster: Cluster, producer: Kafk
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("transactions:TXA-11c", "transactions:TXR-21", "transactions:TXA-02", "transactions:CTP-07")
 def test_offsets_are_committed_with_the_transaction(
     cluster: Cluster, producer: KafkaProducer, topic: str, group_id: str
 ) -> None:
@@ -170,7 +163,6 @@ def test_pending_offsets_are_unstable(cluster: Cluster, producer: KafkaProducer,
 
 
 @pytest.mark.smoke
-@pytest.mark.spec("transactions:TXA-07", "transactions:TXA-09", "transactions:TXR-09")
 def test_a_second_producer_fences_the_first(
     cluster: Cluster, producer: KafkaProducer, topic: str, group_id: str
 ) -> None:
@@ -240,7 +232,6 @@ def committed_end(cluster: Cluster, topic: str) -> int:
         return consumer.end_offsets([tp])[tp]
 
 
-@pytest.mark.spec("transactions:TXC-06", "transactions:TXR-07")
 def test_a_transaction_that_takes_too_long_is_aborted(
     new_cluster: Callable[..., Cluster], cluster_kind: str, group_id: str
 ) -> None:
@@ -263,7 +254,6 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     wait_until(lambda: values(cluster, "t") == [b"quick"], 10, "the quick one")
 
 
-@pytest.mark.spec("transactions:TXR-12", "transactions:CFG-R5")
 def test_a_timeout_beyond_the_brokers_limit_is_refused(cluster: Cluster, group_id: str) -> None:
     with (
         KafkaProducer(
@@ -344,7 +334,6 @@ def test_a_callback_cannot_wait_for_its_own_thread(producer: KafkaProducer, topi
     assert [type(error) for error in found] == [IllegalStateError]
 
 
-@pytest.mark.spec("transactions:TXA-12")
 def test_a_producer_without_an_id_has_no_transactions(cluster: Cluster) -> None:
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
         for call in (
@@ -399,9 +388,6 @@ STEPS = [
 
 
 @pytest.mark.smoke
-@pytest.mark.spec(
-    "transactions:CTP-03", "transactions:CTP-09", "transactions:CTP-02", "transactions:DLV-05", "transactions:TXA-11"
-)
 def test_the_loop_of_consume_transform_produce_by_hand(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     source, sink = make_topic(2), make_topic(1)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
@@ -445,8 +431,6 @@ def test_the_loop_of_consume_transform_produce_by_hand(cluster: Cluster, make_to
     assert [committed(cluster, group_id, TopicPartition(source, index)) for index in (0, 1)] == [10, 10]
 
 
-@pytest.mark.spec("transactions:CTP-04h", "transactions:TXA-11a", "transactions:TXA-11b", "transactions:TXA-11d")
-@pytest.mark.spec("transactions:TXA-20")
 def test_every_call_of_a_fenced_producer_says_that_it_is_fenced(cluster: Cluster, topic: str, group_id: str) -> None:
     def new() -> KafkaProducer:
         return KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=group_id)
@@ -466,7 +450,6 @@ def test_every_call_of_a_fenced_producer_says_that_it_is_fenced(cluster: Cluster
                 call()
 
 
-@pytest.mark.spec("transactions:DLV-01", "transactions:DLV-01a", "transactions:DLV-04", "transactions:DLV-06")
 @pytest.mark.parametrize(("commits_first", "restart"), [(True, 10), (False, 0)], ids=["commit-first", "process-first"])
 def test_the_order_of_processing_and_committing_decides(
     cluster: Cluster, topic: str, group_id: str, commits_first: bool, restart: int

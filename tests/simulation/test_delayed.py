@@ -186,7 +186,6 @@ def example_a(group: Group) -> None:
         group.settle()
 
 
-@pytest.mark.spec("client:IC-20", "client:IC-21", "client:IC-22", "client:IC-23", "client:SQ-05")
 @pytest.mark.parametrize("plain", [True, False], ids=["cooperative-sticky", "cooperative-sticky-delayed"])
 def test_example_a_first_round(plain: bool, watched: list[tuple[str, str]]) -> None:
     group = Group(plain=plain)
@@ -210,7 +209,6 @@ def test_example_a_first_round(plain: bool, watched: list[tuple[str, str]]) -> N
     assert watched.index(("c3", "JoinGroup")) < watched.index(("c2", "told")) < watched.index(("c2", "JoinGroup"))
 
 
-@pytest.mark.spec("client:IC-24", "client:IC-25", "client:IC-26", "client:IC-27", "client:SQ-05")
 @pytest.mark.parametrize("plain", [True, False], ids=["cooperative-sticky", "cooperative-sticky-delayed"])
 def test_example_a_second_round(plain: bool, watched: list[tuple[str, str]]) -> None:
     group = Group(plain=plain)
@@ -232,7 +230,6 @@ def test_example_a_second_round(plain: bool, watched: list[tuple[str, str]]) -> 
     assert [name for name, what in watched[-6:] if what == "JoinGroup"].count("c3") == 1, "c3 joins once, as told"
 
 
-@pytest.mark.spec("client:IC-31", "client:IC-33", "client:IC-34", "client:IC-40", "client:IC-41")
 def test_example_b_a_member_is_lost(watched: list[tuple[str, str]]) -> None:
     group = Group()
     example_a(group)
@@ -253,7 +250,6 @@ def test_example_b_a_member_is_lost(watched: list[tuple[str, str]]) -> None:
     assert watched.index(("c3", "told")) < watched.index(("c3", "JoinGroup"))
 
 
-@pytest.mark.spec("client:IC-35", "client:IC-36", "client:IC-42", "client:IC-46", "client:SQ-06")
 def test_example_b_it_comes_back_and_still_has_to_wait(watched: list[tuple[str, str]]) -> None:
     group = Group()
     example_a(group)
@@ -273,7 +269,6 @@ def test_example_b_it_comes_back_and_still_has_to_wait(watched: list[tuple[str, 
     assert watched.index(("c4", "JoinGroup")) < watched.index(("c3", "told")) < watched.index(("c3", "JoinGroup"))
 
 
-@pytest.mark.spec("client:IC-37", "client:IC-43", "client:IC-44", "client:IC-45", "client:SQ-06")
 def test_example_b_the_delay_is_over(watched: list[tuple[str, str]]) -> None:
     group = Group()
     example_a(group)

@@ -14,7 +14,6 @@ from tests.simulation.seeds import COUNT, FIRST
 from tests.simulation.world import PROTOCOLS, play
 
 
-@pytest.mark.spec("client:RZ-01", "transactions:ASG-06", "client:IC-15")
 @pytest.mark.parametrize("block", range(-(-COUNT // BLOCK)))
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_rule_is_broken(protocol: str, block: int, simulated: dict[str, int]) -> None:

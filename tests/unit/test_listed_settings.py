@@ -98,7 +98,6 @@ def test_defaults_of_coordinators(item: str, name: str, default: int) -> None:
         assert getattr(config.from_settings({}), field) == default
 
 
-@pytest.mark.spec("broker:CFG-20", "client:JB-01", "client:SM-10", "transactions:CFG-27", "broker:CFG-19")
 @pytest.mark.parametrize("name", ["inter.broker.protocol.version", "offsets.commit.required.acks"])
 def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
     """So no version between brokers forbids an instance id, and commits always wait for all replicas in sync."""
@@ -106,7 +105,6 @@ def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
         BrokerConfig({name: "2.2"})
 
 
-@pytest.mark.spec("transactions:CFG-07")
 def test_where_to_begin() -> None:
     assert build().auto_offset_reset.name == "latest"
     for policy in ("latest", "earliest", "none"):
@@ -115,7 +113,6 @@ def test_where_to_begin() -> None:
         build(auto_offset_reset="newest")
 
 
-@pytest.mark.spec("transactions:CFG-09")
 def test_a_group_needs_its_id() -> None:
     assert build().group_id is None
     with KafkaConsumer(bootstrap_servers=BROKER_LESS) as consumer:
@@ -124,13 +121,11 @@ def test_a_group_needs_its_id() -> None:
                 call()
 
 
-@pytest.mark.spec("transactions:CFG-10")
 def test_a_client_has_no_name_of_its_own() -> None:
     settings = Settings("client", CLIENT_SETTINGS, ClientConfig)
     assert settings.build({"bootstrap_servers": BROKER_LESS}).client_id == ""
 
 
-@pytest.mark.spec("broker:CFG-08")
 def test_a_member_is_static_only_if_it_is_told_so() -> None:
     assert build().group_instance_id is None
     assert build(group_id="g", group_instance_id="i").group_instance_id == "i"
@@ -138,7 +133,6 @@ def test_a_member_is_static_only_if_it_is_told_so() -> None:
         build(group_id="g", group_instance_id="")
 
 
-@pytest.mark.spec("broker:CFG-05")
 def test_the_longest_time_between_polls_is_the_rebalance_timeout_too() -> None:
     assert build().max_poll_interval_ms == 300_000
     member = Member(rebalance_timeout=build().max_poll_interval_ms / 1000, session_timeout=1000.0)
@@ -159,7 +153,6 @@ def _heartbeat_at(member: Member, now: float) -> Any:
     return member.heartbeat()
 
 
-@pytest.mark.spec("transactions:CFG-33")
 def test_servers_must_be_given_and_without_deserializers_bytes_are_handed_out() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         CONSUMER_SETTINGS.build({})
@@ -181,7 +174,6 @@ def test_an_interceptor_has_one_of_the_hooks() -> None:
             build(interceptors=[wrong])
 
 
-@pytest.mark.spec("transactions:CFG-34")
 @pytest.mark.parametrize(
     ("key", "name", "text", "value"),
     [
@@ -197,7 +189,6 @@ def test_kafkas_key_and_the_name_in_python_mean_the_same(key: str, name: str, te
     assert getattr(by_key, name) == getattr(by_name, name) == value
 
 
-@pytest.mark.spec("client:CF-22")
 @pytest.mark.parametrize(("rebalance_s", "seconds"), [(300.0, 305.0), (26.0, 31.0), (25.0, 30.0), (1.0, 30.0)])
 def test_a_join_may_take_five_seconds_longer_than_the_rebalance(rebalance_s: float, seconds: float) -> None:
     assert Member(rebalance_timeout=rebalance_s).send_join().timeout == seconds

@@ -448,7 +448,6 @@ def test_kafka_writes_the_same_bytes_today(kafka_tools: KafkaTools) -> None:
 # What versions add
 
 
-@pytest.mark.spec("client:WF-14")
 def test_finding_coordinators_is_batched_since_version_4() -> None:
     many = FindCoordinatorRequest(coordinator_keys=["g", "h"])
     assert many.encode(4) == _golden()["FindCoordinatorRequest", "find many", 4]
@@ -464,7 +463,6 @@ def test_finding_coordinators_is_batched_since_version_4() -> None:
     assert read_coordinator("g", 3, one) == node
 
 
-@pytest.mark.spec("client:WF-25", "client:WF-23")
 def test_what_earlier_joins_do_not_have() -> None:
     assert FIRST_JOIN.encode(5) == _golden()["JoinGroupRequest", "first join", 5]
     assert len(FIRST_JOIN.encode(5)) - len(FIRST_JOIN.encode(4)) == len(b"\xff\xff"), "the null instance id"
@@ -474,7 +472,6 @@ def test_what_earlier_joins_do_not_have() -> None:
         static.encode(4)
 
 
-@pytest.mark.spec("client:WF-33", "client:WF-34")
 def test_protocol_type_and_a_null_name_since_version_7() -> None:
     older = JoinGroupResponse.decode(_golden()["JoinGroupResponse", "joined, follower", 6], 6)
     assert (older.protocol_type, older.protocol_name) == (None, "range")
@@ -485,7 +482,6 @@ def test_protocol_type_and_a_null_name_since_version_7() -> None:
         JoinGroupResponse(error_code=79, protocol_name=None).encode(6)
 
 
-@pytest.mark.spec("client:WF-40")
 def test_sync_names_the_protocol_since_version_5() -> None:
     older = _golden()["SyncGroupRequest", "sync, follower", 4]
     message = SyncGroupRequest.decode(older, 4)
@@ -493,7 +489,6 @@ def test_sync_names_the_protocol_since_version_5() -> None:
     assert sync("m2", group_instance_id="i").encode(4) == older
 
 
-@pytest.mark.spec("client:WF-61", "client:WF-60")
 def test_our_leave_at_each_version() -> None:
     leaving = Member()
     leaving.stable()
@@ -509,7 +504,6 @@ def test_our_leave_at_each_version() -> None:
 # What a member sends
 
 
-@pytest.mark.spec("client:WF-24", "client:WF-26", "client:WF-28", "client:WF-35", "client:WF-41")
 def test_a_members_own_requests_are_kafkas_bytes() -> None:
     """Two members of a group: one that joins for the first time and becomes the leader, one that follows."""
     first = Member(session_timeout=45.0)
@@ -554,7 +548,6 @@ def test_a_member_id_that_was_given_is_named_in_the_next_join() -> None:
 # What the members' bytes carry
 
 
-@pytest.mark.spec("client:IC-05")
 @pytest.mark.parametrize("version", range(4))
 def test_subscriptions_are_kafkas_bytes(version: int) -> None:
     owned = [TopicPartition("t", 0), TopicPartition("t", 2)]
@@ -567,7 +560,6 @@ def test_subscriptions_are_kafkas_bytes(version: int) -> None:
     assert message.rack_id == ("r" if version >= 3 else None)
 
 
-@pytest.mark.spec("client:IC-16")
 @pytest.mark.parametrize("version", range(4))
 def test_an_assignment_is_partitions_and_user_data_and_nothing_else(version: int) -> None:
     partitions = [TopicPartition("t", 0), TopicPartition("t", 2)]

@@ -83,7 +83,6 @@ def test_headers_of_kafkas_batches_are_read(golden: dict[str, Any]) -> None:
         assert info.delete_horizon_ms == batch.get("delete_horizon_ms")
 
 
-@pytest.mark.spec("client:GP-25", "client:GP-29")
 @pytest.mark.parametrize("take", [1, 2, 500])
 @pytest.mark.parametrize("golden", SETS, ids=lambda one: one["name"])
 def test_records_of_kafkas_batches_are_read(golden: dict[str, Any], take: int) -> None:
@@ -167,7 +166,6 @@ def test_our_batches_are_byte_for_byte_kafkas(name: str) -> None:
     assert UNCOMPRESSED[name]().hex() == BY_NAME[name]["hex"]
 
 
-@pytest.mark.spec("transactions:CTL-04", "transactions:CTL-05", "transactions:CTL-06", "transactions:CTL-10")
 @pytest.mark.parametrize("kind", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
 def test_a_transaction_marker_is_one_control_batch_of_78_bytes(kind: ControlRecordType) -> None:
     data = bytes.fromhex(BY_NAME[f"v2 {kind.name.lower()} marker"]["hex"])

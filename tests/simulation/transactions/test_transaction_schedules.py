@@ -19,15 +19,6 @@ _ENOUGH = 300  # schedules until a broken rule must have been noticed
 _LIKELY = {"no-verification": (295, 74, 122)}
 
 
-@pytest.mark.spec(
-    "transactions:TXA-09",
-    "transactions:TXR-29",
-    "transactions:TXC-08",
-    "transactions:IDP-01",
-    "transactions:CTP-05",
-    "transactions:CTP-07",
-    "transactions:DLV-01c",
-)
 @pytest.mark.parametrize("block", range(-(-COUNT // BLOCK)))
 @pytest.mark.parametrize("version", _VERSIONS)
 def test_no_rule_of_transactions_is_broken(version: int, block: int, simulated: dict[str, int]) -> None:

@@ -80,13 +80,11 @@ def test_random_groups_are_assigned_as_apache_kafka_does() -> None:
     assert count == 600
 
 
-@pytest.mark.spec("transactions:ASG-03a", "transactions:ASG-03b", "client:AS-12")
 def test_names_on_the_wire() -> None:
     assert names(resolve(["range", "roundrobin"])) == ["range", "roundrobin"]
     assert isinstance(resolve("range")[0], RangeAssignor)
 
 
-@pytest.mark.spec("client:PS-13", "client:PS-14", "transactions:ASG-01", "transactions:ASG-05")
 def test_a_list_of_java_class_names_gives_the_names_in_its_order() -> None:
     java = "org.apache.kafka.clients.consumer.RoundRobinAssignor,org.apache.kafka.clients.consumer.RangeAssignor"
     assert names(resolve(java)) == ["roundrobin", "range"]
@@ -98,7 +96,6 @@ def test_names_separated_by_commas_are_taken_as_the_documentation_shows_them() -
         assert names(resolve(config.partition_assignment_strategy)) == ["range", "cooperative-sticky"]
 
 
-@pytest.mark.spec("transactions:CUS-13")
 def test_own_assignors_as_class_or_object() -> None:
     mine = Everything()
     assert resolve(mine) == [mine]
@@ -106,13 +103,11 @@ def test_own_assignors_as_class_or_object() -> None:
     assert names(resolve(RangeAssignor)) == ["range"]
 
 
-@pytest.mark.spec("transactions:ASG-04", "transactions:CUS-07")
 def test_two_assignors_of_one_name_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="two assignors are called 'range'"):
         resolve(["range", RangeAssignor()])
 
 
-@pytest.mark.spec("client:JC-35")
 def test_names_of_the_assignors_that_come_along() -> None:
     names = ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert [assignor.name for assignor in resolve(names)] == names
@@ -120,7 +115,6 @@ def test_names_of_the_assignors_that_come_along() -> None:
         resolve("stream")  # Kafka Streams' own
 
 
-@pytest.mark.spec("client:AS-33")
 def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_change_in_one_round_of_restarts() -> None:
     config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "group_id": "g"})
     assignors = resolve(config.partition_assignment_strategy)
@@ -134,7 +128,6 @@ def test_what_is_no_assignor_is_refused(wrong: object) -> None:
         resolve(wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("client:AS-51", "client:AS-10", "client:AS-07")
 def test_the_protocol_is_the_highest_that_all_support() -> None:
     assert common_protocol(resolve(["range", "roundrobin"])) is RebalanceProtocol.EAGER
     assert common_protocol([Cooperative()]) is RebalanceProtocol.COOPERATIVE
@@ -144,7 +137,6 @@ def test_the_protocol_is_the_highest_that_all_support() -> None:
     assert (int(RebalanceProtocol.EAGER), int(RebalanceProtocol.COOPERATIVE)) == (0, 1)
 
 
-@pytest.mark.spec("transactions:CUS-09", "transactions:CUS-10", "client:AS-20", "client:AS-22", "client:AS-23")
 def test_the_base_class_counts_the_topics_of_all_members() -> None:
     mine = Everything()
     shares = run(mine, {"a": "t u gone", "b": "u", "c": ""}, {"t": 1, "u": 2, "other": 9, "gone": 0})
@@ -152,14 +144,12 @@ def test_the_base_class_counts_the_topics_of_all_members() -> None:
     assert shares == {"a": "tp0 up0 up1", "b": "up0 up1", "c": ""}
 
 
-@pytest.mark.spec("client:AS-11", "transactions:ASG-07")
 def test_built_in_assignors_send_no_user_data_and_give_only_what_was_subscribed() -> None:
     for assignor in resolve(["range", "roundrobin"]):
         assert assignor.subscription_user_data(frozenset({"t"})) is None
         assert run(assignor, {"a": "t", "b": "u"}, {"t": 3, "u": 2}) == {"a": "tp0 tp1 tp2", "b": "up0 up1"}
 
 
-@pytest.mark.spec("client:AS-03", "client:AS-04", "transactions:CUS-02", "transactions:CUS-08")
 def test_an_assignor_sees_user_data_of_all_members() -> None:
     class Heaviest(Assignor):
         name = "heaviest"  # type: ignore[assignment]

@@ -88,7 +88,6 @@ def test_apache_kafka_still_gives_the_expected_results() -> None:
     assert expected(tools()) == gzip.decompress(VECTORS.read_bytes()).decode()
 
 
-@pytest.mark.spec("transactions:ASG-03", "client:AS-12")
 def test_name_protocols_and_java_class_name() -> None:
     by_name, by_class = (
         resolve(["cooperative-sticky"]),

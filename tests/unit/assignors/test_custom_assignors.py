@@ -23,7 +23,6 @@ from tests.unit.assignors.examples import BroadcastAssignor, RackAwareAssignor, 
 # -- the base class ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:CUS-11")
 def test_the_base_class_helps_with_lists() -> None:
     assert PartitionAssignor.partitions("t", 3) == parse("tp0 tp1 tp2")
     assert PartitionAssignor.partitions("t", 0) == []
@@ -40,7 +39,6 @@ def test_the_base_class_helps_with_lists() -> None:
 @pytest.mark.parametrize(
     "own", [RandomAssignor(), RackAwareAssignor("r"), BroadcastAssignor()], ids=lambda one: one.name
 )
-@pytest.mark.spec("transactions:CUS-01", "transactions:CUS-13", "transactions:ASG-04", "transactions:ASG-08")
 def test_an_assignor_of_ones_own_stands_beside_the_built_in_ones(own: Assignor) -> None:
     assert [assignor.name for assignor in resolve([own, "range", "roundrobin"])] == [own.name, "range", "roundrobin"]
     assert own.supported_protocols() == (RebalanceProtocol.EAGER,)
@@ -54,7 +52,6 @@ def test_an_assignor_of_ones_own_stands_beside_the_built_in_ones(own: Assignor) 
 MEMBERS = {"C0": "t0 t1", "C1": "t0 t1", "C2": "t1"}
 
 
-@pytest.mark.spec("transactions:RND-01", "transactions:RND-02", "transactions:RND-04", "transactions:ASG-09")
 @pytest.mark.parametrize("seed", range(20))
 def test_each_partition_goes_once_to_a_random_subscriber(seed: int) -> None:
     assignor = RandomAssignor(random.Random(seed))
@@ -68,7 +65,6 @@ def test_each_partition_goes_once_to_a_random_subscriber(seed: int) -> None:
         assert {partition[:2] for partition in share.split()} <= set((MEMBERS | {"C3": ""})[member].split())
 
 
-@pytest.mark.spec("transactions:RND-04")
 def test_a_seed_makes_random_shares_repeat_themselves() -> None:
     counts = {"t0": 7, "t1": 5}
     first = run(RandomAssignor(random.Random(7)), MEMBERS, counts)
@@ -77,7 +73,6 @@ def test_a_seed_makes_random_shares_repeat_themselves() -> None:
     assert any(other != first for other in others)
 
 
-@pytest.mark.spec("transactions:RND-02", "transactions:RND-03")
 def test_every_subscriber_is_as_likely_as_the_others_and_counts_are_not_even() -> None:
     assignor = RandomAssignor(random.Random(1))
     counts: Counter[str] = Counter()
@@ -111,9 +106,6 @@ def by_rack(racks: Mapping[str, str | None], leaders: str) -> dict[str, str]:
     return show(RackAwareAssignor(None).assign(cluster, told(racks)))
 
 
-@pytest.mark.spec(
-    "transactions:RCK-01", "transactions:RCK-04", "transactions:CUS-03", "transactions:CUS-12", "transactions:CUS-01a"
-)
 def test_members_tell_their_rack_in_user_data() -> None:
     assignor = RackAwareAssignor("rack1")
     assert assignor.name == "rack-aware"
@@ -123,7 +115,6 @@ def test_members_tell_their_rack_in_user_data() -> None:
 
 
 @pytest.mark.parametrize(("own", "setting", "told"), [(None, "r1", b"r1"), ("r2", "r1", b"r2"), (None, None, None)])
-@pytest.mark.spec("transactions:CUS-03")
 def test_an_assignor_sees_the_settings_of_its_consumer(
     own: str | None, setting: str | None, told: bytes | None
 ) -> None:
@@ -134,7 +125,6 @@ def test_an_assignor_sees_the_settings_of_its_consumer(
     assert assignor.subscription_user_data(frozenset({"t"})) == told
 
 
-@pytest.mark.spec("transactions:RCK-01", "transactions:RCK-02", "transactions:RCK-02b", "transactions:RCK-03")
 def test_partitions_go_to_the_rack_of_their_leader() -> None:
     """So that no fetch leaves its rack."""
     members = {"consumer1": "rack1", "consumer2": "rack2"}
@@ -142,14 +132,12 @@ def test_partitions_go_to_the_rack_of_their_leader() -> None:
     assert by_rack(members, "rack2 rack2 rack1 rack1") == {"consumer1": "tp2 tp3", "consumer2": "tp0 tp1"}
 
 
-@pytest.mark.spec("transactions:RCK-02", "transactions:RCK-02a", "transactions:RCK-03")
 def test_an_assignor_without_racks_may_give_each_member_the_other_rack() -> None:
     cluster = FakeCluster({"t": [["rack2"], ["rack2"], ["rack1"], ["rack1"]]})
     shares = resolve("range")[0].assign(cluster, told({"consumer1": "rack1", "consumer2": "rack2"}))
     assert show(shares) == {"consumer1": "tp0 tp1", "consumer2": "tp2 tp3"}
 
 
-@pytest.mark.spec("transactions:RCK-05")
 def test_partitions_without_a_member_in_their_rack_are_shared_by_all() -> None:
     two = {"a": "r1", "b": "r2"}
     assert by_rack(two, "r3 r3 r3 r3") == {"a": "tp0 tp2", "b": "tp1 tp3"}
@@ -159,7 +147,6 @@ def test_partitions_without_a_member_in_their_rack_are_shared_by_all() -> None:
     assert by_rack(two, "r3 r1 r3 r1") == {"a": "tp1 tp3", "b": "tp0 tp2"}
 
 
-@pytest.mark.spec("transactions:RCK-05")
 def test_members_of_one_rack_share_its_partitions_and_one_without_a_rack_gets_only_what_is_left() -> None:
     assert by_rack({"a": "r1", "b": "r1", "c": "r2"}, "r1 r1 r1 r1 r2") == {"a": "tp0 tp2", "b": "tp1 tp3", "c": "tp4"}
     assert by_rack({"a": "r1", "b": None}, "r1 r1 r1") == {"a": "tp0 tp1 tp2", "b": ""}
@@ -180,7 +167,6 @@ def test_rack_aware_keeps_to_subscriptions_and_bears_user_data_of_others() -> No
 # -- to all ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:BRC-01", "transactions:BRC-02", "transactions:BRC-05", "transactions:ASG-06")
 def test_every_member_gets_everything_that_it_subscribed_to() -> None:
     assignor = BroadcastAssignor()
     assert isinstance(assignor, PartitionAssignor)
@@ -189,14 +175,12 @@ def test_every_member_gets_everything_that_it_subscribed_to() -> None:
     assert shares == {"C0": "t0p0 t0p1 t1p0", "C1": "t0p0 t0p1"}
 
 
-@pytest.mark.spec("transactions:BRC-02", "transactions:ASG-09")
 def test_broadcast_passes_over_topics_that_are_not_known_or_not_wanted() -> None:
     counts = {"t0": 2, "empty": 0, "not-wanted": 4}
     shares = run(BroadcastAssignor(), {"C0": "t0 gone empty", "C1": "gone", "C2": ""}, counts)
     assert shares == {"C0": "t0p0 t0p1", "C1": "", "C2": ""}
 
 
-@pytest.mark.spec("transactions:SHR-01", "transactions:ASG-06")
 def test_an_assignor_decides_on_partitions_not_on_offsets() -> None:
     """Two members may get one partition, but the whole of it: a share has no place for offsets."""
     shares = run(BroadcastAssignor(), {"C3": "t", "C4": "t"}, {"t": 1})
@@ -224,7 +208,6 @@ class Fixed(Assignor):
         }
 
 
-@pytest.mark.spec("transactions:CUS-05", "transactions:CUS-14", "transactions:ASG-13", "transactions:CUS-01c")
 def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(caplog: pytest.LogCaptureFixture) -> None:
     subscriptions = {"a": Subscription(("t", "u", "v")), "b": Subscription(("t",))}
     eager = RebalanceProtocol.EAGER
@@ -241,7 +224,6 @@ def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(capl
     ]
 
 
-@pytest.mark.spec("transactions:RND-01", "transactions:RCK-04", "transactions:BRC-01")
 @pytest.mark.parametrize("name", ["RandomAssignor", "RackAwareAssignor", "BroadcastAssignor"])
 def test_a_dotted_path_names_a_class(name: str) -> None:
     found = resolve(["range", f"pyconsumer.assignors.{name}"])

@@ -127,7 +127,6 @@ def example_b(delay_ms: int | None = None) -> Group:
 # -- the list's examples -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:IC-22", "client:IC-23", "client:IC-26", "client:SQ-05", "client:IC-08")
 @pytest.mark.parametrize("delayed", [True, False])
 def test_example_a_a_third_member_joins(delayed: bool) -> None:
     group = Group()
@@ -144,7 +143,6 @@ def test_example_a_a_third_member_joins(delayed: bool) -> None:
         assert group.due_in == {math.inf}, "what is withheld does not wait"
 
 
-@pytest.mark.spec("client:SQ-06", "client:IC-32", "client:IC-41", "client:IC-42", "client:IC-44")
 def test_example_b_a_member_bounces() -> None:
     group = example_b()
     assert group.due_in == {math.inf}
@@ -167,7 +165,6 @@ def test_example_b_a_member_bounces() -> None:
 # -- when it is over ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:IC-38", "client:IC-39")
 def test_if_nobody_comes_back_the_others_share_it() -> None:
     group = example_b()
     group.remove("c2")
@@ -177,7 +174,6 @@ def test_if_nobody_comes_back_the_others_share_it() -> None:
     assert group.due_in == {math.inf}
 
 
-@pytest.mark.spec("client:IC-38")
 def test_the_group_is_evened_out_after_the_delay_and_not_before() -> None:
     group = Group(8)
     group.start(c1="P1 P2 P3 P4", c2="P5 P6 P7 P8")
@@ -251,7 +247,6 @@ def test_new_partitions_do_not_wait() -> None:
     assert group.due_in == {DELAY}
 
 
-@pytest.mark.spec("client:IC-39")
 def test_a_member_that_leaves_for_good_says_so_and_nothing_waits() -> None:
     group = example_b()
     leaver = group.members["c2"]
@@ -299,7 +294,6 @@ def test_who_has_nothing_or_waits_for_nobody_need_not_announce_that_it_leaves() 
     assert not off.members["c1"].assignor.announce_leaving(True)
 
 
-@pytest.mark.spec("client:CF-23", "client:IC-30")
 def test_the_delay_is_five_minutes_unless_set_and_none_with_zero() -> None:
     for delay_ms, left in ((None, 300.0), (20_000, 20.0)):
         group = example_b(delay_ms)

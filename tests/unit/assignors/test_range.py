@@ -39,13 +39,12 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(
     ("members", "counts", "expected"),
-    [pytest.param(*example[1:], id=example[0], marks=pytest.mark.spec(example[0])) for example in EXAMPLES],
+    [pytest.param(*example[1:], id=example[0]) for example in EXAMPLES],
 )
 def test_worked_examples(members: dict[str, str], counts: dict[str, int], expected: dict[str, str]) -> None:
     assert run(RangeAssignor(), members, counts) == expected
 
 
-@pytest.mark.spec("transactions:RNG-EX7", "transactions:ASG-10a", "client:AS-32")
 @pytest.mark.parametrize(("topics", "sizes"), [(1, (2, 1)), (2, (4, 2)), (5, (10, 5)), (10, (20, 10))])
 def test_the_surplus_of_every_topic_goes_to_the_first_member(topics: int, sizes: tuple[int, int]) -> None:
     names = [f"t{number}" for number in range(topics)]
@@ -53,7 +52,6 @@ def test_the_surplus_of_every_topic_goes_to_the_first_member(topics: int, sizes:
     assert (len(shares["C0"].split()), len(shares["C1"].split())) == sizes
 
 
-@pytest.mark.spec("transactions:RNG-01", "transactions:RNG-02", "transactions:RNG-03", "transactions:RNG-04")
 @pytest.mark.parametrize("members", range(1, 6))
 @pytest.mark.parametrize("partitions", range(1, 12))
 def test_runs_follow_one_another_and_the_first_ones_are_longer(members: int, partitions: int) -> None:
@@ -65,7 +63,6 @@ def test_runs_follow_one_another_and_the_first_ones_are_longer(members: int, par
         assert shares[f"C{index}"] == " ".join(f"tp{p}" for p in range(start, start + length))
 
 
-@pytest.mark.spec("transactions:RNG-05", "transactions:RNG-07", "client:AS-30", "client:AS-31")
 def test_seven_by_three_and_two_by_three() -> None:
     assert run(RangeAssignor(), dict.fromkeys("abc", "t"), {"t": 7}) == {
         "a": "tp0 tp1 tp2",
@@ -75,12 +72,10 @@ def test_seven_by_three_and_two_by_three() -> None:
     assert run(RangeAssignor(), dict.fromkeys("abc", "t"), {"t": 2}) == {"a": "tp0", "b": "tp1", "c": ""}
 
 
-@pytest.mark.spec("transactions:RNG-06")
 def test_topics_are_taken_in_order_of_name() -> None:
     assert run(RangeAssignor(), {"c": "z b a"}, {"a": 1, "b": 2, "z": 1}) == {"c": "ap0 bp0 bp1 zp0"}
 
 
-@pytest.mark.spec("transactions:RNG-08")
 def test_static_members_come_first_in_order_of_their_instance_ids() -> None:
     subscriptions = {
         "m-1": Subscription(("t",)),
@@ -91,7 +86,6 @@ def test_static_members_come_first_in_order_of_their_instance_ids() -> None:
     assert shares == {"m-3": "tp0", "m-2": "tp1", "m-1": "tp2"}
 
 
-@pytest.mark.spec("transactions:ASG-08", "transactions:ASG-09", "client:AS-21", "client:AS-24")
 def test_unknown_and_empty_topics_are_left_out_and_every_member_has_an_entry() -> None:
     assert run(RangeAssignor(), {"a": "t gone", "b": "empty"}, {"t": 1, "empty": 0}) == {"a": "tp0", "b": ""}
 

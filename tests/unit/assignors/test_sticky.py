@@ -112,10 +112,9 @@ def again(situation: Situation, before: Mapping[str, Assignment]) -> dict[str, A
     return StickyAssignor().assign(situation.cluster, subscriptions)
 
 
-@pytest.mark.spec("transactions:STK-09", "transactions:STK-12", "transactions:STK-21", "transactions:STK-22")
 @pytest.mark.parametrize(
     ("members", "counts", "previous", "expected"),
-    [pytest.param(*example[1:], id=example[0], marks=pytest.mark.spec(example[0])) for example in EXAMPLES],
+    [pytest.param(*example[1:], id=example[0]) for example in EXAMPLES],
 )
 def test_worked_examples(
     members: dict[str, str], counts: dict[str, int], previous: dict[str, str], expected: dict[str, str]
@@ -123,14 +122,12 @@ def test_worked_examples(
     assert run(members, counts, previous) == expected
 
 
-@pytest.mark.spec("transactions:STK-02", "transactions:STK-04", "transactions:STK-08")
 @pytest.mark.parametrize(("before", "after"), [(EX1, EX2), (EX3, EX4)])
 def test_survivors_keep_their_five_placements(before: dict[str, str], after: dict[str, str]) -> None:
     kept = [tp for member in after for tp in parse(before[member]) if tp in parse(after[member])]
     assert len(kept) == 5
 
 
-@pytest.mark.spec("transactions:ASG-03c", "transactions:STK-07")
 def test_names_and_protocol() -> None:
     chosen = [*resolve("sticky"), *resolve("org.apache.kafka.clients.consumer.StickyAssignor")]
     assert [type(assignor) for assignor in chosen] == [StickyAssignor] * 2
@@ -138,7 +135,6 @@ def test_names_and_protocol() -> None:
     assert chosen[0].supported_protocols() == (RebalanceProtocol.EAGER,)
 
 
-@pytest.mark.spec("transactions:STK-05", "transactions:STK-20", "transactions:STK-23", "transactions:VEC-14")
 def test_user_data_is_the_last_share_by_topic_and_its_generation() -> None:
     assignor = StickyAssignor()
     assert assignor.subscription_user_data(frozenset("t")) is None
@@ -165,14 +161,12 @@ def test_user_data_that_cannot_be_read_counts_as_an_empty_share() -> None:
     assert show(StickyAssignor().assign(FakeCluster({"t": 2}), subscriptions)) == {"a": "tp0", "b": "tp1"}
 
 
-@pytest.mark.spec("transactions:STK-10")
 def test_a_partition_that_two_members_claim_stays_with_one() -> None:
     result = run({"C0": "t0", "C1": "t0"}, {"t0": 2}, {"C0": "t0p0 t0p1", "C1": "t0p0"})
     assert sorted(f"{result['C0']} {result['C1']}".split()) == ["t0p0", "t0p1"]
     assert all(result.values())
 
 
-@pytest.mark.spec("transactions:STK-10")
 @pytest.mark.parametrize(("older", "newer"), [("a", "b"), ("b", "a")])
 def test_of_two_claims_the_later_generation_wins(older: str, newer: str) -> None:
     subscriptions = {
@@ -182,19 +176,16 @@ def test_of_two_claims_the_later_generation_wins(older: str, newer: str) -> None
     assert show(StickyAssignor().assign(FakeCluster({"t": 2}), subscriptions)) == {older: "tp0", newer: "tp1"}
 
 
-@pytest.mark.spec("transactions:STK-11")
 @pytest.mark.parametrize("previous", [{"C0": "", "C1": "", "C2": ""}, {"C1": ""}, {}])
 def test_empty_previous_shares_are_no_reason_to_deal_otherwise(previous: dict[str, str]) -> None:
     assert run(dict.fromkeys(("C0", "C1", "C2"), FOUR), TWO_EACH, previous) == EX1
 
 
-@pytest.mark.spec("transactions:STK-13")
 def test_what_vanished_and_what_is_no_longer_wanted_is_forgotten() -> None:
     result = run({"a": "t", "b": "t u"}, {"t": 2, "u": 1}, {"a": "tp0 tp7 up0 gonep0", "b": "tp1"})
     assert result == {"a": "tp0", "b": "tp1 up0"}
 
 
-@pytest.mark.spec("transactions:STK-14", "transactions:ASG-10", "transactions:ASG-10c")
 def test_unassigned_partitions_go_to_the_subscriber_with_the_fewest() -> None:
     assert run({"C10": "t0 t1", "C2": "t1"}, {"t0": 3, "t1": 3}, {}) == {
         "C10": "t0p0 t0p1 t0p2",
@@ -202,14 +193,12 @@ def test_unassigned_partitions_go_to_the_subscriber_with_the_fewest() -> None:
     }
 
 
-@pytest.mark.spec("transactions:STK-15", "transactions:STK-16", "transactions:STK-17", "transactions:STK-03")
 def test_partitions_without_another_subscriber_stay_and_others_move_only_where_they_even_out() -> None:
     before = {"a": "up0 up1 up2 tp0", "b": "tp1", "c": "vp0 vp1"}
     result = run({"a": "t u", "b": "t", "c": "v"}, {"t": 2, "u": 3, "v": 2}, before)
     assert result == {"a": "up0 up1 up2", "b": "tp1 tp0", "c": "vp0 vp1"}
 
 
-@pytest.mark.spec("transactions:STK-18")
 def test_a_move_back_is_preferred_to_a_swap() -> None:
     movements = Movements()
     p0, p1 = parse("tp0 tp1")
@@ -224,14 +213,12 @@ def test_a_move_back_is_preferred_to_a_swap() -> None:
     assert movements.instead_of(p1, "a", "c") == p1
 
 
-@pytest.mark.spec("transactions:STK-19")
 def test_nothing_moves_that_makes_no_difference() -> None:
     """b's topic u is its own; moving one of t from a to b would only turn 2:1 into 1:2."""
     before = {"a": "tp0 tp1", "b": "up0"}
     assert run({"a": "t", "b": "t u"}, {"t": 2, "u": 1}, before) == before
 
 
-@pytest.mark.spec("transactions:STK-P1", "transactions:STK-P2", "transactions:STK-P5")
 @given(situation=situations())
 def test_a_first_assignment_is_complete_and_even(situation: Situation) -> None:
     result = StickyAssignor().assign(situation.cluster, situation.subscriptions)
@@ -239,7 +226,6 @@ def test_a_first_assignment_is_complete_and_even(situation: Situation) -> None:
     check_even(situation, result)
 
 
-@pytest.mark.spec("transactions:STK-01", "transactions:STK-06", "transactions:STK-P2", "transactions:STK-P3")
 @given(before=situations(), after=situations())
 def test_every_later_assignment_is_complete_and_even_and_repeating_it_changes_nothing(
     before: Situation, after: Situation
@@ -251,7 +237,6 @@ def test_every_later_assignment_is_complete_and_even_and_repeating_it_changes_no
     assert owners(again(after, result)) == owners(result)
 
 
-@pytest.mark.spec("transactions:STK-02", "transactions:STK-P4")
 @given(situation=situations(equal=True, least_members=2), data=st.data())
 def test_nothing_moves_between_survivors_when_a_member_with_an_equal_subscription_leaves(
     situation: Situation, data: st.DataObject

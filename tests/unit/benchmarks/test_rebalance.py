@@ -15,7 +15,6 @@ def longest(assignor: str, event: str, *, in_step: bool = False) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.spec("client:IC-02", "client:IC-04")
 @pytest.mark.parametrize("event", ["join", "leave"])
 def test_what_a_rebalance_costs_partitions_that_stay(event: str) -> None:
     assert longest("cooperative-sticky", event) <= 0.021

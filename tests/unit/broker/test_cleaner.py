@@ -41,7 +41,6 @@ def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
     return [(r.offset, r.key, r.value) for r in records_of(log)]
 
 
-@pytest.mark.spec("broker:COT-05")
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_of_each_key_the_last_record_stays(tmp_path: Path, codec: str, on_disk: bool) -> None:
@@ -92,7 +91,6 @@ def test_the_last_segment_is_never_touched() -> None:
 
 
 class TestTombstones:
-    @pytest.mark.spec("broker:TMB-01", "broker:TMB-04", "broker:TMB-05")
     def test_it_removes_the_value_at_once_and_goes_after_its_time(self) -> None:
         log = compacted(delete_retention_ms=_DAY_MS)
         for pair in ((b"k", b"old"), (b"empty", b""), (b"k", None), (b"filler", b"x" * 60), (b"end", b"x" * 60)):
@@ -314,7 +312,6 @@ class TestMarkers:
     def markers(log: PartitionLog) -> list[int]:
         return [info.base_offset for segment in log.segments for info, _ in segment.batches() if info.is_control]
 
-    @pytest.mark.spec("transactions:CTL-13", "transactions:TXA-10a")
     @pytest.mark.parametrize("kind", [ControlRecordType.COMMIT, ControlRecordType.ABORT])
     def test_it_goes_after_its_time(self, tmp_path: Path, kind: ControlRecordType) -> None:
         log = self.log(tmp_path, kind)

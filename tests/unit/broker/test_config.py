@@ -146,7 +146,6 @@ def test_values_are_written_as_kafka_does() -> None:
     assert ConfigType.LIST == 7
 
 
-@pytest.mark.spec("client:CF-24", "client:CF-25", "client:CF-26", "broker:CFG-03", "broker:CFG-13")
 def test_kafkas_defaults_of_groups() -> None:
     config = BrokerConfig()
     assert config.integer("group.min.session.timeout.ms") == 6000
@@ -156,7 +155,6 @@ def test_kafkas_defaults_of_groups() -> None:
     assert config.integer("offsets.retention.check.interval.ms") == 600_000
 
 
-@pytest.mark.spec("broker:CFG-14", "broker:CFG-15", "broker:CFG-16", "broker:CFG-17", "broker:CFG-18")
 def test_kafkas_defaults_of_the_offsets_topic() -> None:
     config = BrokerConfig()
     assert config.integer("offset.metadata.max.bytes") == 4096

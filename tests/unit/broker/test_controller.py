@@ -90,7 +90,6 @@ def test_defaults_come_from_the_settings() -> None:
     assert [len(part.replicas) for part in topic.partitions] == [2, 2, 2]
 
 
-@pytest.mark.spec("broker:COT-01", "broker:COT-05", "client:CF-28", "client:FC-04")
 def test_the_offsets_topic_is_compacted_and_has_its_own_settings() -> None:
     made = controller()
     topic = made.ensure_internal(OFFSETS_TOPIC)
@@ -107,7 +106,6 @@ def test_the_offsets_topic_is_compacted_and_has_its_own_settings() -> None:
 
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, "1"), (2, 2, "2"), (5, 3, "2")])
 @pytest.mark.parametrize("name", [OFFSETS_TOPIC, "__transaction_state"])
-@pytest.mark.spec("transactions:OTP-03")
 def test_internal_topics_fit_the_cluster_unless_set(name: str, brokers: int, replicas: int, min_isr: str) -> None:
     topic = controller(brokers=brokers).ensure_internal(name)
     assert len(topic.partitions[0].replicas) == replicas
@@ -117,7 +115,6 @@ def test_internal_topics_fit_the_cluster_unless_set(name: str, brokers: int, rep
 @pytest.mark.parametrize(
     ("name", "prefix"), [(OFFSETS_TOPIC, "offsets_topic"), ("__transaction_state", "transaction_state_log")]
 )
-@pytest.mark.spec("transactions:OTP-03")
 def test_a_factor_that_is_set_is_not_shrunk(name: str, prefix: str) -> None:
     made = controller(brokers=2, **{f"{prefix}_replication_factor": 3})
     with pytest.raises(InvalidReplicationFactorError, match="Start more brokers"):

@@ -46,7 +46,6 @@ def coordinator(brokers: Brokers) -> int:
     return brokers.state(OFFSETS_TOPIC)[0]
 
 
-@pytest.mark.spec("broker:MGR-14", "broker:MGR-15", "broker:LOD-04", "broker:VAL-04", "broker:VAL-05")
 def test_the_old_one_sends_away_and_the_new_one_loads_first(brokers: Brokers) -> None:
     answer = commit(brokers, 0, 42)
     brokers.run()

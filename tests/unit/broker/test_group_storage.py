@@ -38,7 +38,6 @@ def storages(brokers: Brokers) -> tuple[InternalTopicLog, InternalTopicLog, list
     )
 
 
-@pytest.mark.spec("broker:SOF-16", "broker:TMB-06")
 def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
     storage, other, followers = storages(brokers)
     for node in followers:
@@ -57,7 +56,6 @@ def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
     assert other.append(0, RECORDS, 1_000).value.error_code == NOT_LEADER
 
 
-@pytest.mark.spec("broker:SOF-09")
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (77, 3)])
 def test_the_header_of_a_batch(brokers: Brokers, producer_id: int, epoch: int) -> None:
     storage, _, _ = storages(brokers)
@@ -70,7 +68,6 @@ def test_the_header_of_a_batch(brokers: Brokers, producer_id: int, epoch: int) -
     assert batch.is_transactional is (producer_id >= 0)
 
 
-@pytest.mark.spec("broker:SOF-16")
 def test_it_waits_for_the_replicas_no_longer_than_the_setting_says(brokers: Brokers) -> None:
     storage, _, followers = storages(brokers)
     brokers.alive[followers[0]].fetcher.pause()
@@ -90,7 +87,6 @@ def test_too_few_in_sync_replicas_write_nothing() -> None:
     brokers.stop()
 
 
-@pytest.mark.spec("transactions:OTP-03")
 @pytest.mark.parametrize(("alive", "replicas"), [(1, 1), (2, 2), (3, 3), (4, 3)])
 def test_it_has_three_replicas_or_as_many_as_there_are_brokers(alive: int, replicas: int) -> None:
     brokers = Brokers(None, alive)
@@ -99,7 +95,6 @@ def test_it_has_three_replicas_or_as_many_as_there_are_brokers(alive: int, repli
     brokers.stop()
 
 
-@pytest.mark.spec("transactions:OTP-03", "transactions:FCO-10")
 def test_it_is_not_created_while_fewer_brokers_are_alive_than_its_factor_demands() -> None:
     brokers = Brokers(None, 3, offsets_topic_replication_factor=3)
     brokers.kill(2)

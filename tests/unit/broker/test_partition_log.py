@@ -122,7 +122,6 @@ class TestRefusal:
         with pytest.raises(InvalidRecordError, match="exactly one"):
             new_log().append(batch(b"a") + batch(b"b"), 0)
 
-    @pytest.mark.spec("client:CF-29")
     def test_a_batch_larger_than_max_message_bytes(self, new_log: Opener) -> None:
         log = new_log(max_message_bytes=200)
         log.append(batch(b"x" * 100), 0)

@@ -31,11 +31,11 @@ class TestTable:
     @pytest.mark.parametrize(
         ("last", "epoch", "base", "base_epoch"),
         [
-            pytest.param(None, 0, 0, 0, marks=pytest.mark.spec("transactions:IDP-EX1")),
-            pytest.param(4, 0, 5, 0, marks=pytest.mark.spec("transactions:IDP-EX2", "transactions:IDP-10a")),
-            pytest.param(_MAX, 0, 0, 0, marks=pytest.mark.spec("transactions:IDP-EX7", "transactions:IDP-09")),
-            pytest.param(4, 0, 0, 1, marks=pytest.mark.spec("transactions:IDP-EX8")),
-            pytest.param(None, 0, 7, 0, marks=pytest.mark.spec("transactions:IDP-EX10")),
+            pytest.param(None, 0, 0, 0),
+            pytest.param(4, 0, 5, 0),
+            pytest.param(_MAX, 0, 0, 0),
+            pytest.param(4, 0, 0, 1),
+            pytest.param(None, 0, 7, 0),
         ],
     )
     def test_accepted(self, last: int | None, epoch: int, base: int, base_epoch: int) -> None:
@@ -44,8 +44,8 @@ class TestTable:
     @pytest.mark.parametrize(
         ("last", "base"),
         [
-            pytest.param(4, 4, marks=pytest.mark.spec("transactions:IDP-EX3", "transactions:IDP-10b")),
-            pytest.param(4, 0, marks=pytest.mark.spec("transactions:IDP-EX4", "transactions:IDP-11")),
+            pytest.param(4, 4),
+            pytest.param(4, 0),
         ],
     )
     def test_duplicate_of_a_remembered_batch(self, last: int, base: int) -> None:
@@ -56,20 +56,18 @@ class TestTable:
     @pytest.mark.parametrize(
         ("last", "base"),
         [
-            pytest.param(9, 2, marks=pytest.mark.spec("transactions:IDP-EX5", "transactions:IDP-13")),
-            pytest.param(4, 6, marks=pytest.mark.spec("transactions:IDP-EX6", "transactions:IDP-10c")),
+            pytest.param(9, 2),
+            pytest.param(4, 6),
         ],
     )
     def test_out_of_order(self, last: int, base: int) -> None:
         with pytest.raises(OutOfOrderSequenceNumberError):
             state_after(last).check([info(base)])
 
-    @pytest.mark.spec("transactions:IDP-EX9", "transactions:IDP-12")
     def test_an_older_epoch_is_fenced(self) -> None:
         with pytest.raises(InvalidProducerEpochError):
             state_after(4, epoch=1).check([info(5, epoch=0)])
 
-    @pytest.mark.spec("transactions:IDP-12")
     def test_a_new_epoch_begins_with_zero_and_forgets_the_batches(self) -> None:
         state = state_after(4)
         with pytest.raises(OutOfOrderSequenceNumberError):
@@ -95,7 +93,6 @@ class TestTable:
         assert known is not None
         assert known.first_sequence == _MAX - 1
 
-    @pytest.mark.spec("transactions:IDP-16")
     def test_producers_do_not_touch_each_other(self) -> None:
         state = state_after(4)
         assert state.check([info(0, producer_id=2)]) is None
@@ -116,7 +113,6 @@ class TestInTheLog:
         assert again[:3] == first[:3]
         assert (again.duplicate, again.size_bytes, log.log_end_offset) == (True, 0, 2)
 
-    @pytest.mark.spec("transactions:IDP-17", "transactions:IDP-21")
     def test_the_same_content_sent_twice_on_purpose_is_stored_twice(self) -> None:
         log = log_in(None)
         for sequence in (0, 1):

@@ -200,7 +200,6 @@ class TestProducers:
         crash(log)
         return tmp_path
 
-    @pytest.mark.spec("transactions:IDP-14")
     def test_after_a_crash_the_last_five_batches_are_known(self, folder: Path) -> None:
         log = log_in(folder, segment_bytes=400)
         for sequence in range(3, 8):

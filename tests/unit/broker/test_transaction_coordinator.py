@@ -85,7 +85,6 @@ def resume(brokers: Brokers) -> None:
 
 
 class TestInit:
-    @pytest.mark.spec("transactions:TXR-10", "transactions:TXR-02", "transactions:TXA-06", "transactions:TXA-05")
     def test_the_same_producer_id_comes_back_with_a_higher_epoch(self, any_version: Brokers) -> None:
         first = started(any_version).producer
         second = started(any_version).producer
@@ -93,7 +92,6 @@ class TestInit:
         assert second == (first[0], 1)
         assert started(any_version, "other").producer[0] != first[0]
 
-    @pytest.mark.spec("transactions:TXR-03", "transactions:TXL-01", "transactions:TXL-05", "transactions:TXC-02")
     def test_id_and_producer_are_in_the_log(self, any_version: Brokers) -> None:
         producer = started(any_version)
         (record,) = states_of(any_version)["id"]
@@ -101,14 +99,12 @@ class TestInit:
         assert (record.producer_id, record.producer_epoch) == producer.producer
         assert (record.state, record.timeout_ms, record.start_ms) == (TransactionState.EMPTY, 60_000, -1)
 
-    @pytest.mark.spec("transactions:TXR-06", "transactions:IDP-07")
     def test_without_a_transactional_id_nothing_is_persisted(self, any_version: Brokers) -> None:
         numbers = {_ask_for_id(any_version) for _ in range(3)}
         assert len(numbers) == 3
         assert {epoch for _, epoch in numbers} == {0}
         assert states_of(any_version) == {}
 
-    @pytest.mark.spec("transactions:TXA-03", "transactions:TXR-12", "transactions:CFG-30", "transactions:ERR-23")
     def test_what_is_refused(self, any_version: Brokers) -> None:
         assert Producer(any_version, "").init() == (Errors.INVALID_REQUEST, -1, -1)
         too_long = Producer(any_version).init(timeout_ms=900_001)
@@ -116,7 +112,6 @@ class TestInit:
         assert Producer(any_version).init(timeout_ms=0)[0] == Errors.INVALID_TRANSACTION_TIMEOUT
         assert Producer(any_version).init(timeout_ms=900_000)[0] == Errors.NONE
 
-    @pytest.mark.spec("transactions:TXR-09", "transactions:TXA-09", "transactions:TXA-07", "transactions:TXR-10")
     def test_what_an_earlier_producer_has_left_open_is_aborted(self, any_version: Brokers) -> None:
         old = started(any_version)
         old.add(SINK)
@@ -132,7 +127,6 @@ class TestInit:
         assert old.add(SINK) == [Errors.PRODUCER_FENCED]
         assert old.end(commit=True) == Errors.PRODUCER_FENCED
 
-    @pytest.mark.spec("transactions:TXR-11", "transactions:TXA-05")
     def test_exhausted_epochs_lead_to_another_producer_id(self, any_version: Brokers) -> None:
         producer = started(any_version)
         set_epoch(any_version, _LAST)
@@ -183,7 +177,6 @@ def set_epoch(brokers: Brokers, epoch: int, transactional_id: str = "id") -> Non
 
 
 class TestAdd:
-    @pytest.mark.spec("transactions:TXR-13", "transactions:TXR-05a", "transactions:TXC-06", "transactions:TXL-07")
     def test_partitions_are_in_the_log_before_the_answer(self, any_version: Brokers) -> None:
         producer = started(any_version)
         assert producer.record.start_ms == -1, "no time runs before the first partition"
@@ -202,7 +195,6 @@ class TestAdd:
         assert records[1].start_ms == begun == records[2].start_ms, "the timer begins with the first partition"
         assert producer.state == "Ongoing"
 
-    @pytest.mark.spec("transactions:TXR-16", "transactions:ERR-22", "transactions:ERR-20")
     def test_who_is_refused(self, any_version: Brokers) -> None:
         producer = started(any_version)
         unknown = Producer(any_version, "unknown")
@@ -218,7 +210,6 @@ class TestAdd:
         assert producer.add(SINK) == [Errors.NONE]
         assert len(log_bytes(any_version, TopicPartition(TRANSACTION_TOPIC, 0))) == before, "nothing new, no record"
 
-    @pytest.mark.spec("transactions:TXR-17", "transactions:ERR-26")
     def test_all_partitions_or_none(self, any_version: Brokers) -> None:
         producer = started(any_version)
         absent = TopicPartition("absent", 0)
@@ -227,7 +218,6 @@ class TestAdd:
         assert producer.add(SINK, internal) == [Errors.OPERATION_NOT_ATTEMPTED, Errors.TOPIC_AUTHORIZATION_FAILED]
         assert producer.state == "Empty"
 
-    @pytest.mark.spec("transactions:TXC-05", "transactions:TXR-16", "transactions:ERR-24")
     def test_while_a_move_is_being_written_others_wait(self, make: Make) -> None:
         brokers = make(1, 3)
         producer = started(brokers)
@@ -274,8 +264,6 @@ def _add_request(producer: Producer) -> object:
 
 
 class TestEnd:
-    @pytest.mark.spec("transactions:TXR-28", "transactions:TXR-05e", "transactions:TXR-05f", "transactions:TXR-05g")
-    @pytest.mark.spec("transactions:TXL-07", "transactions:TXR-32", "transactions:TXR-05b")
     @pytest.mark.parametrize("commit", [True, False])
     def test_the_records_of_one_transaction(self, any_version: Brokers, commit: bool) -> None:
         producer = started(any_version)
@@ -301,7 +289,6 @@ class TestEnd:
             assert markers_of(any_version, tp) == [(producer.producer[0], raised, word, 0)]
         assert read(any_version).values == ([b"a", b"b"] if commit else [])
 
-    @pytest.mark.spec("transactions:TXR-28")
     def test_markers_are_written_between_the_two_records_of_the_end(
         self, any_version: Brokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -321,7 +308,6 @@ class TestEnd:
         assert last is not None
         assert last.state is TransactionState.COMPLETE_COMMIT
 
-    @pytest.mark.spec("transactions:TXR-30", "transactions:ERR-21")
     def test_answers_by_state_below_version_2(self, make: Make) -> None:
         producer = started(make(1))
         assert producer.end(commit=True) == Errors.INVALID_TXN_STATE
@@ -388,7 +374,6 @@ class TestEnd:
         assert fresh.producer[0] != producer.producer[0]
         assert fresh.producer[1] == 0
 
-    @pytest.mark.spec("transactions:TXR-29", "transactions:TXR-30", "transactions:ERR-24")
     def test_the_answer_comes_before_the_markers(self, make: Make) -> None:
         brokers = make(1, 3)
         producer = started(brokers)
@@ -415,7 +400,6 @@ class TestEnd:
         assert producer.end(commit=True) == Errors.NONE
         assert producer.state == "CompleteCommit"
 
-    @pytest.mark.spec("transactions:TXR-34")
     def test_a_marker_that_a_leader_refuses_ends_the_sending(self, make: Make) -> None:
         """A newer epoch of the producer is in the partition: somebody else has ended the transaction."""
         brokers = make(1)
@@ -433,7 +417,6 @@ class TestEnd:
 
 
 class TestTime:
-    @pytest.mark.spec("transactions:TXC-07", "transactions:CFG-32")
     def test_a_transaction_that_has_outlived_its_timeout_is_aborted(self, any_version: Brokers) -> None:
         producer = Producer(any_version)
         producer.init(timeout_ms=15_000)
@@ -448,7 +431,6 @@ class TestTime:
         assert producer.send(b"y") == Errors.INVALID_PRODUCER_EPOCH
         assert end_offset(any_version) == 2
 
-    @pytest.mark.spec("transactions:TXC-10", "transactions:CFG-31", "transactions:TXL-06")
     def test_an_id_that_is_not_used_is_forgotten(self, make: Make) -> None:
         brokers = make(2, transactional_id_expiration_ms=3_600_000 * 2)
         producer = started(brokers)
@@ -468,7 +450,6 @@ class TestTime:
 
 
 class TestLoad:
-    @pytest.mark.spec("transactions:TXC-08", "transactions:TXC-01", "transactions:TXL-05", "transactions:CTL-09")
     @pytest.mark.parametrize("commit", [True, False])
     def test_what_was_decided_is_carried_out_by_the_next_coordinator(self, make: Make, commit: bool) -> None:
         brokers = make(1, 3)
@@ -489,7 +470,6 @@ class TestLoad:
         assert (kind, epoch) == ("COMMIT" if commit else "ABORT", 1)
         assert read(brokers).values == ([b"x"] if commit else [])
 
-    @pytest.mark.spec("transactions:TXC-08")
     def test_an_open_transaction_stays_open(self, make: Make) -> None:
         brokers = make(1, 3)
         producer = started(brokers)
@@ -544,7 +524,6 @@ class TestLoad:
         brokers.advance(120)
         assert "timed out" not in caplog.text
 
-    @pytest.mark.spec("transactions:TXC-03")
     def test_who_is_not_the_coordinator_says_so(self, make: Make) -> None:
         brokers = make(2, 3, transaction_state_log_num_partitions=50)
         producer = started(brokers, "transactionalId")
@@ -554,7 +533,6 @@ class TestLoad:
             expected = Errors.NONE if node == producer.coordinator else Errors.NOT_COORDINATOR
             assert other.transaction_coordinator.describe("transactionalId")[0] == expected
 
-    @pytest.mark.spec("transactions:TXC-09", "transactions:CFG-28", "transactions:CFG-29")
     def test_the_topic_of_states(self, make: Make) -> None:
         brokers = Brokers(None, 3, forgetful=True)
         topic = brokers.controller.ensure_internal(TRANSACTION_TOPIC)
@@ -580,7 +558,6 @@ def _java_hash(text: str) -> int:
 
 
 class TestOffsets:
-    @pytest.mark.spec("transactions:TXR-24", "transactions:TXR-35", "transactions:TXR-05c", "transactions:TXR-05d")
     @pytest.mark.parametrize("commit", [True, False])
     def test_offsets_are_pending_until_the_end(self, any_version: Brokers, commit: bool) -> None:
         producer = started(any_version)
@@ -591,7 +568,6 @@ class TestOffsets:
         assert producer.end(commit=commit) == Errors.NONE
         assert producer.committed() == (Errors.NONE, 43 if commit else -1)
 
-    @pytest.mark.spec("transactions:TXR-25")
     def test_members_are_checked_from_version_3_on(self, any_version: Brokers) -> None:
         """KIP-447; the metadata length limit is that of every commit."""
         producer = started(any_version)
@@ -632,7 +608,6 @@ class TestOffsets:
 
 
 class TestLog:
-    @pytest.mark.spec("transactions:ISO-02", "transactions:ISO-04", "transactions:ISO-05", "transactions:ISO-09")
     def test_the_last_stable_offset_holds_readers_back(self, any_version: Brokers) -> None:
         producer, other = started(any_version), started(any_version, "other")
         producer.add(SINK)
@@ -649,7 +624,6 @@ class TestLog:
         assert end_offset(any_version) == 6
         assert read(any_version, committed=False).values == [b"msg1", b"msg2", b"msg3", b"later"]
 
-    @pytest.mark.spec("transactions:CTL-01", "transactions:CTL-02", "transactions:CTL-03", "transactions:CTL-11")
     def test_markers_of_old_epochs_are_refused(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK)
@@ -672,8 +646,6 @@ class TestLog:
         assert old == Errors.INVALID_PRODUCER_EPOCH
         assert write_marker(brokers, (number, epoch + 1), transaction_version=2) == Errors.NONE
 
-    @pytest.mark.spec("transactions:TXA-08", "transactions:IDP-06", "transactions:IDP-08", "transactions:IDP-10")
-    @pytest.mark.spec("transactions:TXR-19")
     def test_batches_carry_producer_epoch_and_sequence(self, any_version: Brokers) -> None:
         started(any_version)
         producer = started(any_version)
@@ -691,12 +663,10 @@ class TestLog:
         assert producer.send(b"v", sequence=9) == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert len(scan(log_bytes(any_version, SINK))) == 3
 
-    @pytest.mark.spec("transactions:TXR-36")
     def test_without_an_authorizer_anybody_may_write_markers(self, any_version: Brokers) -> None:
         producer = started(any_version)
         assert write_marker(any_version, producer.producer) == Errors.NONE
 
-    @pytest.mark.spec("transactions:TXA-10", "transactions:TXA-10b", "transactions:TXA-10c", "transactions:TXA-10d")
     def test_a_reader_sees_what_is_left_of_a_transaction_where_it_reads(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK, OTHER)
@@ -709,7 +679,6 @@ class TestLog:
         any_version.leader("sink", 0).start_at(2)
         assert read(any_version, offset=2).values == [b"c"], "the beginning may be gone"
 
-    @pytest.mark.spec("transactions:TXR-20", "transactions:TXR-19", "transactions:ERR-21")
     def test_a_batch_outside_the_open_transaction_is_refused(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK)
@@ -734,7 +703,6 @@ class TestLog:
         assert read(brokers).values == [b"x"]
         assert producer.send(b"y", version=12, sequence=3) == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 
-    @pytest.mark.spec("transactions:CTL-13")
     def test_control_records_have_no_key_to_compact_by(self, any_version: Brokers) -> None:
         producer = started(any_version)
         for _ in range(2):

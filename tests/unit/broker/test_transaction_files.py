@@ -94,13 +94,11 @@ def _expected() -> dict[tuple[int, str], list[str]]:
 _STATES = _expected()
 
 
-@pytest.mark.spec("transactions:TXL-03", "transactions:TXL-04", "transactions:TXR-11", "transactions:TXL-07")
 @pytest.mark.parametrize(("version", "name"), _STATES, ids=[f"{name}-{version}" for version, name in _STATES])
 def test_records_of_states_equal_those_of_kafka(version: int, name: str) -> None:
     assert _play(name, version) == _STATES[version, name]
 
 
-@pytest.mark.spec("transactions:TXL-04")
 def test_the_codes_of_states_are_those_of_kafka() -> None:
     assert {state.name: int(state) for state in TransactionState} == {
         "EMPTY": 0,
@@ -149,13 +147,11 @@ def test_another_code_is_an_error() -> None:
         metadata_from_value(_ID, bytes(value))
 
 
-@pytest.mark.spec("transactions:TXC-04")
 def test_the_states_that_may_follow_each_other_are_those_of_kafka() -> None:
     ours = {(before.name, after.name) for after, allowed in PREDECESSORS.items() for before in allowed}
     assert ours == {(before, after) for before, after in read_vectors("follows")}
 
 
-@pytest.mark.spec("transactions:TXC-04", "transactions:TXC-05")
 def test_a_move_that_is_not_allowed_is_refused() -> None:
     scenario = _Scenario(2, 0)
     with pytest.raises(IllegalStateError, match="cannot move to PREPARE_COMMIT"):

@@ -65,7 +65,6 @@ def test_next_offsets_are_what_to_commit() -> None:
 # -- deserializers ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:KC-16")
 def test_functions_get_the_bytes_and_objects_get_topic_and_headers_too() -> None:
     class WithContext:
         def deserialize(self, topic: str, headers: list[tuple[str, bytes]], data: bytes) -> Any:
@@ -79,7 +78,6 @@ def test_functions_get_the_bytes_and_objects_get_topic_and_headers_too() -> None
     assert (good[0].serialized_key_size, good[0].offset, good[0].leader_epoch) == (1, 1, 4)
 
 
-@pytest.mark.spec("client:GP-29")
 def test_what_a_record_does_not_have_is_not_shown_to_a_deserializer() -> None:
     good, _, error = Deserialization(int, int)([record(1, None, None)])
 
@@ -87,7 +85,6 @@ def test_what_a_record_does_not_have_is_not_shown_to_a_deserializer() -> None:
     assert (good[0].key, good[0].value, good[0].serialized_value_size) == (None, None, -1)
 
 
-@pytest.mark.spec("client:GP-28")
 @pytest.mark.parametrize(("origin", "serializers"), [("key", (int, None)), ("value", (None, int))])
 def test_an_error_carries_the_raw_record(origin: str, serializers: tuple[Any, Any]) -> None:
     good, used, error = Deserialization(*serializers)([record(7)])
@@ -144,7 +141,6 @@ def test_a_policy_that_fails_stops_at_the_record(policy: Any) -> None:
 # -- interceptors ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:KC-18", "client:GP-14")
 def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     order: list[str] = []
 
@@ -212,7 +208,6 @@ def in_thread(function: Any) -> BaseException | None:
     return caught[0]
 
 
-@pytest.mark.spec("client:KC-01", "client:KC-05", "client:KC-06")
 def test_one_thread_at_a_time_may_be_inside() -> None:
     guard = AccessGuard()
     assert guard.owner == NO_THREAD == -1
@@ -227,7 +222,6 @@ def test_one_thread_at_a_time_may_be_inside() -> None:
     assert in_thread(guard.__enter__) is None
 
 
-@pytest.mark.spec("client:KC-05", "client:KC-09", "client:KC-04")
 def test_calls_nest_within_a_thread() -> None:
     guard = AccessGuard()
     with guard:
@@ -237,7 +231,6 @@ def test_calls_nest_within_a_thread() -> None:
     assert (guard.depth, guard.owner) == (0, NO_THREAD)
 
 
-@pytest.mark.spec("client:KC-07", "client:KC-08", "client:KC-24")
 def test_a_refused_or_failed_call_does_not_keep_the_guard() -> None:
     guard = AccessGuard()
     with pytest.raises(ZeroDivisionError), guard:
@@ -275,7 +268,6 @@ class Guarded:
             self.guard.release()
 
 
-@pytest.mark.spec("client:KC-07")
 @pytest.mark.parametrize("name", ["call", "fast"])
 def test_ctrl_c_at_any_line_does_not_lock_the_thread_out(name: str) -> None:
     step = 0
@@ -366,7 +358,6 @@ def test_defaults_are_those_of_javas_consumer(item: str, name: str, value: Any) 
     assert getattr(build(), name) == value
 
 
-@pytest.mark.spec("client:CF-16", "client:CF-18", "client:KC-14")
 def test_automatic_commits_need_a_group() -> None:
     assert build(group_id="g").enable_auto_commit is True
     assert build().enable_auto_commit is False
@@ -374,7 +365,6 @@ def test_automatic_commits_need_a_group() -> None:
     assert build(enable_auto_commit=True).enable_auto_commit is False
 
 
-@pytest.mark.spec("client:KC-13")
 def test_every_consumer_has_a_name_of_its_own() -> None:
     names = {build(group_id="g").client_id, build(group_id="g").client_id, build().client_id}
 
@@ -401,7 +391,6 @@ def test_every_consumer_has_a_name_of_its_own() -> None:
         {"fetch_maxx_bytes": 1},
     ],
 )
-@pytest.mark.spec("client:CF-04")
 def test_what_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         build(**options)
@@ -500,7 +489,6 @@ def test_background_steps_keep_their_error() -> None:
 # -- metrics, imports ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:KC-12", "client:KC-11")
 def test_metrics_have_kafkas_names() -> None:
     metrics = ConsumerMetrics(10.0)
     metrics.on_fetch(0.25, 1000, 0)

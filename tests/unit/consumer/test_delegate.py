@@ -41,13 +41,11 @@ T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 # -- poll ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:PL-03")
 def test_poll_needs_a_subscription() -> None:
     with pytest.raises(IllegalStateError, match="subscribe"):
         next(ConsumerWorld().poll())
 
 
-@pytest.mark.spec("client:PL-09", "client:PL-13", "client:GP-20", "client:FE-61")
 def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
@@ -79,7 +77,6 @@ def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
     assert sent.request.API_KEY == ListOffsetsRequest.API_KEY
 
 
-@pytest.mark.spec("client:PL-10", "client:PL-11", "client:SQ-14")
 def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
@@ -96,7 +93,6 @@ def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned()
     assert [p.fetch_offset for t in sent.request.topics for p in t.partitions] == [3]
 
 
-@pytest.mark.spec("client:PL-12")
 def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplog: pytest.LogCaptureFixture) -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
@@ -122,7 +118,6 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
     assert "could not be sent" in caplog.text
 
 
-@pytest.mark.spec("client:FE-94")
 def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions() -> None:
     world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
@@ -164,7 +159,6 @@ def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() 
     assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
 
 
-@pytest.mark.spec("client:PL-14")
 def test_poll_looks_once_even_without_time() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
@@ -177,7 +171,6 @@ def test_poll_looks_once_even_without_time() -> None:
     assert isinstance(records, ConsumerRecords)
 
 
-@pytest.mark.spec("client:PL-04", "client:PL-07")
 def test_poll_repeats_until_its_time_is_over_and_never_waits_for_the_join() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0)
@@ -192,7 +185,6 @@ def test_poll_repeats_until_its_time_is_over_and_never_waits_for_the_join() -> N
     assert finish(steps) == {}
 
 
-@pytest.mark.spec("client:PL-13", "client:KC-18")
 def test_what_interceptors_make_of_the_records_is_returned() -> None:
     class OnlyFirst:
         def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
@@ -208,7 +200,6 @@ def test_what_interceptors_make_of_the_records_is_returned() -> None:
     assert world.subscriptions.state(T0).position == 3
 
 
-@pytest.mark.spec("client:PL-06", "client:PL-08", "client:PL-15", "client:GP-21", "client:PL-01")
 def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read_meanwhile() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(["t"])
@@ -223,7 +214,6 @@ def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read
     assert finish(steps).count() == 3
 
 
-@pytest.mark.spec("client:GP-20")
 def test_the_wait_ends_at_the_coordinators_next_duty() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0)
@@ -398,7 +388,6 @@ def test_iteration_shows_each_record_to_interceptors() -> None:
 # -- positions -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:SS-50", "client:SS-54", "client:KC-15")
 def test_without_a_group_new_partitions_are_reset() -> None:
     world = ConsumerWorld(T0)
     steps = world.poll()
@@ -410,7 +399,6 @@ def test_without_a_group_new_partitions_are_reset() -> None:
     assert world.subscriptions.state(T0).position == 7
 
 
-@pytest.mark.spec("client:SS-49", "client:GP-21")
 def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> None:
     world = ConsumerWorld(T0, T2, group=True)
     world.start(T2)
@@ -426,7 +414,6 @@ def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> N
     assert world.subscriptions.state(T0).position == 40
 
 
-@pytest.mark.spec("client:SS-50")
 def test_nothing_committed_is_reset_or_raised() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.complete({T0: None})
@@ -439,7 +426,6 @@ def test_nothing_committed_is_reset_or_raised() -> None:
         next(strict.poll())
 
 
-@pytest.mark.spec("client:GP-20")
 def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(KafkaConnectionError("gone"))
@@ -501,7 +487,6 @@ def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
     assert next(steps).until > world.clock.now()
 
 
-@pytest.mark.spec("client:GP-06")
 def test_position_waits_until_there_is_one() -> None:
     world = ConsumerWorld(T0)
     steps = world.delegate.position(T0, 200.0)
@@ -520,7 +505,6 @@ def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
         steps.throw(KafkaTimeoutError("over"))
 
 
-@pytest.mark.spec("client:SS-62")
 def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
     world = ConsumerWorld(T0)
     world.start(T0, at=3)
@@ -565,7 +549,6 @@ def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.
     assert len(closed) == 1
 
 
-@pytest.mark.spec("client:KC-14", "client:KC-41")
 def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: KafkaConsumer) -> None:
     alone.subscribe(["t"])
     assert alone.subscription() == {"t"}
@@ -577,7 +560,6 @@ def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: K
         alone.subscribe(None)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("client:KC-42", "client:KC-44", "client:KC-49", "client:GP-02")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -598,7 +580,6 @@ def test_subscribe_refuses_what_are_no_topics(grouped: KafkaConsumer, arguments:
     assert grouped._guard.depth == 0
 
 
-@pytest.mark.spec("client:KC-40", "client:KC-48", "client:KC-50", "client:KC-30", "client:KC-47")
 def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
     grouped: KafkaConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -613,7 +594,6 @@ def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
     assert "subscribed to a, b" in caplog.text
 
 
-@pytest.mark.spec("client:KC-48")
 def test_metadata_is_asked_for_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
     grouped.subscribe(["a"])
     asked = grouped._metadata._partial_asked
@@ -625,7 +605,6 @@ def test_metadata_is_asked_for_only_if_the_subscription_changed(grouped: KafkaCo
     assert grouped._metadata._partial_asked == asked + 1
 
 
-@pytest.mark.spec("client:KC-43", "client:KC-09")
 def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
     grouped.subscribe(["a"])
 
@@ -645,7 +624,6 @@ def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     assert world.subscriptions.has_none
 
 
-@pytest.mark.spec("client:KC-45", "transactions:ASG-11")
 def test_without_an_assignor_nothing_can_be_subscribed() -> None:
     with (
         consumer(group_id="g", partition_assignment_strategy=[]) as made,
@@ -654,7 +632,6 @@ def test_without_an_assignor_nothing_can_be_subscribed() -> None:
         made.subscribe(["t"])
 
 
-@pytest.mark.spec("client:GP-02", "client:SS-06", "client:KC-30")
 def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
     grouped.subscribe(pattern="t-.*")
 
@@ -663,7 +640,6 @@ def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
     assert grouped._metadata.query(0.0).request.topics is None
 
 
-@pytest.mark.spec("client:KC-46", "client:FE-100")
 def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
     world = ConsumerWorld(group=True)
     finish(world.delegate.subscribe(["t"], None))
@@ -682,7 +658,6 @@ def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() ->
     assert world.subscriptions.assignment() == {T0}
 
 
-@pytest.mark.spec("client:GP-01")
 def test_unsubscribe_drops_what_was_fetched() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
@@ -701,7 +676,6 @@ def test_unsubscribe_drops_what_was_fetched() -> None:
     assert world.buffered(world.clock.now()) is None
 
 
-@pytest.mark.spec("client:FE-100", "client:KC-59")
 def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() -> None:
     world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
@@ -718,7 +692,6 @@ def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() 
     assert {tp: offsets_of(records) for tp, records in found.items()} == {T2: [0, 1, 2, 3, 4]}
 
 
-@pytest.mark.spec("client:KC-60")
 def test_assign_commits_before_the_assignment_is_replaced() -> None:
     world = ConsumerWorld(T0, group=True)
 
@@ -727,7 +700,6 @@ def test_assign_commits_before_the_assignment_is_replaced() -> None:
     assert world.coordinator.calls == ["auto-commit of ['t-0']"]
 
 
-@pytest.mark.spec("client:KC-61")
 def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pyconsumer.consumer"):
         alone.assign([T0])
@@ -739,7 +711,6 @@ def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: 
     assert "assigned t-0" in caplog.text
 
 
-@pytest.mark.spec("client:KC-63", "client:AM-14")
 def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0)
@@ -758,7 +729,6 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
     assert other.subscriptions.subscription() == {"t"}
 
 
-@pytest.mark.spec("client:KC-25", "client:KC-23")
 def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
     assert grouped.config.group_id == "g"
     assert (grouped.config.retry_backoff_ms, grouped.config.request_timeout_ms) == (100, 30_000)
@@ -766,7 +736,6 @@ def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
     assert grouped.config.partition_assignment_strategy
 
 
-@pytest.mark.spec("client:CF-20", "client:KC-11")
 def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     made = consumer()
     deadlines: list[float] = []
@@ -779,7 +748,6 @@ def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytes
     assert 30 <= deadlines[0] - before < 35
 
 
-@pytest.mark.spec("client:PL-02")
 def test_a_poll_takes_the_guard_notes_its_start_and_then_looks_at_the_subscription(
     alone: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -829,7 +797,6 @@ PUBLIC = sorted(
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:KC-07")
 @pytest.mark.parametrize("name", PUBLIC)
 def test_every_operation_takes_the_guard_and_gives_it_back(name: str) -> None:
     made = consumer(group_id="g", enable_auto_commit=False, default_api_timeout_ms=200)
@@ -896,7 +863,6 @@ def _inside(made: KafkaConsumer, call: Callable[[], Any]) -> Any:
 # -- commits ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:GP-03")
 def test_what_is_to_be_committed_is_checked() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0, at=4)

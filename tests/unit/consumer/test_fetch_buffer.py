@@ -20,7 +20,6 @@ from tests.unit.consumer.worlds import Desk
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
-@pytest.mark.spec("client:FE-20", "client:FE-27", "client:FE-30", "client:FE-24", "client:FE-08")
 def test_1200_records_come_as_500_500_and_200() -> None:
     desk = Desk(A)
     desk.add(A, batches(0, 1200, 100))
@@ -32,7 +31,6 @@ def test_1200_records_come_as_500_500_and_200() -> None:
     assert desk.collect() == {}
 
 
-@pytest.mark.spec("client:FE-10", "client:FE-11", "client:FE-21", "client:FE-31")
 def test_answers_come_in_the_order_of_their_arrival() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
@@ -43,7 +41,6 @@ def test_answers_come_in_the_order_of_their_arrival() -> None:
     assert desk.collect() == {B: [1], A: [3, 4, 5]}
 
 
-@pytest.mark.spec("client:FE-26")
 def test_two_answers_of_one_partition_make_one_list() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 2))
@@ -52,7 +49,6 @@ def test_two_answers_of_one_partition_make_one_list() -> None:
     assert desk.collect() == {A: [0, 1, 2, 3]}
 
 
-@pytest.mark.spec("client:FE-68", "client:FE-32", "client:FE-70", "transactions:DLV-03")
 def test_the_position_is_where_taking_ended() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10, leader_epoch=6))
@@ -67,7 +63,6 @@ def test_the_position_is_where_taking_ended() -> None:
     assert desk.position(A) == 10
 
 
-@pytest.mark.spec("client:FE-71", "client:FE-25", "client:GP-25")
 def test_hidden_records_move_the_position_and_add_no_key() -> None:
     desk = Desk(A)
     marker = build_end_transaction_marker(
@@ -79,7 +74,6 @@ def test_hidden_records_move_the_position_and_add_no_key() -> None:
     assert desk.position(A) == 1
 
 
-@pytest.mark.spec("client:FE-65", "client:KC-59")
 def test_what_is_not_assigned_any_more_is_dropped() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
@@ -113,7 +107,6 @@ def test_a_seek_drops_what_is_buffered_and_its_memory_at_once() -> None:
     assert desk.position(A) == 2
 
 
-@pytest.mark.spec("client:KC-35", "client:AM-13", "client:AM-55")
 def test_a_paused_partition_keeps_its_data_for_after_resume_and_in_order() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 2))
@@ -170,7 +163,6 @@ def test_a_pause_in_the_middle_of_an_answer_loses_and_repeats_nothing() -> None:
     assert desk.collect() == {A: [4, 5, 6, 7, 8]}
 
 
-@pytest.mark.spec("client:FE-22", "client:FE-28")
 def test_an_error_waits_for_the_records_before_it() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 2))
@@ -217,7 +209,6 @@ def damaged(first: int, count: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.spec("client:FE-23", "client:AM-54", "client:GP-23")
 def test_damage_comes_again_until_a_seek_and_other_partitions_go_on() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 2) + damaged(2, 2))
@@ -565,7 +556,6 @@ def refuse(*bad: int) -> Any:
     return value
 
 
-@pytest.mark.spec("client:GP-28")
 def test_good_records_come_before_the_error_of_a_bad_one_and_it_comes_again() -> None:
     desk = Desk(A, convert=Deserialization(None, refuse(3)))
     desk.add(A, batch(0, 6))
@@ -583,7 +573,6 @@ def test_good_records_come_before_the_error_of_a_bad_one_and_it_comes_again() ->
     assert desk.collect() == {A: [4, 5]}
 
 
-@pytest.mark.spec("client:GP-28", "client:FE-29", "client:AM-28")
 def test_an_error_of_the_second_partition_waits_until_the_first_ones_records_are_returned() -> None:
     desk = Desk(A, B, convert=Deserialization(None, refuse(50)))
     desk.add(A, batch(0, 3))

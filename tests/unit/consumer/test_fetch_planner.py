@@ -65,7 +65,6 @@ class World:
         self.planner.end(self.planned[node])
 
 
-@pytest.mark.spec("client:FE-76", "client:FE-91", "client:FE-97")
 def test_each_node_is_asked_for_what_it_leads_in_order() -> None:
     world = World()
     world.assign(T0, T3, T1, T2)
@@ -73,7 +72,6 @@ def test_each_node_is_asked_for_what_it_leads_in_order() -> None:
     assert world.asked() == {1: [T0, T2], 2: [T3, T1]}
 
 
-@pytest.mark.spec("client:FE-96")
 def test_a_partition_is_asked_with_its_fetch_offset_limit_and_leader_epoch() -> None:
     world = World()
     world.assign(T0, at=17)
@@ -85,7 +83,6 @@ def test_a_partition_is_asked_with_its_fetch_offset_limit_and_leader_epoch() -> 
     assert asked.topic_id == bytes([7] * 16)
 
 
-@pytest.mark.spec("client:FE-85")
 def test_one_fetch_is_under_way_per_node() -> None:
     world = World()
     world.assign(T0, T1)
@@ -99,7 +96,6 @@ def test_one_fetch_is_under_way_per_node() -> None:
     assert world.asked() == {1: [T0]}
 
 
-@pytest.mark.spec("client:FE-90", "client:FE-30", "client:FE-67", "client:GP-22")
 def test_the_next_fetch_is_planned_from_the_fetch_offset_while_the_position_stays() -> None:
     world = World()
     world.assign(T0)
@@ -137,7 +133,6 @@ def test_a_partition_with_enough_waiting_leaves_the_request_and_comes_back() -> 
     assert set(session.partitions) == {T0, T2}
 
 
-@pytest.mark.spec("client:KC-35")
 def test_a_paused_partition_leaves_the_request() -> None:
     world = World()
     world.assign(T0, T2)
@@ -160,7 +155,6 @@ def test_a_node_without_partitions_is_not_asked() -> None:
     assert world.plan() == []
 
 
-@pytest.mark.spec("client:FE-92")
 def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     world = World()
     world.assign(T0, T1)
@@ -170,7 +164,6 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert world.planner.wants_metadata
 
 
-@pytest.mark.spec("client:FE-93")
 def test_a_node_in_backoff_is_left_alone_until_it_ends() -> None:
     world = World()
     world.assign(T0, T1)
@@ -205,7 +198,6 @@ def test_a_partition_with_an_error_waiting_is_not_fetched() -> None:
     assert world.asked() == {}
 
 
-@pytest.mark.spec("client:FE-91", "client:SS-28", "client:SS-29", "client:GP-34")
 def test_a_preferred_replica_is_asked_until_its_time_is_over() -> None:
     world = World()
     world.assign(T0)
@@ -221,7 +213,6 @@ def test_a_preferred_replica_is_asked_until_its_time_is_over() -> None:
     assert world.asked() == {1: [T0]}
 
 
-@pytest.mark.spec("client:GP-34")
 def test_a_preferred_replica_that_cannot_be_reached_is_given_up() -> None:
     world = World()
     world.assign(T0)

@@ -39,7 +39,6 @@ def opened(*partitions: TopicPartition, session_id: int = 77) -> FetchSessionHan
     return session
 
 
-@pytest.mark.spec("client:GP-33")
 def test_the_first_request_is_full_and_asks_for_a_session() -> None:
     session = FetchSessionHandler(1)
 
@@ -50,7 +49,6 @@ def test_the_first_request_is_full_and_asks_for_a_session() -> None:
     assert request.use_topic_ids
 
 
-@pytest.mark.spec("client:GP-33", "client:GP-37")
 def test_after_a_full_answer_only_changes_are_told() -> None:
     session = opened(A0, A1, B0)
 
@@ -62,7 +60,6 @@ def test_after_a_full_answer_only_changes_are_told() -> None:
     assert set(session.partitions) == {A0, A1}
 
 
-@pytest.mark.spec("client:GP-33")
 def test_epochs_count_up_and_wrap() -> None:
     session = opened(A0)
     for epoch in (1, 2, 3):
@@ -74,7 +71,6 @@ def test_epochs_count_up_and_wrap() -> None:
     assert session.plan({}, ()).epoch == 1
 
 
-@pytest.mark.spec("client:GP-33")
 def test_a_broker_without_room_for_a_session_is_asked_for_everything_again() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
@@ -86,7 +82,6 @@ def test_a_broker_without_room_for_a_session_is_asked_for_everything_again() -> 
     assert list(request.to_send.values()) == [part(A1), part(A0, 9)]  # who brought data goes to the end
 
 
-@pytest.mark.spec("client:GP-33")
 def test_a_session_that_the_broker_closed_begins_anew() -> None:
     session = opened(A0)
     session.plan({}, ())
@@ -96,7 +91,6 @@ def test_a_session_that_the_broker_closed_begins_anew() -> None:
     assert (session.plan({}, ()).session_id, session.next_epoch) == (0, 0)
 
 
-@pytest.mark.spec("client:GP-35")
 @pytest.mark.parametrize(("error", "expected"), [(70, (0, 0)), (71, (77, 0)), (-1, (77, 0)), (107, (77, 0))])
 def test_an_error_rejects_the_answer(error: int, expected: tuple[int, int]) -> None:
     session = opened(A0, A1)
@@ -109,7 +103,6 @@ def test_an_error_rejects_the_answer(error: int, expected: tuple[int, int]) -> N
     assert request.to_send == {A0: part(A0, 3), A1: part(A1)}
 
 
-@pytest.mark.spec("client:GP-35")
 def test_a_lost_connection_closes_the_session_and_opens_one() -> None:
     session = opened(A0)
     session.plan({}, ())
@@ -121,7 +114,6 @@ def test_a_lost_connection_closes_the_session_and_opens_one() -> None:
     assert list(request.to_send) == [A0]
 
 
-@pytest.mark.spec("client:GP-36")
 def test_a_full_answer_must_hold_all_that_was_asked() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
@@ -132,7 +124,6 @@ def test_a_full_answer_must_hold_all_that_was_asked() -> None:
     assert (session.session_id, session.next_epoch) == (0, 0)
 
 
-@pytest.mark.spec("client:GP-36")
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
 def test_an_answer_must_hold_only_partitions_of_the_session(version: int) -> None:
     session = opened(A0)
@@ -151,7 +142,6 @@ def test_an_answer_must_not_hold_a_partition_twice() -> None:
     assert session.on_response(answer(A0, A0, session_id=77), BY_ID).problem == "a-0 comes twice"
 
 
-@pytest.mark.spec("client:GP-36")
 def test_an_empty_full_answer_with_a_throttle_time_is_a_signal() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0)}, ())
@@ -163,7 +153,6 @@ def test_an_empty_full_answer_with_a_throttle_time_is_a_signal() -> None:
     assert (session.session_id, session.next_epoch) == (0, 0)
 
 
-@pytest.mark.spec("client:FE-81")
 def test_each_partition_comes_with_what_was_asked_for_it() -> None:
     session = opened(A0, A1)
     session.plan({A0: part(A0, 5, epoch=9)}, ())
@@ -221,7 +210,6 @@ def test_an_unknown_topic_id_in_an_answer_is_refused() -> None:
     assert "was not requested" in judged.problem
 
 
-@pytest.mark.spec("client:GP-33")
 def test_without_incremental_sessions_everything_is_asked_with_epoch_minus_one() -> None:
     session = FetchSessionHandler(1, incremental=False)
     for _ in range(2):

@@ -40,7 +40,6 @@ def asked(sent: SentRequest) -> dict[int, int]:
     return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
 
 
-@pytest.mark.spec("client:FE-75", "client:FE-76", "client:FE-78", "client:FE-98", "client:AM-50")
 def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
     world = FetcherWorld(T0, T1, T2)
 
@@ -51,7 +50,6 @@ def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
     assert world.fetcher.send_fetches() == 0
 
 
-@pytest.mark.spec("client:FE-02", "client:FE-03", "client:FE-04", "client:FE-05", "client:FE-77")
 def test_a_request_carries_the_settings() -> None:
     world = FetcherWorld(
         T0,
@@ -73,7 +71,6 @@ def test_a_request_carries_the_settings() -> None:
     assert topic.partitions[0].log_start_offset == -1
 
 
-@pytest.mark.spec("client:FE-96", "client:GP-37")
 def test_later_requests_are_incremental() -> None:
     world = FetcherWorld(T0, T2)
     world.send()[1].answer(response({T0: data(batch(0, 5)), T2: data()}))
@@ -84,7 +81,6 @@ def test_later_requests_are_incremental() -> None:
     assert {p.partition: p.fetch_offset for t in request.topics for p in t.partitions} == {0: 5}
 
 
-@pytest.mark.spec("client:SQ-14", "client:PL-10")
 def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
     world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 5))}))
@@ -94,7 +90,6 @@ def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
     assert world.collect() == {T0: [0, 1, 2, 3, 4]}
 
 
-@pytest.mark.spec("client:FE-46", "client:FE-45", "client:SS-61")
 def test_an_empty_answer_updates_the_watermarks() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(high_watermark=9, last_stable_offset=8, log_start_offset=2))
@@ -107,7 +102,6 @@ def test_an_empty_answer_updates_the_watermarks() -> None:
     assert world.collect() == {}
 
 
-@pytest.mark.spec("client:FE-44", "client:FE-43")
 def test_bytes_without_a_whole_batch_are_an_error() -> None:
     cut = batch(4, 5)[:-1]
     world = FetcherWorld(T0, at=4, max_partition_fetch_bytes=len(cut))
@@ -151,7 +145,6 @@ def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
     assert asked(world.send()[1]) == {0: 5}
 
 
-@pytest.mark.spec("client:GP-24", "client:GP-27")
 def test_records_below_the_fetch_offset_are_skipped_and_the_next_offset_is_past_the_batch() -> None:
     world = FetcherWorld(T0, at=3)
     world.exchange(T0, data(batch(0, 5)))
@@ -160,7 +153,6 @@ def test_records_below_the_fetch_offset_are_skipped_and_the_next_offset_is_past_
     assert world.subscriptions.state(T0).position == 5
 
 
-@pytest.mark.spec("client:FE-40", "client:FE-67", "client:FE-41")
 def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
     world = FetcherWorld(T0)
     sent = world.send()[1]
@@ -174,7 +166,6 @@ def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
     assert world.collect() == {T0: [0, 1, 2, 3, 4]}
 
 
-@pytest.mark.spec("client:FE-40")
 def test_an_error_of_a_partition_that_was_given_up_is_not_raised() -> None:
     world = FetcherWorld(T0, T2)
     sent = world.send()[1]
@@ -197,7 +188,6 @@ def test_data_that_arrives_for_a_paused_partition_is_kept() -> None:
     assert world.collect() == {T0: [0, 1]}
 
 
-@pytest.mark.spec("client:FE-80", "client:GP-35")
 def test_a_rejected_answer_queues_nothing() -> None:
     world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 2))}, error_code=71))
@@ -215,7 +205,6 @@ def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> 
     assert asked(world.send()[1]) == {0: 0}
 
 
-@pytest.mark.spec("client:FE-83")
 def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
     world = FetcherWorld(T0)
     world.send()[1].fail(KafkaConnectionError("gone"))
@@ -226,7 +215,6 @@ def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
     assert asked(world.send()[1]) == {0: 0}
 
 
-@pytest.mark.spec("client:FE-93", "client:AM-57")
 def test_a_refused_login_is_raised_once() -> None:
     world = FetcherWorld(T0)
     world.send()[1].fail(errors.AuthenticationError("no"))
@@ -260,7 +248,6 @@ def test_ctrl_c_before_a_fetch_was_sent_does_not_end_fetching(monkeypatch: pytes
     assert world.fetcher.planner.budget.held == 0
 
 
-@pytest.mark.spec("client:FE-01")
 def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
     world = FetcherWorld(T0, key_deserializer=bytes.decode)
     fetcher = world.fetcher
@@ -273,7 +260,6 @@ def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
     assert world.metrics.fetches.count == 1
 
 
-@pytest.mark.spec("client:FE-82", "client:FE-69", "client:FE-14", "client:FE-59")
 def test_latency_and_bytes_are_counted_once_per_answer() -> None:
     world = FetcherWorld(T0, T2)
     first, second = batch(0, 1), batch(0, 3)
@@ -362,7 +348,6 @@ def test_other_errors_are_raised_with_the_partition(item: str, code: int, error:
     assert list(world.send()) == [1]
 
 
-@pytest.mark.spec("client:FE-60", "client:AM-29", "client:SS-64")
 @pytest.mark.parametrize("code", [6, 29])
 def test_a_partition_with_an_error_goes_to_the_end_of_the_order(code: int) -> None:
     world = FetcherWorld(T0, T2)
@@ -398,7 +383,6 @@ def test_out_of_range_without_a_policy_raises(item: str) -> None:
     assert world.subscriptions.state(T0).position == 40
 
 
-@pytest.mark.spec("client:FE-52")
 def test_out_of_range_ahead_of_the_position_waits_for_its_turn() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5)))
@@ -411,7 +395,6 @@ def test_out_of_range_ahead_of_the_position_waits_for_its_turn() -> None:
     assert world.subscriptions.state(T0).state is FetchState.AWAIT_RESET
 
 
-@pytest.mark.spec("client:FE-52")
 def test_out_of_range_of_a_position_that_was_left_is_ignored() -> None:
     world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(error_code=1))
@@ -421,7 +404,6 @@ def test_out_of_range_of_a_position_that_was_left_is_ignored() -> None:
     assert world.subscriptions.state(T0).position == 2
 
 
-@pytest.mark.spec("client:FE-57")
 def test_out_of_range_at_a_follower_asks_the_leader() -> None:
     world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(preferred_read_replica=2))
@@ -435,7 +417,6 @@ def test_out_of_range_at_a_follower_asks_the_leader() -> None:
     assert list(world.send()) == [1]
 
 
-@pytest.mark.spec("client:GP-34", "client:SS-28", "client:SS-29")
 def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(preferred_read_replica=2))
@@ -450,7 +431,6 @@ def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
     assert 1 in world.send()
 
 
-@pytest.mark.spec("client:SS-51", "client:SS-46")
 def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5, leader_epoch=3)))
@@ -499,7 +479,6 @@ def test_without_topic_ids_names_are_used() -> None:
     assert sent.request.topics[0].topic == "t"
 
 
-@pytest.mark.spec("client:FE-12", "client:GP-25", "client:GP-26")
 @pytest.mark.parametrize(("level", "expected"), [("read_uncommitted", [0, 1, 3]), ("read_committed", [3])])
 def test_aborted_records_are_hidden_from_read_committed(level: str, expected: list[int]) -> None:
     builder = BatchBuilder()
@@ -547,7 +526,6 @@ def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
     assert sent.request.topics == []
 
 
-@pytest.mark.spec("client:FE-79")
 def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     world = FetcherWorld(T0)
     sent = world.send()[1]
@@ -559,7 +537,6 @@ def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture
     assert world.collect() == {}
 
 
-@pytest.mark.spec("client:FE-95", "client:FE-13")
 def test_the_session_with_a_node_is_made_once_and_stays() -> None:
     world = FetcherWorld(T0)
     assert world.fetcher.planner.session(1) is None
@@ -573,7 +550,6 @@ def test_the_session_with_a_node_is_made_once_and_stays() -> None:
     assert world.fetcher.planner.session(1) is session
 
 
-@pytest.mark.spec("client:FE-42", "client:ER-01")
 def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
     world = FetcherWorld(T0)
     late = bytearray(batch(5, 5))

@@ -57,7 +57,6 @@ def test_each_call_sees_what_was_handed_out(reader: Reader) -> None:
     assert reader.consumer.poll_arrow(0).column("offset").to_pylist() == [8, 9]
 
 
-@pytest.mark.spec("client:KC-07")
 def test_what_is_called_in_the_loop_counts_for_the_next_record(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     reader.fill(B, 0, 4)

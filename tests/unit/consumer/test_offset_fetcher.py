@@ -99,7 +99,6 @@ def run(steps: Generator[Wait, None, Any]) -> Any:
     raise AssertionError("it still waits")
 
 
-@pytest.mark.spec("client:GP-30")
 def test_resets_are_asked_of_each_leader() -> None:
     world = World(T0, T1, T2)
 
@@ -108,7 +107,6 @@ def test_resets_are_asked_of_each_leader() -> None:
     assert {node: asked(s) for node, s in sent.items()} == {1: {0: -2, 2: -2}, 2: {1: -2}}
 
 
-@pytest.mark.spec("client:GP-30", "client:SS-52")
 @pytest.mark.parametrize(
     ("policy", "timestamp"),
     [(EARLIEST, -2), (LATEST, -1), (ResetPolicy("by_duration", 60_000), 1_700_000_040_000 - 100_000)],
@@ -121,7 +119,6 @@ def test_a_policy_is_a_timestamp(policy: ResetPolicy, timestamp: int) -> None:
     assert asked(world.reset(T0, policy=policy)[1]) == {0: expected}
 
 
-@pytest.mark.spec("client:GP-30", "client:SS-54", "client:SQ-15", "client:SS-40")
 def test_the_answer_becomes_the_position() -> None:
     world = World(T0)
     world.reset(T0)[1].answer(listed((T0, 17, 0)))
@@ -130,7 +127,6 @@ def test_the_answer_becomes_the_position() -> None:
     assert world.subscriptions.state(T0).fetch_position == FetchPosition(17, -1, current_leader(world.metadata, T0))
 
 
-@pytest.mark.spec("client:GP-30")
 def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
     world = World(T0)
     world.reset(T0)
@@ -141,7 +137,6 @@ def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
     assert list(world.again()) == [1]
 
 
-@pytest.mark.spec("client:GP-30")
 @pytest.mark.parametrize("change", ["unassigned", "sought", "other policy"])
 def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
     world = World(T0, T1)
@@ -159,7 +154,6 @@ def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
     assert state is None or state.position in (3, None)
 
 
-@pytest.mark.spec("client:GP-30", "client:GP-32", "client:FE-06", "client:NC-06")
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, -1])
 def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> None:
     world = World(T0)
@@ -173,7 +167,6 @@ def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> 
     assert list(world.again()) == [1]
 
 
-@pytest.mark.spec("client:GP-30")
 def test_a_lost_connection_is_retried_and_a_refused_login_is_raised() -> None:
     world = World(T0)
     world.reset(T0)[1].fail(KafkaConnectionError("gone"))
@@ -187,7 +180,6 @@ def test_a_lost_connection_is_retried_and_a_refused_login_is_raised() -> None:
     world.offsets.raise_error()
 
 
-@pytest.mark.spec("client:GP-30", "client:GP-32")
 def test_of_several_errors_the_first_is_kept() -> None:
     world = World(T0, T1)
     sent = world.reset(T0, T1)
@@ -306,7 +298,6 @@ def test_by_duration_without_a_record_that_young_is_the_end() -> None:
 # -- validation ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:SS-47", "client:GP-31")
 def test_a_position_is_validated_with_its_epochs() -> None:
     world = World(T0)
     sent = world.validate(T0)
@@ -320,7 +311,6 @@ def test_a_position_is_validated_with_its_epochs() -> None:
     assert world.state(T0) is FetchState.FETCHING
 
 
-@pytest.mark.spec("client:SS-47")
 def test_a_broker_too_old_to_tell_lets_the_position_pass() -> None:
     world = World(T0)
 
@@ -330,7 +320,6 @@ def test_a_broker_too_old_to_tell_lets_the_position_pass() -> None:
     assert world.subscriptions.state(T0).position == 10
 
 
-@pytest.mark.spec("client:GP-31")
 @pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 78, -1])
 def test_a_validation_that_failed_is_retried(code: int) -> None:
     world = World(T0)
@@ -352,7 +341,6 @@ def test_a_validation_that_is_not_allowed_is_raised() -> None:
         world.offsets.raise_error()
 
 
-@pytest.mark.spec("client:GP-31")
 def test_truncation_without_a_policy_is_raised() -> None:
     world = World(T0, auto_offset_reset="none")
 
@@ -375,7 +363,6 @@ def test_truncation_with_a_policy_goes_on_where_the_logs_diverge() -> None:
 # -- lookups ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:GP-32", "client:GP-06")
 def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100, T1: 200, T2: 300}, 160.0)
@@ -390,7 +377,6 @@ def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
     assert found == {T0: OffsetAndTimestamp(5, 50, 3), T1: OffsetAndTimestamp(7, 70, 3), T2: None}
 
 
-@pytest.mark.spec("client:GP-32")
 def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
@@ -400,7 +386,6 @@ def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
     assert run(steps) == {T0: None}
 
 
-@pytest.mark.spec("client:GP-32")
 def test_a_lookup_that_is_not_allowed_raises() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
@@ -411,7 +396,6 @@ def test_a_lookup_that_is_not_allowed_raises() -> None:
         next(steps)
 
 
-@pytest.mark.spec("client:GP-32")
 def test_a_lookup_retries_with_new_metadata() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
@@ -431,7 +415,6 @@ def test_a_lookup_retries_with_new_metadata() -> None:
     assert run(steps) == {T0: OffsetAndTimestamp(9, 90, 3)}
 
 
-@pytest.mark.spec("client:GP-32")
 def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> None:
     world = World()
     world.lead({0: (-1, 4)})
@@ -445,7 +428,6 @@ def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> N
     assert sent.node == 2
 
 
-@pytest.mark.spec("client:GP-32")
 def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
@@ -475,7 +457,6 @@ def test_read_committed_asks_for_the_last_stable_offset() -> None:
     assert world.client.take_all()[0].request.isolation_level == 1
 
 
-@pytest.mark.spec("client:SS-62")
 def test_an_end_asked_for_in_the_background_makes_the_lag_known() -> None:
     world = World(T0)
     world.subscriptions.seek(T0, FetchPosition(4))

@@ -21,7 +21,6 @@ LEGAL = {INIT: {F, R, V}, F: {F, R, V}, R: {F, R}, V: {F, R, V}}
 TP = TopicPartition("t", 0)
 
 
-@pytest.mark.spec("client:SS-20", "client:SS-35", "client:SS-38")
 def test_the_states_are_these_four_with_these_rules() -> None:
     assert set(RULES) == set(FetchState) == {INIT, F, R, V}
     assert {state: set(rule.next_states) for state, rule in RULES.items()} == LEGAL
@@ -29,7 +28,6 @@ def test_the_states_are_these_four_with_these_rules() -> None:
     assert {state for state, rule in RULES.items() if rule.has_valid_position} == {F}
 
 
-@pytest.mark.spec("client:SS-36", "client:SS-40")
 @pytest.mark.parametrize(("current", "wanted"), list(itertools.product(FetchState, FetchState)))
 def test_an_illegal_move_changes_nothing_and_is_no_error(current: FetchState, wanted: FetchState) -> None:
     expected = wanted if wanted in LEGAL[current] else current
@@ -43,7 +41,6 @@ def at(position: int) -> TopicPartitionState:
     return state
 
 
-@pytest.mark.spec("client:SS-39")
 @pytest.mark.parametrize("wanted", [F, V])
 def test_a_state_that_needs_a_position_is_not_entered_without_one(wanted: FetchState) -> None:
     state = TopicPartitionState(TP, 1)
@@ -54,7 +51,6 @@ def test_a_state_that_needs_a_position_is_not_entered_without_one(wanted: FetchS
     assert state.state is INIT
 
 
-@pytest.mark.spec("client:SS-39")
 def test_a_reset_drops_the_position() -> None:
     state = at(10)
 
@@ -73,7 +69,6 @@ def test_a_move_that_was_refused_keeps_the_position() -> None:
     assert (state.state, state.position) == (R, None)
 
 
-@pytest.mark.spec("client:SS-30")
 def test_a_new_partition_is_initializing_and_knows_nothing() -> None:
     state = TopicPartitionState(TP, 7)
 

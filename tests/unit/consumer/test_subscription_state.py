@@ -39,7 +39,6 @@ def fetching(*partitions: TopicPartition, at: int = 0, leader: LeaderAndEpoch = 
     return subscriptions
 
 
-@pytest.mark.spec("client:SS-02", "client:SS-03", "client:SS-67")
 def test_nothing_is_subscribed_at_first() -> None:
     subscriptions = SubscriptionState()
 
@@ -49,7 +48,6 @@ def test_nothing_is_subscribed_at_first() -> None:
     assert {t.name for t in SubscriptionType} == kinds
 
 
-@pytest.mark.spec("client:SS-04", "client:SS-05", "client:KC-31")
 @pytest.mark.parametrize(("first", "second"), list(itertools.product(CHOICES, CHOICES)))
 def test_kinds_of_subscription_exclude_one_another_until_unsubscribe(
     first: SubscriptionType, second: SubscriptionType
@@ -69,7 +67,6 @@ def test_kinds_of_subscription_exclude_one_another_until_unsubscribe(
         assert subscriptions.type is second
 
 
-@pytest.mark.spec("client:SS-66", "client:SS-07", "client:KC-48")
 def test_subscribe_tells_whether_the_topics_changed() -> None:
     subscriptions = SubscriptionState()
 
@@ -79,7 +76,6 @@ def test_subscribe_tells_whether_the_topics_changed() -> None:
     assert subscriptions.subscription() == {"a"}
 
 
-@pytest.mark.spec("client:SS-66", "client:SS-07")
 def test_assign_tells_whether_the_topics_changed() -> None:
     subscriptions = SubscriptionState()
 
@@ -90,7 +86,6 @@ def test_assign_tells_whether_the_topics_changed() -> None:
     assert subscriptions.metadata_topics() == {"b"}
 
 
-@pytest.mark.spec("client:SS-06")
 def test_a_pattern_takes_topics_whose_whole_name_matches() -> None:
     subscriptions = SubscriptionState()
     pattern = re.compile("a.?")
@@ -103,7 +98,6 @@ def test_a_pattern_takes_topics_whose_whole_name_matches() -> None:
     assert subscriptions.subscription() == {"ab"}
 
 
-@pytest.mark.spec("client:SS-08")
 def test_a_leader_watches_the_topics_of_all_members() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe(["a"])
@@ -116,7 +110,6 @@ def test_a_leader_watches_the_topics_of_all_members() -> None:
     assert subscriptions.metadata_topics() == {"a"}
 
 
-@pytest.mark.spec("client:SS-09", "client:SS-64", "client:SS-68")
 def test_partitions_keep_an_order_that_can_be_rotated() -> None:
     subscriptions = assigned(A0, B0, A1)
     assert subscriptions.assigned_list() == [A0, A1, B0]
@@ -127,7 +120,6 @@ def test_partitions_keep_an_order_that_can_be_rotated() -> None:
     assert subscriptions.assigned_list() == [A1, B0, A0]
 
 
-@pytest.mark.spec("client:SS-12")
 def test_each_change_of_the_assignment_has_an_id() -> None:
     subscriptions = SubscriptionState()
     assert subscriptions.assignment_id == 0
@@ -139,7 +131,6 @@ def test_each_change_of_the_assignment_has_an_id() -> None:
     assert subscriptions.assignment_id == 2
 
 
-@pytest.mark.spec("client:SS-11")
 def test_the_listener_is_kept_and_forgotten() -> None:
     subscriptions = SubscriptionState()
     listener = ConsumerRebalanceListener()
@@ -151,7 +142,6 @@ def test_the_listener_is_kept_and_forgotten() -> None:
     assert subscriptions.listener is None
 
 
-@pytest.mark.spec("client:GP-01")
 def test_unsubscribe_forgets_everything() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe_pattern(re.compile(".*"))
@@ -168,7 +158,6 @@ def test_unsubscribe_forgets_everything() -> None:
     assert subscriptions.assignment_id == before + 1
 
 
-@pytest.mark.spec("client:SS-45", "client:SS-01")
 def test_what_stays_assigned_keeps_its_state_and_what_is_new_starts_anew() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe(["a"])
@@ -182,7 +171,6 @@ def test_what_stays_assigned_keeps_its_state_and_what_is_new_starts_anew() -> No
     assert subscriptions.initializing() == [A1]
 
 
-@pytest.mark.spec("client:SS-45")
 def test_partitions_that_are_assigned_by_hand_start_initializing() -> None:
     subscriptions = SubscriptionState()
     subscriptions.assign_from_user([A0, A1])
@@ -207,7 +195,6 @@ def test_a_group_cannot_assign_to_one_who_assigns_by_hand() -> None:
         assigned(A0).assign_from_subscribed([A1])
 
 
-@pytest.mark.spec("client:SS-65")
 def test_a_state_is_there_for_assigned_partitions_only() -> None:
     subscriptions = assigned(A0)
 
@@ -217,7 +204,6 @@ def test_a_state_is_there_for_assigned_partitions_only() -> None:
         subscriptions.state(A1)
 
 
-@pytest.mark.spec("client:SS-37", "client:SS-25", "client:SS-65")
 def test_fetchable_is_assigned_not_paused_and_with_a_valid_position() -> None:
     subscriptions = assigned(A0)
     assert not subscriptions.state(A0).is_fetchable
@@ -261,7 +247,6 @@ def test_a_pause_keeps_the_fetch_epoch_and_a_seek_does_not() -> None:
     assert state.fetch_epoch > epoch
 
 
-@pytest.mark.spec("client:SS-60", "client:SS-21")
 def test_advancing_needs_a_valid_position() -> None:
     subscriptions = fetching(A0, at=3)
 
@@ -273,7 +258,6 @@ def test_advancing_needs_a_valid_position() -> None:
         subscriptions.state(A0).advance(6, 2)
 
 
-@pytest.mark.spec("client:SS-53")
 def test_a_plain_seek_is_fetched_from_at_once() -> None:
     subscriptions = assigned(A0)
 
@@ -283,7 +267,6 @@ def test_a_plain_seek_is_fetched_from_at_once() -> None:
     assert subscriptions.state(A0).fetch_offset == 9
 
 
-@pytest.mark.spec("client:SS-53", "client:SS-54")
 def test_a_seek_with_epochs_is_validated_first() -> None:
     subscriptions = assigned(A0)
 
@@ -295,7 +278,6 @@ def test_a_seek_with_epochs_is_validated_first() -> None:
     assert subscriptions.state(A0).state is FetchState.FETCHING
 
 
-@pytest.mark.spec("client:SS-49", "client:SS-54")
 @pytest.mark.parametrize(
     ("committed", "leader", "expected"),
     [
@@ -317,7 +299,6 @@ def test_a_committed_offset_becomes_the_position(
     assert subscriptions.state(A0).position == 8
 
 
-@pytest.mark.spec("client:SS-50", "client:SS-10", "client:SS-26")
 def test_without_a_committed_offset_the_default_policy_decides() -> None:
     subscriptions = assigned(A0, reset=EARLIEST)
 
@@ -327,7 +308,6 @@ def test_without_a_committed_offset_the_default_policy_decides() -> None:
     assert (state.state, state.reset_policy) == (FetchState.AWAIT_RESET, EARLIEST)
 
 
-@pytest.mark.spec("client:SS-50")
 def test_without_a_committed_offset_and_without_a_policy_it_raises() -> None:
     subscriptions = assigned(A0, A1, reset=NONE)
 
@@ -338,7 +318,6 @@ def test_without_a_committed_offset_and_without_a_policy_it_raises() -> None:
     assert subscriptions.state(A0).state is FetchState.INITIALIZING
 
 
-@pytest.mark.spec("client:SS-52")
 def test_a_requested_reset_keeps_its_own_policy() -> None:
     subscriptions = fetching(A0)
 
@@ -351,7 +330,6 @@ def test_a_requested_reset_keeps_its_own_policy() -> None:
     assert not subscriptions.complete_reset(A0, EARLIEST, FetchPosition(3))
 
 
-@pytest.mark.spec("client:SS-27", "client:GP-30")
 def test_retries_wait_for_their_time() -> None:
     subscriptions = fetching(A0, A1)
     subscriptions.request_reset(A0)
@@ -375,7 +353,6 @@ def test_the_pause_after_one_question_is_not_one_before_the_next() -> None:
     assert [s.topic_partition for s in subscriptions.needing_validation(100.0)] == [A0]
 
 
-@pytest.mark.spec("client:SS-46")
 @pytest.mark.parametrize(
     ("epoch", "told", "expected", "dropped"),
     [
@@ -400,7 +377,6 @@ def test_metadata_tells_of_a_leader(epoch: int, told: LeaderAndEpoch, expected: 
     assert (state.fetch_epoch != before) is dropped
 
 
-@pytest.mark.spec("client:SS-46")
 def test_a_leader_does_not_disturb_a_reset() -> None:
     subscriptions = fetching(A0)
     subscriptions.request_reset(A0)
@@ -427,7 +403,6 @@ def validating(reset: ResetPolicy = LATEST) -> tuple[SubscriptionState, FetchPos
     return subscriptions, position
 
 
-@pytest.mark.spec("client:SS-48", "client:GP-31")
 @pytest.mark.parametrize("end", [10, 11])
 def test_a_position_within_its_epoch_is_good(end: int) -> None:
     subscriptions, position = validating()
@@ -438,7 +413,6 @@ def test_a_position_within_its_epoch_is_good(end: int) -> None:
     assert subscriptions.state(A0).position == 10
 
 
-@pytest.mark.spec("client:GP-31")
 def test_a_truncated_log_is_read_from_where_it_diverged() -> None:
     subscriptions, position = validating()
 
@@ -448,7 +422,6 @@ def test_a_truncated_log_is_read_from_where_it_diverged() -> None:
     assert subscriptions.state(A0).state is FetchState.FETCHING
 
 
-@pytest.mark.spec("client:SS-48", "client:GP-31")
 def test_an_unknown_epoch_resets_the_position() -> None:
     subscriptions, position = validating()
 
@@ -457,7 +430,6 @@ def test_an_unknown_epoch_resets_the_position() -> None:
     assert subscriptions.state(A0).state is FetchState.AWAIT_RESET
 
 
-@pytest.mark.spec("client:GP-31")
 @pytest.mark.parametrize("answer", [(3, 6), (-1, -1)])
 def test_truncation_without_a_policy_is_an_error(answer: tuple[int, int]) -> None:
     subscriptions, position = validating(NONE)
@@ -469,7 +441,6 @@ def test_truncation_without_a_policy_is_an_error(answer: tuple[int, int]) -> Non
     assert subscriptions.state(A0).state is FetchState.AWAIT_VALIDATION
 
 
-@pytest.mark.spec("client:GP-31")
 def test_an_answer_about_another_position_is_ignored() -> None:
     subscriptions, position = validating()
     subscriptions.seek(A0, FetchPosition(20, 4, LEADER))
@@ -479,7 +450,6 @@ def test_an_answer_about_another_position_is_ignored() -> None:
     assert subscriptions.state(A0).position == 20
 
 
-@pytest.mark.spec("client:SS-22", "client:SS-24", "client:SS-61", "client:SS-62")
 def test_lag_is_to_the_end_that_the_isolation_level_may_read() -> None:
     subscriptions = fetching(A0, at=10)
     assert subscriptions.partition_lag(A0, read_committed=False) is None
@@ -492,7 +462,6 @@ def test_lag_is_to_the_end_that_the_isolation_level_may_read() -> None:
     assert subscriptions.partition_lag(A1, read_committed=True) is None
 
 
-@pytest.mark.spec("client:SS-23", "client:SS-61", "client:SS-63")
 def test_lead_is_from_the_logs_start() -> None:
     subscriptions = fetching(A0, at=10)
     assert subscriptions.partition_lead(A0) is None
@@ -510,7 +479,6 @@ def test_what_may_be_committed_is_every_position() -> None:
     assert subscriptions.all_consumed() == {A0: OffsetAndMetadata(8, "", 2), A1: OffsetAndMetadata(3)}
 
 
-@pytest.mark.spec("client:KC-26")
 def test_whether_all_positions_are_known_is_known_without_a_scan() -> None:
     subscriptions = fetching(A0, A1)
     assert subscriptions.has_all_fetch_positions
@@ -551,7 +519,6 @@ def test_the_assignment_is_compared_with_the_subscription() -> None:
         ("by_duration:P2DT3H4M5.5S", ResetPolicy("by_duration", 183_845_500)),
     ],
 )
-@pytest.mark.spec("client:CF-18")
 def test_reset_policies_are_read(text: str, expected: ResetPolicy) -> None:
     assert ResetPolicy.parse(text) == expected
 

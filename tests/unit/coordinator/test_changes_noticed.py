@@ -39,7 +39,6 @@ def owned_in(join: SentRequest) -> list[Any]:
     return owned_partitions(decode_subscription(join.request.protocols[0].metadata))
 
 
-@pytest.mark.spec("client:IC-16")
 def test_a_member_works_out_itself_what_is_revoked() -> None:
     bench = cooperative_member()
     bench.answer_join(protocol_name="test-cooperative", protocol_type=None)
@@ -58,7 +57,6 @@ def test_a_member_works_out_itself_what_is_revoked() -> None:
     assert owned_in(again) == [T0]
 
 
-@pytest.mark.spec("client:SM-08")
 @pytest.mark.parametrize("how", ["close", "unsubscribe", "poll timeout"])
 @pytest.mark.parametrize("instance_id", ["place-1", None])
 def test_a_static_member_never_says_goodbye_by_itself(how: str, instance_id: str | None) -> None:
@@ -100,7 +98,6 @@ def learn(bench: Bench, racks: dict[int, str], replicas: list[int]) -> None:
     bench.metadata.update(MetadataResponse(brokers=brokers, topics=[topic]), 12, bench.clock.now())
 
 
-@pytest.mark.spec("client:RZ-02")
 @pytest.mark.parametrize(("rack", "rebalances"), [("", False), ("r1", True)])
 def test_other_brokers_matter_to_a_group_only_if_racks_do(rack: str, rebalances: bool) -> None:
     bench = leader(client_rack=rack)

@@ -23,7 +23,6 @@ from tests.unit.coordinator.script import NODE, OTHER, Member, settings
 S = ClassicMemberState
 
 
-@pytest.mark.spec("client:RE-21", "client:RE-22", "transactions:RBL-06", "transactions:FCO-02", "client:CC-10")
 def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     assert ClassicMembership(settings()).rejoin_needed, "before anything was subscribed"
     member = Member()
@@ -74,7 +73,6 @@ def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
     assert isinstance(core.next_action(0.0), BuildJoin), "prepared already"
 
 
-@pytest.mark.spec("client:JC-03", "client:JC-05", "client:JC-07", "client:JC-08", "client:RE-24")
 def test_what_a_first_join_says() -> None:
     request = Member().send_join().request
     assert (request.group_id, request.member_id, request.protocol_type) == ("g", "", "consumer")
@@ -83,7 +81,6 @@ def test_what_a_first_join_says() -> None:
     assert [protocol.name for protocol in request.protocols] == ["range"]
 
 
-@pytest.mark.spec("client:JC-06", "client:SM-01", "client:SM-09")
 def test_a_static_member_names_itself_everywhere() -> None:
     member = Member(group_instance_id="me-1")
     join = member.send_join()
@@ -96,13 +93,11 @@ def test_a_static_member_names_itself_everywhere() -> None:
     assert member.heartbeat().request.group_instance_id == "me-1"
 
 
-@pytest.mark.spec("client:JC-20", "transactions:JGR-24")
 @pytest.mark.parametrize(("rebalance_timeout", "expected"), [(300.0, 305.0), (10.0, 30.0)])
 def test_joins_may_take_longer_than_other_requests(rebalance_timeout: float, expected: float) -> None:
     assert Member(rebalance_timeout=rebalance_timeout).send_join().timeout == expected
 
 
-@pytest.mark.spec("client:JC-02")
 def test_joins_go_to_the_coordinator() -> None:
     member = Member()
     member.find(OTHER)
@@ -110,7 +105,6 @@ def test_joins_go_to_the_coordinator() -> None:
     assert member.build().node == OTHER
 
 
-@pytest.mark.spec("client:JC-01", "client:CC-40")
 def test_no_join_without_a_coordinator() -> None:
     member = Member()
     member.find()
@@ -121,7 +115,6 @@ def test_no_join_without_a_coordinator() -> None:
     assert isinstance(member.core.next_action(0.0), FindCoordinator)
 
 
-@pytest.mark.spec("client:JR-08", "client:RE-28", "transactions:SGR-02", "broker:SYN-03")
 def test_a_followers_sync_is_empty_and_leaves_at_once() -> None:
     sync = Member().join(3)
     assert sync is not None
@@ -130,7 +123,6 @@ def test_a_followers_sync_is_empty_and_leaves_at_once() -> None:
     assert (sync.request.protocol_type, sync.request.protocol_name) == ("consumer", "range")
 
 
-@pytest.mark.spec("client:JR-07", "client:JR-11", "client:RE-27", "transactions:SGR-01", "client:AS-02")
 def test_a_leader_is_asked_to_assign_and_sends_the_plan() -> None:
     member = Member()
     election = member.lead(members={"me": "t", "other": "t u"})
@@ -166,7 +158,6 @@ def test_an_assignor_that_raises_starts_the_rebalance_again_after_a_pause() -> N
     assert isinstance(member.core.next_action(0.1), BuildJoin)
 
 
-@pytest.mark.spec("client:JR-09", "client:SQ-01", "client:WF-24")
 def test_member_id_required_is_answered_with_that_id_at_once() -> None:
     member = Member()
     first = member.send_join()
@@ -196,7 +187,6 @@ JOIN_ERRORS = [
 ]
 
 
-@pytest.mark.spec("client:GP-50", "client:GP-51", "transactions:JGR-44", "client:JR-10", "transactions:FCO-13")
 @pytest.mark.parametrize(("code", "at_once", "pause", "lost", "keeps_id", "told"), JOIN_ERRORS)
 def test_errors_of_a_join(
     code: int, at_once: bool, pause: bool, lost: bool, keeps_id: bool, told: type[Exception] | None
@@ -228,7 +218,6 @@ def test_errors_of_a_join(
         assert isinstance(core.next_action(0.0), BuildJoin)
 
 
-@pytest.mark.spec("client:GP-51")
 def test_a_join_under_way_is_not_sent_again_by_further_polls() -> None:
     member = Member()
     step = member.send_join()
@@ -253,7 +242,6 @@ SYNC_ERRORS = [
 ]
 
 
-@pytest.mark.spec("client:GP-10", "transactions:SGR-19")
 @pytest.mark.parametrize(("code", "lost", "keeps_id", "keeps_generation", "soon", "told"), SYNC_ERRORS)
 def test_errors_of_a_sync(
     code: int, lost: bool, keeps_id: bool, keeps_generation: bool, soon: bool, told: type[Exception] | None
@@ -311,7 +299,6 @@ def test_a_fenced_member_raises_until_it_leaves(where: str) -> None:
     assert core.next_action(member.now) is None
 
 
-@pytest.mark.spec("client:JR-01", "client:GP-10")
 @pytest.mark.parametrize("answer", ["join", "sync type", "sync name"])
 def test_an_answer_for_another_protocol_is_told(answer: str) -> None:
     member = Member()
@@ -337,7 +324,6 @@ def test_older_brokers_name_no_protocol(type_: str | None, name: str | None) -> 
     assert member.core.state is S.STABLE
 
 
-@pytest.mark.spec("client:HR-11", "transactions:FCO-13")
 @pytest.mark.parametrize("phase", ["join", "sync"])
 def test_a_broken_connection_loses_the_coordinator_and_joins_again(phase: str) -> None:
     member = Member()
@@ -354,7 +340,6 @@ def test_a_broken_connection_loses_the_coordinator_and_joins_again(phase: str) -
     assert isinstance(member.core.next_action(0.1), BuildJoin)
 
 
-@pytest.mark.spec("client:JR-03", "client:JC-21", "client:GP-52")
 def test_an_answer_that_comes_after_leaving_is_dropped() -> None:
     member = Member()
     step = member.send_join()
@@ -377,7 +362,6 @@ def test_an_answer_to_an_older_attempt_is_dropped() -> None:
     assert member.answer_join(new) is not None
 
 
-@pytest.mark.spec("client:GP-10")
 def test_an_answer_to_a_sync_counts_only_while_it_is_waited_for() -> None:
     member = Member()
     sync = member.join(2)
@@ -390,7 +374,6 @@ def test_an_answer_to_a_sync_counts_only_while_it_is_waited_for() -> None:
     assert member.core.state is S.UNJOINED
 
 
-@pytest.mark.spec("client:GP-52")
 def test_an_assignment_of_a_generation_that_was_lost_is_not_taken_over() -> None:
     member = Member()
     sync = member.join(2)
@@ -404,7 +387,6 @@ def test_an_assignment_of_a_generation_that_was_lost_is_not_taken_over() -> None
     assert step.lost
 
 
-@pytest.mark.spec("client:CC-09")
 def test_a_rebalance_is_prepared_once() -> None:
     member = Member()
     member.stable()
@@ -448,7 +430,6 @@ def test_pauses_between_failed_joins_grow() -> None:
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0]
 
 
-@pytest.mark.spec("client:CC-21", "client:JC-31")
 def test_another_subscription_than_the_joined_one_rejoins() -> None:
     member = Member("a b")
     member.stable()
@@ -460,7 +441,6 @@ def test_another_subscription_than_the_joined_one_rejoins() -> None:
     assert "subscription has changed" in (member.send_join().request.reason or "")
 
 
-@pytest.mark.spec("client:CC-26", "client:CC-27", "client:CC-28", "client:CC-29", "transactions:RBL-04")
 def test_a_leader_rejoins_when_metadata_differs_from_that_of_the_assignment() -> None:
     leader = Member()
     leader.lead_to_stable({"t": 3})
@@ -517,7 +497,6 @@ def test_the_report_tells_who_joined_and_left() -> None:
     assert (report.joined, report.left, report.members) == (("c",), ("b",), 2)
 
 
-@pytest.mark.spec("client:GP-01", "client:GP-12", "transactions:HBT-10")
 def test_leaving_forgets_who_we_were() -> None:
     member = Member()
     member.stable()
@@ -543,7 +522,6 @@ def test_enforced_rebalance_while_one_is_under_way_adds_none() -> None:
     assert not member.core.rejoin_needed
 
 
-@pytest.mark.spec("client:FC-10")
 def test_a_search_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
     member = Member()
     assert isinstance(member.core.next_action(0.0), FindCoordinator)
@@ -555,7 +533,6 @@ def test_a_search_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
     assert isinstance(member.core.next_action(0.1), FindCoordinator)
 
 
-@pytest.mark.spec("client:HR-11")
 def test_losing_the_coordinator_gives_up_what_is_parked_there() -> None:
     """A JoinGroup parked at a broker that is no coordinator any more would hold everything up for five minutes."""
     member = Member()

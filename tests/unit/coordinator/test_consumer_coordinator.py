@@ -41,7 +41,6 @@ def topics_of(sent: SentRequest) -> list[str]:
 # -- joining -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:FCO-12")
 def test_a_join_goes_over_the_coordinators_own_connection() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -52,7 +51,6 @@ def test_a_join_goes_over_the_coordinators_own_connection() -> None:
     assert bench.network.take(JoinGroupRequest).connection == "coordinator"
 
 
-@pytest.mark.spec("client:CC-02", "client:FC-03", "client:FC-08", "client:JC-02", "client:CC-37")
 def test_polls_that_do_not_wait_join_step_by_step() -> None:
     bench = Bench()
     bench.learn(t=2)
@@ -132,7 +130,6 @@ def test_a_poll_that_waits_ends_at_its_deadline_and_the_join_goes_on() -> None:
     assert call.resume().result is True
 
 
-@pytest.mark.spec("client:JC-30", "client:JC-32", "client:JC-33", "client:JC-36", "client:JC-09")
 def test_what_a_join_says_for_each_assignor() -> None:
     class Mine(RangeAssignor):
         name = "mine"  # type: ignore[assignment]
@@ -151,7 +148,6 @@ def test_what_a_join_says_for_each_assignor() -> None:
     assert (plain.topics, plain.user_data, plain.owned_partitions, plain.generation_id) == (["t", "u"], None, [], -1)
 
 
-@pytest.mark.spec("client:JR-07", "client:AS-08", "client:GP-08", "transactions:SGR-07", "transactions:ASG-08")
 def test_a_leader_divides_what_all_members_subscribed_to() -> None:
     bench = Bench()
     bench.learn(t=2)
@@ -210,7 +206,6 @@ class Generous(RangeAssignor):
         self.told = (assignment, metadata.generation_id)
 
 
-@pytest.mark.spec("transactions:CUS-01b", "client:AS-01", "client:AS-05", "client:AS-06", "transactions:CUS-01d")
 def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     mine = Generous()
     bench = Bench(partition_assignment_strategy=[mine])
@@ -233,7 +228,6 @@ def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     assert mine.told == (Assignment((T0,), b"to you"), 1)
 
 
-@pytest.mark.spec("transactions:SGR-18")
 def test_an_assignor_hears_of_its_share_before_the_subscription_has_it() -> None:
     seen: list[tuple[str, set[TopicPartition]]] = []
 
@@ -253,7 +247,6 @@ def test_an_assignor_hears_of_its_share_before_the_subscription_has_it() -> None
     assert seen == [("assignor", set()), ("assigned", {T0})]
 
 
-@pytest.mark.spec("transactions:ASG-13")
 def test_a_leader_follows_topics_that_its_assignor_gave_to_others_though_nobody_subscribed() -> None:
     bench = Bench(partition_assignment_strategy=[Generous()])
     bench.learn(t=2)
@@ -267,7 +260,6 @@ def test_a_leader_follows_topics_that_its_assignor_gave_to_others_though_nobody_
     assert bench.subscriptions.metadata_topics() == {"t", "u"}
 
 
-@pytest.mark.spec("client:RE-27")
 def test_a_leader_divides_by_the_strategy_that_was_chosen_not_by_its_first() -> None:
     mine = Generous()
     bench = Bench(partition_assignment_strategy=[RangeAssignor(), mine])
@@ -282,7 +274,6 @@ def test_a_leader_divides_by_the_strategy_that_was_chosen_not_by_its_first() -> 
     assert shares == {"me": [T0, T1, U0], "zoe": [TopicPartition("t", 2)]}
 
 
-@pytest.mark.spec("transactions:ASG-12")
 def test_an_assignor_that_we_do_not_have() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -294,7 +285,6 @@ def test_an_assignor_that_we_do_not_have() -> None:
     assert str(error) == "Coordinator selected invalid assignment protocol: other"
 
 
-@pytest.mark.spec("client:GP-09")
 def test_an_assignment_that_does_not_match_the_subscription_is_not_taken_over() -> None:
     bench = Bench()
     bench.learn(t=1, u=1)
@@ -322,7 +312,6 @@ def test_an_assignment_that_cannot_be_read_is_an_error_and_a_rejoin() -> None:
 # -- rebalances --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:RE-32", "transactions:JGR-21", "transactions:JGR-23", "transactions:LSN-05")
 def test_everything_is_revoked_before_the_join() -> None:
     bench = Bench()
     bench.learn(t=2)
@@ -338,7 +327,6 @@ def test_everything_is_revoked_before_the_join() -> None:
     assert len(bench.network.sent) == 1
 
 
-@pytest.mark.spec("client:GP-05", "transactions:LSN-01", "transactions:JGR-23", "client:SS-11")
 def test_a_lost_generation_is_told_as_lost() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -400,7 +388,6 @@ def test_errors_of_the_group_come_out_of_poll_and_the_next_one_goes_on() -> None
     assert len(bench.network.sent) == 1
 
 
-@pytest.mark.spec("client:CC-28", "client:CC-29", "transactions:SEQ-07")
 def test_a_leader_rejoins_when_a_topic_grows() -> None:
     bench = Bench()
     bench.learn(t=1, other=1)
@@ -419,7 +406,6 @@ def test_a_leader_rejoins_when_a_topic_grows() -> None:
     assert "metadata" in (bench.network.take(JoinGroupRequest).request.reason or "")
 
 
-@pytest.mark.spec("client:CC-25", "client:CC-16", "client:CC-20")
 def test_a_pattern_waits_for_metadata_then_follows_it() -> None:
     import re
 
@@ -481,7 +467,6 @@ def test_positions_are_committed_when_the_interval_is_over() -> None:
     assert bench.coordinator.next_due_at == 110.0
 
 
-@pytest.mark.spec("transactions:JGR-20", "transactions:SEQ-09")
 def test_before_a_join_the_commit_comes_first_then_the_listener() -> None:
     bench = automatic()
     bench.core.request_rejoin("because")
@@ -575,7 +560,6 @@ def test_partitions_assigned_by_hand_are_committed_too() -> None:
 # -- leaving -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:GP-04", "client:GP-12")
 def test_closing_commits_tells_the_listener_and_leaves() -> None:
     bench = automatic()
     call = Call(bench.coordinator.close(160.0), bench.clock)
@@ -723,7 +707,6 @@ def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:PS-13", "client:AS-51")
 def test_wrong_assignors_are_refused_at_construction() -> None:
     with pytest.raises(errors.ConfigurationError, match="no assignor is called 'nope'"):
         Bench(partition_assignment_strategy="nope")

@@ -19,7 +19,6 @@ VEC_12 = bytes.fromhex("000000000002000274300002743100000000")
 VEC_13 = bytes.fromhex("0000000000020002743000000002000000000000000100027431000000010000000000000000")
 
 
-@pytest.mark.spec("transactions:VEC-12", "transactions:VEC-13", "transactions:JGR-14", "transactions:SGR-07")
 def test_version_0_has_the_bytes_that_kafka_writes() -> None:
     assert encode_subscription(["t1", "t0"], b"", version=0) == VEC_12
     assert encode_assignment([T0P0, T0P1, T1P0], b"", version=0) == VEC_13
@@ -27,7 +26,6 @@ def test_version_0_has_the_bytes_that_kafka_writes() -> None:
     assert decode_subscription(VEC_12).topics == ["t0", "t1"]
 
 
-@pytest.mark.spec("client:GP-11", "client:JC-33", "client:IC-05")
 @pytest.mark.parametrize("version", range(4))
 def test_each_version_carries_what_it_has(version: int) -> None:
     data = encode_subscription(["t1", "t0"], None, [T1P0, T0P1, T0P0], 7, "rack", version=version)
@@ -46,7 +44,6 @@ def test_equal_subscriptions_give_equal_bytes() -> None:
     assert encode_subscription({"b", "a"}, None, {T1P0, T0P0}) == encode_subscription(["a", "b"], None, [T0P0, T1P0])
 
 
-@pytest.mark.spec("client:GP-11", "transactions:JGR-14")
 def test_newer_versions_are_read_as_our_newest() -> None:
     newer = (9).to_bytes(2, "big") + encode_subscription(["t"], b"x", [T0P0], 3, "r")[2:] + b"more"
     assert decode_subscription(newer).rack_id == "r"
@@ -54,12 +51,10 @@ def test_newer_versions_are_read_as_our_newest() -> None:
     assert decode_assignment(newer) == ([T0P0], None)
 
 
-@pytest.mark.spec("transactions:SGR-11")
 def test_no_bytes_are_no_partitions() -> None:
     assert decode_assignment(b"") == ([], None)
 
 
-@pytest.mark.spec("transactions:CUS-04", "transactions:CUS-05")
 def test_user_data_may_be_null_or_empty() -> None:
     for user_data in (None, b"", b"x"):
         assert decode_subscription(encode_subscription(["t"], user_data)).user_data == user_data

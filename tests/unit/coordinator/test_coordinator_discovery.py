@@ -14,7 +14,6 @@ from pyconsumer.structs import BrokerMetadata
 from tests.unit.coordinator.script import BACKOFF, NODE, OTHER
 
 
-@pytest.mark.spec("client:CC-35", "client:CC-39")
 def test_one_search_at_a_time_and_again_after_it_ended() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 0.0)
@@ -73,9 +72,6 @@ def test_only_the_coordinator_can_be_lost() -> None:
     assert (discovery.node, discovery.term) == (None, 1)
 
 
-@pytest.mark.spec(
-    "client:CC-38", "transactions:VEC-15", "transactions:FCO-04", "transactions:FCO-04a", "transactions:FCO-04b"
-)
 def test_the_request_names_the_group_in_every_version() -> None:
     assert find_coordinator_request("groupId", 1).encode(1).hex() == "000767726f7570496400"
     for version in range(FindCoordinatorRequest.MIN_VERSION, FindCoordinatorRequest.MAX_VERSION + 1):
@@ -84,7 +80,6 @@ def test_the_request_names_the_group_in_every_version() -> None:
         assert read.key_type == 0
 
 
-@pytest.mark.spec("transactions:FCO-05")
 @pytest.mark.parametrize("version", range(7))
 def test_the_answer_names_the_node_in_every_version(version: int) -> None:
     if version < 4:
@@ -95,7 +90,6 @@ def test_the_answer_names_the_node_in_every_version(version: int) -> None:
     assert read_coordinator("g", version, response) == BrokerMetadata(1, "one", 9092)
 
 
-@pytest.mark.spec("transactions:FCO-05")
 @pytest.mark.parametrize(
     ("version", "encoded"),
     [
@@ -109,7 +103,6 @@ def test_the_bytes_of_the_old_answers(version: int, encoded: str) -> None:
     assert response.encode(version) == bytes.fromhex(encoded)
 
 
-@pytest.mark.spec("client:FC-10", "client:FC-11")
 @pytest.mark.parametrize("version", [3, 6])
 def test_errors_of_the_answer_are_raised(version: int) -> None:
     def answer(code: int) -> FindCoordinatorResponse:

@@ -195,7 +195,6 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.spec("client:GP-70")
 def test_numbers_of_further_codes() -> None:
     assert [(code, BY_CODE[code].code_name, for_code(code, "").errno) for code, _ in NUMBERS] == [
         (code, name, code) for code, name in NUMBERS

@@ -20,7 +20,6 @@ def test_a_hundred_members_join_one_by_one() -> None:
     assert {len(member.owned) for member in sim.members} == {2}
 
 
-@pytest.mark.spec("client:SQ-11", "transactions:LDR-02")
 def test_a_leader_that_crashes_is_followed_by_another() -> None:
     sim = Script(2, RangeAssignor)
     for _ in range(3):
@@ -34,7 +33,6 @@ def test_a_leader_that_crashes_is_followed_by_another() -> None:
     assert sum(member.core.is_leader for member in sim.members) == 1
 
 
-@pytest.mark.spec("client:SQ-10", "transactions:SEQ-06")
 def test_a_member_that_stalls_in_a_rebalance_is_left_behind_and_comes_back() -> None:
     sim = Script(3, RangeAssignor)
     stalling, other = sim.add(), sim.add()
@@ -49,7 +47,6 @@ def test_a_member_that_stalls_in_a_rebalance_is_left_behind_and_comes_back() -> 
     assert stalling.lost
 
 
-@pytest.mark.spec("transactions:SEQ-05", "client:SQ-07")
 def test_a_stable_group_survives_its_coordinator() -> None:
     sim = Script(4, RangeAssignor)
     for _ in range(3):

@@ -21,7 +21,6 @@ JOINING = [
 ]
 
 
-@pytest.mark.spec("client:CC-12")
 @pytest.mark.parametrize(("state", "event", "after"), JOINING)
 def test_the_way_of_a_join(state: S, event: Event, after: S) -> None:
     assert next_state(state, event) is after
@@ -42,7 +41,6 @@ def test_everything_else_is_impossible() -> None:
                 next_state(state, event)
 
 
-@pytest.mark.spec("client:CC-11")
 def test_no_generation() -> None:
     assert Generation() == NO_GENERATION == (-1, "", None)
     assert not NO_GENERATION.joined

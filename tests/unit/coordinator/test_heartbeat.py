@@ -15,7 +15,6 @@ def timer(**changes: float) -> Heartbeat:
     return Heartbeat(backoff=BACKOFF, **values)  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("client:HB-08", "client:HB-09", "client:HB-10", "transactions:HBT-14")
 def test_pace_is_counted_from_the_last_send() -> None:
     heartbeat = timer()
     heartbeat.sent(1.0)
@@ -26,7 +25,6 @@ def test_pace_is_counted_from_the_last_send() -> None:
     assert heartbeat.is_due(9.0)
 
 
-@pytest.mark.spec("client:HB-10", "client:HB-07", "client:HB-15")
 def test_a_failure_is_repeated_after_the_backoff() -> None:
     heartbeat = timer()
     heartbeat.sent(1.0)
@@ -45,7 +43,6 @@ def test_a_failure_is_repeated_after_the_backoff() -> None:
     assert heartbeat.next_deadline() == pytest.approx(4.4)
 
 
-@pytest.mark.spec("client:HB-10", "client:HB-05")
 def test_a_reset_after_the_last_send_counts() -> None:
     heartbeat = timer()
     heartbeat.sent(1.0)
@@ -57,7 +54,6 @@ def test_a_reset_after_the_last_send_counts() -> None:
     assert not heartbeat.session_expired(16.9)
 
 
-@pytest.mark.spec("client:HB-04", "client:HB-20", "client:HB-11", "transactions:HBT-14")
 def test_the_session_ends_when_its_time_is_reached() -> None:
     heartbeat = timer()
     heartbeat.received(5.0)
@@ -66,7 +62,6 @@ def test_the_session_ends_when_its_time_is_reached() -> None:
     assert heartbeat.session_expired(15.0)
 
 
-@pytest.mark.spec("client:HB-12", "client:HB-21")
 def test_resetting_timeouts_clears_a_failure() -> None:
     heartbeat = timer()
     heartbeat.sent(4.9)
@@ -77,7 +72,6 @@ def test_resetting_timeouts_clears_a_failure() -> None:
     assert not heartbeat.session_expired(14.9)
 
 
-@pytest.mark.spec("client:HB-06", "client:HB-14", "client:HB-20", "client:HB-13", "client:HB-22")
 def test_the_application_has_been_away_when_the_interval_is_reached() -> None:
     heartbeat = timer()
     assert not heartbeat.poll_expired(299.999)
@@ -86,7 +80,6 @@ def test_the_application_has_been_away_when_the_interval_is_reached() -> None:
     assert not heartbeat.poll_expired(599.0)
 
 
-@pytest.mark.spec("client:HB-16")
 def test_an_answer_does_not_move_the_next_send() -> None:
     heartbeat = timer()
     heartbeat.sent(0.0)
@@ -94,7 +87,6 @@ def test_an_answer_does_not_move_the_next_send() -> None:
     assert heartbeat.is_due(3.0)
 
 
-@pytest.mark.spec("client:HB-17")
 def test_finding_the_coordinator_restarts_the_session_alone() -> None:
     heartbeat = timer()
     heartbeat.reset_session(9.0)
@@ -103,7 +95,6 @@ def test_finding_the_coordinator_restarts_the_session_alone() -> None:
     assert heartbeat.is_due(3.0)
 
 
-@pytest.mark.spec("client:HB-20")
 def test_one_heartbeat_is_under_way_at_a_time() -> None:
     heartbeat = timer()
     heartbeat.sent(3.0)
@@ -111,7 +102,6 @@ def test_one_heartbeat_is_under_way_at_a_time() -> None:
     assert heartbeat.next_deadline() == 10.0
 
 
-@pytest.mark.spec("client:HB-02", "client:HB-03")
 def test_the_next_deadline_is_the_earliest_clock() -> None:
     heartbeat = timer()
     assert heartbeat.next_deadline() == 3.0

@@ -33,7 +33,6 @@ def stable(**changes: object) -> Member:
     return member
 
 
-@pytest.mark.spec("client:HT-11", "client:HT-12", "client:HT-02", "client:HT-04")
 def test_it_sleeps_until_the_member_has_joined() -> None:
     member = Member()
     assert member.core.next_background(0.0) == Sleep(math.inf)
@@ -42,7 +41,6 @@ def test_it_sleeps_until_the_member_has_joined() -> None:
     assert member.core.next_background(100.0) == Sleep(math.inf), "the parked JoinGroup tells that we live"
 
 
-@pytest.mark.spec("client:JR-05", "client:HT-03", "transactions:SGR-17", "transactions:HBT-04", "client:CC-06")
 def test_heartbeats_begin_when_the_join_is_answered() -> None:
     member = Member()
     member.advance(7.0)
@@ -55,7 +53,6 @@ def test_heartbeats_begin_when_the_join_is_answered() -> None:
     assert (step.request.generation_id, step.request.member_id) == (2, "me")
 
 
-@pytest.mark.spec("client:HT-18", "client:HT-20", "client:HR-02", "client:HT-13", "client:HT-17")
 def test_heartbeats_follow_each_other_at_the_interval() -> None:
     member = stable()
     for beat in range(1, 5):
@@ -67,7 +64,6 @@ def test_heartbeats_follow_each_other_at_the_interval() -> None:
         assert member.core.next_background(member.now) == Sleep(3.0 * (beat + 1))
 
 
-@pytest.mark.spec("client:HT-21", "client:HR-04", "client:HR-10", "transactions:HBT-13", "client:RE-05")
 def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
     member = stable()
     member.now = 3.0
@@ -95,7 +91,6 @@ def test_a_rebalance_is_no_news_to_one_that_takes_part() -> None:
     assert member.core.epoch == epoch
 
 
-@pytest.mark.spec("client:HR-03", "client:HT-14", "client:HT-25", "client:SQ-07", "transactions:SEQ-05")
 @pytest.mark.parametrize("code", [15, 16])
 def test_a_lost_coordinator_is_looked_up_and_the_generation_goes_on(code: int) -> None:
     member = stable()
@@ -116,7 +111,6 @@ def test_a_lost_coordinator_is_looked_up_and_the_generation_goes_on(code: int) -
     assert not core.rejoin_needed
 
 
-@pytest.mark.spec("client:HR-11", "client:HT-22")
 def test_a_broken_connection_loses_the_coordinator() -> None:
     member = stable()
     member.now = 3.0
@@ -140,7 +134,6 @@ def test_a_connection_that_was_dropped_says_nothing_of_the_coordinator_found_sin
     assert core.discovery.term == term + 1
 
 
-@pytest.mark.spec("client:HT-15", "client:HT-19")
 def test_a_session_without_answers_loses_the_coordinator_not_the_membership() -> None:
     member = stable()
     member.now = 3.0
@@ -151,7 +144,6 @@ def test_a_session_without_answers_loses_the_coordinator_not_the_membership() ->
     assert member.core.state is S.STABLE
 
 
-@pytest.mark.spec("client:HT-16", "client:HT-24", "client:SQ-08", "transactions:RBL-05", "transactions:HBT-09")
 def test_an_application_that_stays_away_leaves_the_group() -> None:
     member = stable(rebalance_timeout=5.0)
     member.now = 3.0
@@ -169,7 +161,6 @@ def test_an_application_that_stays_away_leaves_the_group() -> None:
     assert rejoin.lost
 
 
-@pytest.mark.spec("client:SM-08")
 def test_a_static_member_that_stays_away_does_not_tell_the_group() -> None:
     member = stable(rebalance_timeout=5.0, group_instance_id="i")
     assert member.core.next_background(5.0) == Sleep(math.inf)
@@ -183,7 +174,6 @@ def test_polls_keep_the_member_in_the_group() -> None:
         assert member.core.next_background(float(now)) == Sleep(now + 5.0)
 
 
-@pytest.mark.spec("client:HT-19")
 def test_the_session_is_looked_at_before_the_poll_and_neither_without_a_coordinator() -> None:
     member = stable(rebalance_timeout=10.0)
     assert isinstance(member.core.next_background(10.0), FindCoordinator), (
@@ -196,7 +186,6 @@ def test_the_session_is_looked_at_before_the_poll_and_neither_without_a_coordina
     assert isinstance(member.core.next_background(50.0), SendLeave)
 
 
-@pytest.mark.spec("client:HR-06", "client:HR-09", "client:RE-05", "client:HR-05")
 @pytest.mark.parametrize(("code", "member_id"), [(22, "me"), (25, "")])
 def test_a_generation_that_the_coordinator_does_not_know_is_lost(code: int, member_id: str) -> None:
     member = stable()
@@ -211,7 +200,6 @@ def test_a_generation_that_the_coordinator_does_not_know_is_lost(code: int, memb
     assert member.send_join().request.member_id == member_id
 
 
-@pytest.mark.spec("client:HR-09")
 @pytest.mark.parametrize("code", [22, 25, 82])
 def test_answers_about_an_older_generation_are_ignored(code: int) -> None:
     member = stable()
@@ -225,7 +213,6 @@ def test_answers_about_an_older_generation_are_ignored(code: int) -> None:
     assert not member.core.rejoin_needed
 
 
-@pytest.mark.spec("client:HR-07", "client:HR-08", "client:HT-22", "client:HT-23")
 @pytest.mark.parametrize(
     ("code", "error"), [(30, errors.GroupAuthorizationFailedError), (-1, errors.UnknownServerError)]
 )
@@ -261,7 +248,6 @@ def test_a_fault_in_the_thread_is_told() -> None:
     assert str(raised.error) == "broken"
 
 
-@pytest.mark.spec("client:HT-10", "client:HT-05", "client:HT-06", "client:GP-04")
 def test_closing_leaves_then_stops() -> None:
     member = stable()
     assert member.core.leave("the consumer is being closed", 0.0)
@@ -302,7 +288,6 @@ def test_one_that_has_a_member_id_only_leaves_too() -> None:
     assert not Member().core.leave("closing", 0.0)
 
 
-@pytest.mark.spec("transactions:VEC-21", "transactions:HBT-11")
 def test_leave_group_at_every_version() -> None:
     member = stable()
     member.core.leave("why", 0.0)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pyconsumer.assignors import RangeAssignor
 from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from tests.simulation.scripted import Script
 
 
-@pytest.mark.spec("client:HB-01")
 def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
     sim = Script(11, RangeAssignor)
     silent, other = sim.add(), sim.add()
@@ -24,7 +21,6 @@ def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
     assert len(other.owned) == 12
 
 
-@pytest.mark.spec("client:HB-01")
 def test_they_bring_the_news_of_a_rebalance() -> None:
     sim = Script(12, RangeAssignor)
     first = sim.add()
@@ -37,7 +33,6 @@ def test_they_bring_the_news_of_a_rebalance() -> None:
     assert len(first.owned) == 6
 
 
-@pytest.mark.spec("client:HB-01")
 def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
     sim = Script(13, RangeAssignor)
     away, other = sim.add(), sim.add()
@@ -63,7 +58,6 @@ def seconds_until_noticed(interval: int) -> float:
     return sim.clock.now() - began
 
 
-@pytest.mark.spec("client:HB-19")
 def test_frequent_heartbeats_hear_of_a_rebalance_sooner() -> None:
     found = [seconds_until_noticed(interval) for interval in (500, 3_000, 20_000)]
     assert found[0] < 1.5

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import pytest
-
 from pyconsumer.assignors import Assignment, StickyAssignor, Subscription
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.protocol.consumer_protocol import encode_assignment
@@ -104,7 +102,6 @@ def sizes(done: list[tuple[str, list[TopicPartition]]]) -> dict[str, int]:
     return {what: len(partitions) for what, partitions in done}
 
 
-@pytest.mark.spec("transactions:LSN-03", "transactions:LSN-03a", "transactions:LSN-03b", "transactions:LSN-07")
 def test_a_new_style_listener_step_by_step() -> None:
     first = told(NewStyle(), "t0p0 t1p1 t3p0")
     assert first == [("state", parse("t0p0 t1p1 t3p0")), ("offset", parse("t0p0 t1p1 t3p0"))]
@@ -117,7 +114,6 @@ def test_a_new_style_listener_step_by_step() -> None:
     ]
 
 
-@pytest.mark.spec("transactions:LSN-04", "transactions:LSN-03", "transactions:LSN-02", "transactions:LSN-05")
 def test_what_stickiness_saves_a_new_style_listener() -> None:
     before, after = plans()
     assert (before["C0"], after["C0"]) == ("t0p0 t1p1 t3p0", "t0p0 t1p1 t3p0 t2p0")

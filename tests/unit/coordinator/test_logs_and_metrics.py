@@ -35,7 +35,6 @@ def logged(lines: pytest.LogCaptureFixture, level: int, *words: str) -> list[str
 # -- the heartbeat thread ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:HT-27")
 def test_the_thread_logs_when_heartbeats_begin_and_pause(lines: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -76,7 +75,6 @@ def test_the_thread_logs_when_heartbeats_begin_and_pause(lines: pytest.LogCaptur
     assert [line.rpartition("] ")[2] for line in found] == ["heartbeats begin", "heartbeats pause"]
 
 
-@pytest.mark.spec("client:HR-01")
 @pytest.mark.parametrize("code", [0, 15, 16, 22, 25, 27, 30, -1])
 def test_every_answer_to_a_heartbeat_counts_with_its_latency(code: int) -> None:
     member = Member()
@@ -91,7 +89,6 @@ def test_every_answer_to_a_heartbeat_counts_with_its_latency(code: int) -> None:
     assert found["last-heartbeat-seconds-ago"] == 2.0
 
 
-@pytest.mark.spec("client:HR-12")
 @pytest.mark.parametrize(
     ("code", "level", "words"),
     [
@@ -119,7 +116,6 @@ def test_what_is_logged_of_heartbeats(
 # -- joins: log and counts ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:JR-02")
 def test_joins_syncs_and_rebalances_are_timed() -> None:
     bench = Bench()
     bench.learn(t=2)
@@ -167,7 +163,6 @@ def test_commits_are_counted_automatic_ones_too() -> None:
     assert (metrics.commits.count, metrics.commit_failures) == (2, 2)
 
 
-@pytest.mark.spec("client:JR-12", "client:JC-37", "client:CC-41")
 def test_what_is_logged_of_a_join(lines: pytest.LogCaptureFixture) -> None:
     bench = Bench(client_id="worker", group_instance_id="place")
     bench.learn(t=2)
@@ -225,7 +220,6 @@ def test_one_line_tells_a_rebalance(lines: pytest.LogCaptureFixture) -> None:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:HB-18", "transactions:HBT-06", "transactions:CFG-R1")
 def test_the_interval_of_heartbeats_against_the_session(caplog: pytest.LogCaptureFixture) -> None:
     for heartbeat in (6000, 6001):
         with pytest.raises(errors.ConfigurationError, match="Heartbeat must be set lower than the session timeout"):
@@ -238,7 +232,6 @@ def test_the_interval_of_heartbeats_against_the_session(caplog: pytest.LogCaptur
 
 
 @pytest.mark.concurrent
-@pytest.mark.spec("client:HT-05")
 def test_closing_wakes_the_thread() -> None:
     bench = Bench()
     waits, woken = threading.Event(), threading.Event()

@@ -145,7 +145,6 @@ def test_a_generation_that_is_lost_when_everything_is_given_up_has_nothing_more_
 # -- what changes during a rebalance -----------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:RZ-02")
 def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -162,7 +161,6 @@ def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards()
     assert sent.request.reason == "the subscription has changed"
 
 
-@pytest.mark.spec("client:RZ-02")
 def test_a_topic_that_grows_while_its_assignment_is_on_its_way_is_divided_again() -> None:
     bench = Bench()
     bench.learn(t=1)

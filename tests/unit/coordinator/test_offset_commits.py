@@ -128,7 +128,6 @@ class Bench:
 # -- commit and wait --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:OCM-11", "transactions:OCM-09")
 def test_a_commit_names_the_generation_and_reports_success() -> None:
     bench = Bench()
     call = bench.commit({T0: 5, U0: 7})
@@ -160,9 +159,6 @@ def test_a_static_member_commits_as_such() -> None:
 PASSING = [(14, False, 0), (15, True, 0), (16, True, 0), (7, True, 0), (3, False, 1), (100, False, 1)]
 
 
-@pytest.mark.spec(
-    "transactions:ERR-05", "transactions:ERR-06", "transactions:ERR-07", "transactions:ERR-01", "transactions:ERR-03"
-)
 @pytest.mark.parametrize(("code", "lost", "refreshes"), PASSING)
 def test_a_commit_is_repeated_after_what_passes(code: int, lost: bool, refreshes: int) -> None:
     bench = Bench()
@@ -198,7 +194,6 @@ RAISED = [
 ]
 
 
-@pytest.mark.spec("transactions:ERR-04", "transactions:ERR-14", "transactions:ERR-15")
 @pytest.mark.parametrize(("code", "error"), RAISED)
 def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None:
     bench = Bench(instance="i")
@@ -208,9 +203,6 @@ def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None
     assert bench.told == []
 
 
-@pytest.mark.spec(
-    "transactions:ERR-08", "transactions:ERR-11", "transactions:ERR-13", "transactions:SEQ-08", "transactions:OCM-08"
-)
 @pytest.mark.parametrize(
     ("code", "state", "member_id", "error"),
     [
@@ -325,7 +317,6 @@ def test_partitions_assigned_by_hand_are_committed_without_generation() -> None:
     assert "group_id of its own" in str(call.error)
 
 
-@pytest.mark.spec("client:HR-11")
 def test_a_broken_connection_means_another_search_and_the_commit_again() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
@@ -538,7 +529,6 @@ def test_flush_waits_for_what_is_under_way() -> None:
 # -- automatic --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:CFG-06", "client:CC-17")
 def test_automatic_commits_come_once_an_interval() -> None:
     bench = Bench()
     bench.clock.advance(5.0)
@@ -576,7 +566,6 @@ def test_no_automatic_commit_when_it_is_off() -> None:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:HBT-02", "transactions:OFF-01")
 def test_committed_offsets_are_read() -> None:
     bench = Bench()
     call = bench.fetch(T0, T1)
@@ -685,7 +674,6 @@ def test_reading_holds_its_deadline() -> None:
     assert "the group's coordinator (connections: TCP connection to h:1 failed: Connection refused)" in str(call.error)
 
 
-@pytest.mark.spec("client:GP-41")
 def test_a_lost_coordinators_connection_is_dropped_before_the_next_is_used() -> None:
     """A JoinGroup may be parked on it, and what comes after would wait for that one's end."""
     bench = Bench()

@@ -30,7 +30,6 @@ from tests.unit.coordinator.support import T0, T1, Bench, automatic
 # -- what it holds -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:CC-07", "client:CC-08", "client:CC-18")
 def test_group_id_client_and_interceptors() -> None:
     bench = automatic()
     assert bench.coordinator.group_metadata().group_id == "g"
@@ -42,7 +41,6 @@ def test_group_id_client_and_interceptors() -> None:
     assert bench.told == [{T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(7)}], "the interceptors heard of it"
 
 
-@pytest.mark.spec("client:CC-05")
 def test_its_clocks() -> None:
     member = Member()
     member.advance(1.0)
@@ -64,7 +62,6 @@ def test_its_clocks() -> None:
     assert not timer.session_expired(14.4)
 
 
-@pytest.mark.spec("client:JC-22", "client:JR-08")
 def test_one_call_leads_from_the_join_to_the_assignment() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -79,7 +76,6 @@ def test_one_call_leads_from_the_join_to_the_assignment() -> None:
     assert step.assignment == encode_assignment([T0])
 
 
-@pytest.mark.spec("client:JR-04", "client:JR-06")
 def test_what_a_joined_member_knows() -> None:
     member = Member()
     step = member.send_join()
@@ -92,7 +88,6 @@ def test_what_a_joined_member_knows() -> None:
 # -- finding the coordinator -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:GP-07")
 def test_looking_for_the_coordinator_goes_on_until_it_is_there_or_makes_no_sense() -> None:
     bench = Bench()
     coordinator_client = bench.coordinator._coordinator
@@ -141,7 +136,6 @@ def test_a_request_of_before_a_loss_takes_no_coordinator_away_that_was_found_sin
     assert bench.core.coordinator == NODE
 
 
-@pytest.mark.spec("client:FC-09")
 def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -162,7 +156,6 @@ def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -
 # -- one poll ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:GP-43")
 def test_the_order_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
@@ -195,7 +188,6 @@ def test_the_order_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done == ["metadata", "poll time", "rejoin", "auto-commit"]
 
 
-@pytest.mark.spec("client:GP-43")
 def test_with_partitions_assigned_by_hand_a_poll_waits_for_nothing() -> None:
     bench = Bench(enable_auto_commit=True)
     bench.subscriptions.assign_from_user([T0])
@@ -203,7 +195,6 @@ def test_with_partitions_assigned_by_hand_a_poll_waits_for_nothing() -> None:
     assert bench.network.sent == []
 
 
-@pytest.mark.spec("client:CC-26")
 def test_with_partitions_assigned_by_hand_more_partitions_ask_for_no_rebalance() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -229,7 +220,6 @@ class WithThread(Bench):
     driver = ConsumerCoordinator
 
 
-@pytest.mark.spec("client:GP-42")
 def test_a_heartbeat_thread_that_fails_is_told_of_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = WithThread()
     bench.learn(t=1)

@@ -107,7 +107,6 @@ def in_rebalance(member: ScriptedMember) -> bool:
     return member.core.state in (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
-@pytest.mark.spec("client:RE-34", "client:IC-02")
 def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
     group = Group(RangeAssignor, members=3)
     generation = group.generation
@@ -131,7 +130,6 @@ def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
     assert not any(only.owned.values())
 
 
-@pytest.mark.spec("client:IC-01", "client:IC-02", "client:IC-14", "client:IC-15")
 def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> None:
     group = Group(CooperativeStickyAssignor, members=3)
     generation, before = group.generation, group.owned()
@@ -154,7 +152,6 @@ def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> 
     assert all(after[member] < before[member] for member in before), "nothing moved that had not to"
 
 
-@pytest.mark.spec("client:IC-07", "client:IC-08", "client:IC-11")
 def test_what_moves_is_withheld_in_one_round_and_given_in_the_next() -> None:
     group = Group(CooperativeStickyAssignor)
     before = group.owned()
@@ -176,7 +173,6 @@ def test_what_moves_is_withheld_in_one_round_and_given_in_the_next() -> None:
     assert group.owned() == second.given
 
 
-@pytest.mark.spec("client:SM-07")
 @pytest.mark.parametrize(("session_timeout", "noticed"), [(10_000, True), (45_000, False)])
 def test_a_longer_session_hides_a_static_members_absence(session_timeout: int, noticed: bool) -> None:
     group = Group(RangeAssignor, names="abc", session_timeout_ms=session_timeout)
@@ -193,7 +189,6 @@ def test_a_longer_session_hides_a_static_members_absence(session_timeout: int, n
         assert again.owned == had
 
 
-@pytest.mark.spec("client:RZ-02")
 @pytest.mark.parametrize("what", ["join", "leave", "death", "more partitions"])
 def test_a_rebalance_divides_anew_whenever_the_group_or_the_topic_changes(what: str) -> None:
     group = Group(RangeAssignor, members=3)
@@ -258,7 +253,6 @@ TOLD = "group is already rebalancing"
 LOSES = "need to revoke partitions and re-join"
 
 
-@pytest.mark.spec("client:IC-20", "client:IC-21", "client:IC-22", "client:IC-23")
 def test_example_a_round_1() -> None:
     run = ExampleA()
     assert run.before == ["P1 P2 P3", "P4 P5 P6"]
@@ -271,7 +265,6 @@ def test_example_a_round_1() -> None:
     assert ["P1 P2", "P4 P5", ""] in run.moments
 
 
-@pytest.mark.spec("client:IC-24", "client:IC-25", "client:IC-26", "client:IC-27", "client:IC-10")
 def test_example_a_round_2() -> None:
     run = ExampleA()
     assert run.moments[-1] == ["P1 P2", "P4 P5", "P3 P6"]

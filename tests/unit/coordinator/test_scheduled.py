@@ -85,7 +85,6 @@ def test_a_delay_that_nobody_looks_at_is_warned_about(caplog: pytest.LogCaptureF
     assert "rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed" in caplog.text
 
 
-@pytest.mark.spec("client:IC-37")
 def test_a_member_joins_by_itself_when_the_time_is_there() -> None:
     bench = start(Scheduling())
     answer(bench, T0, name="scheduling")

@@ -32,9 +32,6 @@ def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, 
     assert (world.manager.get_group(GROUP) is not None) == (error_code == 0)
 
 
-@pytest.mark.spec(
-    "broker:API-02", "transactions:OCM-06h", "transactions:OCM-06i", "transactions:OCM-06e", "transactions:OCM-06g"
-)
 def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     world = World()
     static, dynamic = world.stable(2, instances=["i", None])
@@ -59,7 +56,6 @@ def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     assert told(Client("nobody", 9, "i")) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.spec("broker:API-02", "transactions:OCM-06j")
 @pytest.mark.parametrize("preparing", [True, False])
 def test_a_commit_counts_as_a_heartbeat(preparing: bool) -> None:
     world = World()
@@ -82,7 +78,6 @@ def test_a_simple_commit_to_a_group_that_is_empty(spec_id: str) -> None:
     assert world.offset() == 4
 
 
-@pytest.mark.spec("broker:VAL-02", "transactions:OCM-06a", "transactions:OCM-06b")
 def test_the_empty_group_id_may_store_offsets_but_not_join() -> None:
     world = World()
     assert value_of(world.commit({TP0: 4}, group="")) == {TP0: 0}
@@ -94,7 +89,6 @@ def test_the_empty_group_id_may_store_offsets_but_not_join() -> None:
     assert world.coordinator.describe_group(nothing)[0] == Errors.INVALID_GROUP_ID
 
 
-@pytest.mark.spec("broker:API-04", "broker:SOF-01")
 def test_a_transactional_commit_checks_the_member_only_if_it_is_given() -> None:
     world = World()
     commit = world.coordinator.commit_transactional_offsets
@@ -113,7 +107,6 @@ def test_a_transactional_commit_checks_the_member_only_if_it_is_given() -> None:
     assert value_of(commit(GROUP, 7, 0, offsets)) == {TP0: 0}
 
 
-@pytest.mark.spec("transactions:OFR-05", "transactions:OEX-EX1", "transactions:OEX-EX2", "transactions:OCM-01d")
 @pytest.mark.parametrize(
     ("retention_ms", "expires"),
     [(604_800_000, 1539447928354), (86_400_000, 1538929528354), (-1, None), (2**63 - 1, 2**63 - 1)],
@@ -142,7 +135,6 @@ def retention_world() -> World:
     return World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10**9)
 
 
-@pytest.mark.spec("broker:EXP-06", "broker:EXP-10", "broker:AMB-38", "broker:ST-14", "broker:SCN-23")
 @pytest.mark.parametrize(("late_ms", "over"), [(-1, False), (0, True), (1, True)])
 def test_offsets_of_an_empty_group_count_from_when_it_became_empty(late_ms: int, over: bool) -> None:
     world = retention_world()
@@ -156,7 +148,6 @@ def test_offsets_of_an_empty_group_count_from_when_it_became_empty(late_ms: int,
     assert cleaner(world) == ([TP0, TP1] if over else [])
 
 
-@pytest.mark.spec("broker:EXP-06", "broker:REG-21")
 def test_without_a_state_timestamp_the_commit_counts() -> None:
     world = retention_world()
     (client,) = world.stable()
@@ -170,7 +161,6 @@ def test_without_a_state_timestamp_the_commit_counts() -> None:
     assert cleaner(world) == [TP0]
 
 
-@pytest.mark.spec("broker:EXP-07", "broker:AMB-20", "broker:SCN-23")
 def test_a_stable_group_loses_only_offsets_of_topics_that_it_does_not_read() -> None:
     world = retention_world()
     other = TopicPartition("u", 0)
@@ -185,7 +175,6 @@ def test_a_stable_group_loses_only_offsets_of_topics_that_it_does_not_read() -> 
     assert cleaner(world) == []  # Kafka 4: only while it is stable
 
 
-@pytest.mark.spec("broker:EXP-09", "broker:AMB-20")
 @pytest.mark.parametrize(
     ("protocol_type", "metadata"), [("connect", subscription("t")), ("consumer", b"no subscription")]
 )
@@ -197,7 +186,6 @@ def test_nothing_expires_that_might_be_in_use(protocol_type: str, metadata: byte
     assert cleaner(world) == []
 
 
-@pytest.mark.spec("broker:EXP-08", "broker:EXP-01", "broker:CFG-12", "transactions:OEX-01", "transactions:OEX-03")
 def test_a_group_that_never_had_members_counts_from_the_commit() -> None:
     world = retention_world()
     value_of(world.commit({TP0: 1}))
@@ -208,7 +196,6 @@ def test_a_group_that_never_had_members_counts_from_the_commit() -> None:
     assert GroupConfig().retention_ms == 7 * 24 * 3600 * 1000
 
 
-@pytest.mark.spec("broker:EXP-12", "broker:EXP-13", "broker:CFG-13", "transactions:OEX-04", "transactions:OEX-02")
 def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World(offsets_retention_minutes=15)
@@ -238,7 +225,6 @@ def test_the_line_of_an_expiry_says_how_long_the_tombstones_took(caplog: pytest.
     assert f"Removed 1 expired offsets of group {GROUP} in 1500 ms" in caplog.text
 
 
-@pytest.mark.spec("broker:EXP-14", "broker:TMB-07", "transactions:OEX-06", "broker:TMB-06")
 def test_an_empty_group_without_offsets_is_removed_with_a_tombstone_if_it_was_registered() -> None:
     world = World()
     (client,) = world.stable()
@@ -251,7 +237,6 @@ def test_an_empty_group_without_offsets_is_removed_with_a_tombstone_if_it_was_re
     assert world.restarted().manager.get_group(GROUP) is None
 
 
-@pytest.mark.spec("broker:MGR-13", "broker:EXP-14")
 def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
     world = World()
     world.join(protocol_type="")
@@ -268,7 +253,6 @@ def test_a_group_with_an_id_handed_out_is_kept() -> None:
     assert world.manager.get_group(GROUP) is not None
 
 
-@pytest.mark.spec("broker:EXP-14", "broker:EXP-15", "broker:EXP-11")
 def test_a_clean_up_that_cannot_be_written_is_repeated(caplog: pytest.LogCaptureFixture) -> None:
     world = retention_world()
     value_of(world.commit({TP0: 1}))
@@ -358,7 +342,6 @@ def test_offsets_of_a_deleted_topic_stay_if_that_cannot_be_written(caplog: pytes
     assert world.restarted().manager.get_group(GROUP) is None
 
 
-@pytest.mark.spec("broker:API-09", "broker:OFC-11", "broker:OFC-22", "transactions:OEX-07")
 def test_a_deleted_topic_leaves_no_offsets() -> None:
     world = World()
     value_of(world.commit({TP0: 1, TopicPartition("u", 0): 2}))
@@ -379,7 +362,6 @@ def test_a_deleted_topic_leaves_no_offsets() -> None:
 # OffsetDelete
 
 
-@pytest.mark.spec("broker:API-08", "broker:OFC-22")
 def test_deleting_offsets() -> None:
     world = World()
     delete = world.coordinator.delete_offsets
@@ -398,7 +380,6 @@ def test_deleting_offsets() -> None:
     assert world.manager.metrics.deleted_offsets == 2
 
 
-@pytest.mark.spec("broker:API-08", "broker:ERR-19")
 def test_offsets_of_another_kind_of_group_are_left_alone_while_it_has_members() -> None:
     world = World()
     world.stable(protocol_type="connect")
@@ -445,7 +426,6 @@ def test_a_commit_on_its_way_is_deleted_with_its_group() -> None:
     assert world.restarted().manager.get_group(GROUP) is None
 
 
-@pytest.mark.spec("broker:API-07", "broker:ERR-19", "broker:GSM-01")
 def test_deleting_groups() -> None:
     world = World()
     world.stable(group="busy")
@@ -490,7 +470,6 @@ def test_a_member_that_joins_while_its_group_is_deleted_keeps_the_group() -> Non
 # Describe and list
 
 
-@pytest.mark.spec("broker:API-06", "broker:GSM-02", "broker:GSM-04", "transactions:GMD-06")
 def test_describing_a_group() -> None:
     world = World(start=False)
     assert world.coordinator.describe_group(GROUP) == (Errors.COORDINATOR_NOT_AVAILABLE, ("", "", "", ()))
@@ -505,7 +484,6 @@ def test_describing_a_group() -> None:
     assert (one.metadata, one.assignment) == (subscription("t"), b"a0")
 
 
-@pytest.mark.spec("broker:API-06", "broker:GSM-01")
 def test_listing_groups() -> None:
     world = World(start=False)
     assert world.coordinator.list_groups() == (Errors.COORDINATOR_NOT_AVAILABLE, [])
@@ -528,7 +506,6 @@ def test_listing_groups() -> None:
 # Settings
 
 
-@pytest.mark.spec("broker:CFG-03", "broker:CFG-04", "broker:CFG-10", "broker:CFG-11", "broker:CFG-14")
 def test_settings_have_kafkas_names_and_defaults() -> None:
     config = GroupConfig()
     assert (config.group_min_session_timeout_ms, config.group_max_session_timeout_ms) == (6_000, 1_800_000)

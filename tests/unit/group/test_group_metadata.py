@@ -27,7 +27,6 @@ def group_of(*lists: Protocols, state: GroupState = GroupState.EMPTY) -> GroupMe
 # Members
 
 
-@pytest.mark.spec("broker:MEM-01", "broker:MEM-03", "broker:MEM-04", "broker:MEM-05", "transactions:LDR-01")
 def test_the_first_member_sets_the_type_and_leads() -> None:
     group = group_of(names("range", "sticky"), names("range"))
     assert (group.protocol_type, group.leader_id, list(group.members)) == ("consumer", "m0", ["m0", "m1"])
@@ -36,7 +35,6 @@ def test_the_first_member_sets_the_type_and_leads() -> None:
     assert not group.is_leader("m1")
 
 
-@pytest.mark.spec("broker:MEM-06", "broker:GRP-12", "broker:MEM-15", "client:JB-59", "client:JB-47")
 def test_a_parked_join_is_counted_until_it_is_taken() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     waiter: Deferred[JoinResult] = Deferred()
@@ -49,7 +47,6 @@ def test_a_parked_join_is_counted_until_it_is_taken() -> None:
     assert group.num_members_awaiting_join == 0
 
 
-@pytest.mark.spec("broker:MEM-02", "broker:MEM-21", "broker:MEM-20", "broker:ERR-21")
 def test_who_does_not_fit_is_an_error_in_the_caller() -> None:
     group = group_of(names("range"))
     for wrong in (
@@ -68,7 +65,6 @@ def test_who_does_not_fit_is_an_error_in_the_caller() -> None:
         group.update_member(group.get("m0"), names("a", "a"), 1, 1, None)
 
 
-@pytest.mark.spec("broker:MEM-08", "broker:MEM-09", "broker:MEM-10", "broker:MEM-11", "transactions:LDR-05")
 def test_removing_members() -> None:
     group = group_of(names("range"), names("range", "sticky"), names("range"))
     group.update_member(group.get("m1"), names("range", "sticky"), 1, 1, Deferred())
@@ -87,7 +83,6 @@ def test_removing_members() -> None:
     assert group.leader_id == "m3"
 
 
-@pytest.mark.spec("broker:MEM-12", "broker:GRP-05")
 def test_looking_members_up() -> None:
     group = group_of(names("range"), names("range"))
     assert group.has("m1")
@@ -98,7 +93,6 @@ def test_looking_members_up() -> None:
         group.get("m2")
 
 
-@pytest.mark.spec("broker:MEM-13")
 def test_the_rebalance_timeout_is_the_longest() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     assert group.rebalance_timeout_ms == 0
@@ -107,7 +101,6 @@ def test_the_rebalance_timeout_is_the_longest() -> None:
     assert group.rebalance_timeout_ms == 9
 
 
-@pytest.mark.spec("broker:MEM-14", "broker:SUP-07")
 def test_updating_a_member_moves_its_votes_and_its_request() -> None:
     group = group_of(names("range", "sticky"))
     one = group.get("m0")
@@ -120,7 +113,6 @@ def test_updating_a_member_moves_its_votes_and_its_request() -> None:
     assert group.num_members_awaiting_join == 0
 
 
-@pytest.mark.spec("broker:MEM-16", "broker:GRP-13", "broker:MEM-18", "client:JB-29")
 def test_a_pending_id_holds_the_join_phase_up() -> None:
     timer = Timer()
     group = group_of(names("range"))
@@ -138,7 +130,6 @@ def test_a_pending_id_holds_the_join_phase_up() -> None:
     assert len(timer) == 0
 
 
-@pytest.mark.spec("broker:MEM-17", "client:JB-53", "broker:DLY-10", "broker:GRP-04")
 def test_the_leader_must_have_rejoined() -> None:
     group = group_of(names("range"), names("range"), names("range"))
     assert not group.maybe_elect_joined_leader()
@@ -151,7 +142,6 @@ def test_the_leader_must_have_rejoined() -> None:
     assert group.leader_id == "m2"
 
 
-@pytest.mark.spec("broker:MEM-19", "broker:GRP-14", "broker:MSM-04", "broker:MSM-05")
 def test_static_members_are_known_by_their_instance_id() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     group.add(member("m0", instance="i"))
@@ -166,7 +156,6 @@ def test_static_members_are_known_by_their_instance_id() -> None:
     assert group.static_members == {}
 
 
-@pytest.mark.spec("broker:MBR-03", "broker:JU-07")
 def test_a_static_member_keeps_its_place_under_a_new_id() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     group.add(member("m0", instance="i"))
@@ -182,7 +171,6 @@ def test_a_static_member_keeps_its_place_under_a_new_id() -> None:
 # Strategies
 
 
-@pytest.mark.spec("broker:PV-06", "broker:VEC-12", "broker:PV-04", "broker:PV-01")
 def test_the_worked_example() -> None:
     group = group_of(names("B", "A"), names("A", "B", "C"), names("D", "B", "A"))
     assert group.candidate_protocols() == {"A", "B"}
@@ -194,7 +182,6 @@ def test_the_worked_example() -> None:
     assert group.select_protocol() == "B", "each member votes, not the first alone"
 
 
-@pytest.mark.spec("broker:GRP-08", "broker:PV-02", "broker:VEC-12", "client:PS-01", "transactions:LDR-03")
 def test_how_many_support_each_strategy() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     for index, preferred in enumerate((("range", "roundrobin"), ("range",), ("roundrobin", "sticky"))):
@@ -218,7 +205,6 @@ def test_elections(spec_id: str, lists: list[tuple[str, ...]], elected: str) -> 
     assert group_of(*(names(*one) for one in lists)).select_protocol() == elected
 
 
-@pytest.mark.spec("transactions:VOT-EX5", "transactions:VOT-02", "transactions:VOT-03", "transactions:VOT-04")
 def test_a_rolling_change_of_the_strategy() -> None:
     group = group_of(names("sticky", "range"), names("range"), names("sticky", "range"))
     assert group.select_protocol() == "range"
@@ -226,7 +212,6 @@ def test_a_rolling_change_of_the_strategy() -> None:
     assert group.select_protocol() == "sticky"
 
 
-@pytest.mark.spec("broker:PV-07", "broker:AMB-22", "client:PS-06", "transactions:VOT-08", "client:PS-03")
 def test_a_tie_goes_to_what_the_longest_standing_member_prefers() -> None:
     lists = (names("x", "b", "a"), names("b", "a"), names("a", "b"))
     assert group_of(*lists[:1], *lists[1:]).select_protocol() == "b"
@@ -234,13 +219,11 @@ def test_a_tie_goes_to_what_the_longest_standing_member_prefers() -> None:
     assert group_of(lists[1], lists[2]).select_protocol() == "b"
 
 
-@pytest.mark.spec("broker:PV-03")
 def test_nobody_cannot_choose() -> None:
     with pytest.raises(IllegalStateError):
         group_of().select_protocol()
 
 
-@pytest.mark.spec("broker:PV-08", "client:PS-11", "client:PS-12", "transactions:JGR-30h")
 def test_who_may_join() -> None:
     empty = group_of()
     assert empty.supports_protocols("anything", names("x"))
@@ -254,7 +237,6 @@ def test_who_may_join() -> None:
     assert not group.supports_protocols("consumer", ())
 
 
-@pytest.mark.spec("broker:PV-09")
 def test_a_group_that_lost_all_members_takes_any_strategy_of_its_type() -> None:
     group = group_of(names("range"))
     group.transition_to(GroupState.PREPARING_REBALANCE)
@@ -266,7 +248,6 @@ def test_a_group_that_lost_all_members_takes_any_strategy_of_its_type() -> None:
 # Generations
 
 
-@pytest.mark.spec("broker:DLY-11", "broker:GRP-09", "broker:PV-10", "client:JB-55")
 def test_the_next_generation() -> None:
     group = group_of((("range", subscription("t", "u")),), (("range", subscription("v")),))
     group.transition_to(GroupState.PREPARING_REBALANCE)
@@ -283,7 +264,6 @@ def test_the_next_generation() -> None:
     assert group.subscribed_topics == frozenset()
 
 
-@pytest.mark.spec("broker:GRP-07")
 @pytest.mark.parametrize(
     ("protocol_type", "metadata", "topics"),
     [
@@ -304,7 +284,6 @@ def test_what_topics_the_group_reads(protocol_type: str, metadata: bytes, topics
     assert group.compute_subscribed_topics() is None
 
 
-@pytest.mark.spec("broker:MEM-22", "transactions:JGR-41")
 def test_the_leader_is_told_everybodys_subscription_for_the_chosen_strategy() -> None:
     group = group_of((("a", b"a0"), ("b", b"b0")), (("b", b"b1"),))
     with pytest.raises(IllegalStateError):
@@ -319,7 +298,6 @@ def test_the_leader_is_told_everybodys_subscription_for_the_chosen_strategy() ->
 # What tools see
 
 
-@pytest.mark.spec("broker:GSM-01", "broker:GSM-02", "broker:GSM-03", "broker:GSM-04")
 def test_overview_and_summary() -> None:
     empty = group_of()
     assert empty.overview() == ("g1", "", "Empty", "classic")
@@ -338,7 +316,6 @@ def test_overview_and_summary() -> None:
         group.summary()
 
 
-@pytest.mark.spec("broker:GRP-17", "broker:REG-20", "transactions:GMD-06", "broker:GRP-01")
 def test_a_loaded_group() -> None:
     group = GroupMetadata.loaded(
         "g1",

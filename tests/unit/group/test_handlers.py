@@ -57,7 +57,6 @@ def broker() -> FakeBroker:
 # FindCoordinator
 
 
-@pytest.mark.spec("broker:API-11", "broker:RTE-05", "transactions:FCO-05", "transactions:FCO-09")
 @pytest.mark.parametrize("version", versions(FindCoordinatorRequest, last=3))
 def test_find_one_coordinator(broker: FakeBroker, version: int) -> None:
     answer = ask(broker, FindCoordinatorRequest(key=GROUP), version)
@@ -68,7 +67,6 @@ def test_find_one_coordinator(broker: FakeBroker, version: int) -> None:
     assert (answer.error_code, answer.node_id, answer.port) == (Errors.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
-@pytest.mark.spec("broker:API-11", "transactions:FCO-04", "transactions:FCO-10", "transactions:FCO-11")
 @pytest.mark.parametrize("version", versions(FindCoordinatorRequest, 4))
 def test_find_many_coordinators(broker: FakeBroker, version: int) -> None:
     answer = ask(broker, FindCoordinatorRequest(coordinator_keys=["a", "b", ""]), version)
@@ -115,7 +113,6 @@ def join(broker: FakeBroker, version: int, **more: Any) -> Any:
     return value_of(answer)
 
 
-@pytest.mark.spec("broker:JG-01", "broker:JG-02", "broker:JG-03", "broker:MEM-20", "transactions:JGR-01")
 @pytest.mark.parametrize("version", versions(JoinGroupRequest))
 def test_joining(broker: FakeBroker, version: int) -> None:
     answer = join(broker, version)
@@ -131,7 +128,6 @@ def test_joining(broker: FakeBroker, version: int) -> None:
     assert refused.protocol_name == (None if version >= 7 else "")
 
 
-@pytest.mark.spec("broker:MSM-03", "broker:JG-15")
 @pytest.mark.parametrize("version", versions(JoinGroupRequest, 5))
 def test_joining_as_a_static_member(broker: FakeBroker, version: int) -> None:
     answer = join(broker, version, instance="i")
@@ -146,7 +142,6 @@ def test_joining_as_a_static_member(broker: FakeBroker, version: int) -> None:
         assert (again.skip_assignment, again.leader, len(again.members)) == (False, answer.member_id, 0)
 
 
-@pytest.mark.spec("broker:JG-15")
 @pytest.mark.parametrize("version", versions(JoinGroupRequest, 4))
 def test_the_reason_of_a_join_is_logged(broker: FakeBroker, version: int, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pyconsumer.broker.group")
@@ -161,7 +156,6 @@ def test_a_rebalance_timeout_below_none_is_none(broker: FakeBroker) -> None:
     assert member.rebalance_timeout_ms == 0
 
 
-@pytest.mark.spec("broker:SYN-01", "broker:SYN-02", "broker:SYN-04", "transactions:SGR-09")
 @pytest.mark.parametrize("version", versions(SyncGroupRequest))
 def test_syncing(broker: FakeBroker, version: int) -> None:
     member_id = join(broker, 3).member_id
@@ -184,7 +178,6 @@ def test_syncing(broker: FakeBroker, version: int) -> None:
         assert ask(broker, request, version).error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
 
 
-@pytest.mark.spec("transactions:HBT-11", "broker:HBT-06")
 @pytest.mark.parametrize("version", versions(HeartbeatRequest))
 def test_heartbeats(broker: FakeBroker, version: int) -> None:
     member_id = join(broker, 3).member_id
@@ -194,7 +187,6 @@ def test_heartbeats(broker: FakeBroker, version: int) -> None:
     assert ask(broker, request, version).error_code == Errors.ILLEGAL_GENERATION
 
 
-@pytest.mark.spec("broker:LVG-02", "transactions:HBT-11")
 @pytest.mark.parametrize("version", versions(LeaveGroupRequest, last=2))
 def test_leaving_alone(broker: FakeBroker, version: int) -> None:
     member_id = join(broker, 3).member_id
@@ -205,7 +197,6 @@ def test_leaving_alone(broker: FakeBroker, version: int) -> None:
     assert broker.world.group().size == 0
 
 
-@pytest.mark.spec("broker:LVG-02", "client:GP-72")
 @pytest.mark.parametrize("version", versions(LeaveGroupRequest, 3))
 def test_leaving_together(broker: FakeBroker, version: int) -> None:
     member_id = join(broker, 3).member_id
@@ -242,8 +233,6 @@ def commit_request(version: int, *, topic: str = "t", topic_id: bytes = TOPIC_ID
     )
 
 
-@pytest.mark.spec("transactions:OCM-01", "transactions:OCM-03", "transactions:OCM-05", "transactions:OCM-07")
-@pytest.mark.spec("transactions:OCM-01d")
 @pytest.mark.parametrize("version", versions(OffsetCommitRequest))
 def test_committing(broker: FakeBroker, version: int) -> None:
     answer = ask(broker, commit_request(version), version)
@@ -266,7 +255,6 @@ def test_committing(broker: FakeBroker, version: int) -> None:
         assert value.expire_timestamp == broker.world.clock.wall_ms() + 1000
 
 
-@pytest.mark.spec("broker:FET-03", "broker:FET-10", "transactions:HBT-02")
 @pytest.mark.parametrize("version", versions(OffsetFetchRequest, last=7))
 def test_fetching_of_one_group(broker: FakeBroker, version: int) -> None:
     ask(broker, commit_request(9), 9)
@@ -295,7 +283,6 @@ def test_fetching_of_one_group(broker: FakeBroker, version: int) -> None:
         assert told == {Errors.COORDINATOR_NOT_AVAILABLE}
 
 
-@pytest.mark.spec("broker:FET-02", "broker:API-05", "broker:FET-04")
 @pytest.mark.parametrize("version", versions(OffsetFetchRequest, 8))
 def test_fetching_of_many_groups(broker: FakeBroker, version: int) -> None:
     by_id = version >= 10
@@ -339,7 +326,6 @@ def test_fetching_by_id_an_offset_of_an_earlier_topic(broker: FakeBroker) -> Non
     assert ask(broker, request, 10).groups[0].topics[0].partitions[0].committed_offset == -1
 
 
-@pytest.mark.spec("broker:API-08")
 def test_deleting_offsets(broker: FakeBroker) -> None:
     ask(broker, commit_request(9), 9)
 
@@ -359,7 +345,6 @@ def test_deleting_offsets(broker: FakeBroker) -> None:
 # Administration
 
 
-@pytest.mark.spec("broker:API-06")
 @pytest.mark.parametrize("version", versions(ListGroupsRequest))
 def test_listing(broker: FakeBroker, version: int) -> None:
     broker.world.stable(group="a")
@@ -374,7 +359,6 @@ def test_listing(broker: FakeBroker, version: int) -> None:
         assert ask(broker, ListGroupsRequest([], ["consumer"]), version).groups == []
 
 
-@pytest.mark.spec("broker:API-06", "broker:GSM-04")
 @pytest.mark.parametrize("version", versions(DescribeGroupsRequest))
 def test_describing(broker: FakeBroker, version: int) -> None:
     broker.world.stable(instances=["i"])
@@ -391,7 +375,6 @@ def test_describing(broker: FakeBroker, version: int) -> None:
     assert never.error_message == ("Group never not found." if version >= 6 else None)
 
 
-@pytest.mark.spec("broker:API-07")
 @pytest.mark.parametrize("version", versions(DeleteGroupsRequest))
 def test_deleting(broker: FakeBroker, version: int) -> None:
     ask(broker, commit_request(9), 9)

@@ -15,9 +15,6 @@ from tests.unit.group.support import GROUP, RANGE, TP0, World, client_of, subscr
 # Checks at the door
 
 
-@pytest.mark.spec(
-    "broker:VAL-01", "client:GP-60", "transactions:JGR-30", "transactions:JGR-30a", "transactions:JGR-30c"
-)
 def test_the_checks_before_anything_else() -> None:
     world = World(start=False)
     assert value_of(world.join(group="")).error_code == Errors.INVALID_GROUP_ID
@@ -49,7 +46,6 @@ def test_who_does_not_coordinate_says_so(spec_id: str, started: bool, error_code
     assert (result.error_code, result.member_id) == (error_code, "me")
 
 
-@pytest.mark.spec("broker:JG-06", "transactions:JGR-30f", "broker:MGR-10", "broker:MGR-11", "broker:ERR-08")
 def test_an_id_in_a_group_that_does_not_exist_is_unknown_and_creates_nothing() -> None:
     world = World()
     result = value_of(world.join("ghost"))
@@ -59,7 +55,6 @@ def test_an_id_in_a_group_that_does_not_exist_is_unknown_and_creates_nothing() -
     assert world.manager.get_group(GROUP) is not None
 
 
-@pytest.mark.spec("broker:JG-12", "transactions:JGR-43", "broker:JG-14")
 def test_an_error_says_nothing_but_the_error() -> None:
     world = World()
     result = value_of(world.join("ghost"))
@@ -72,7 +67,6 @@ def test_an_error_says_nothing_but_the_error() -> None:
     )
 
 
-@pytest.mark.spec("broker:JU-02", "broker:JK-02", "client:JB-22", "client:JB-40", "transactions:JGR-30j")
 @pytest.mark.parametrize("member_id", ["", "someone"])
 def test_a_dead_group(member_id: str) -> None:
     world = World()
@@ -82,7 +76,6 @@ def test_a_dead_group(member_id: str) -> None:
     assert (result.error_code, result.member_id) == (Errors.COORDINATOR_NOT_AVAILABLE, member_id)
 
 
-@pytest.mark.spec("broker:JK-02", "broker:ERR-20", "transactions:JGR-30g", "client:JB-23", "client:JB-40")
 def test_a_known_member_that_fits_no_more_is_told_under_its_own_id() -> None:
     world = World()
     first, second = world.stable(2)
@@ -93,7 +86,6 @@ def test_a_known_member_that_fits_no_more_is_told_under_its_own_id() -> None:
     assert world.heartbeat(first) == 0
 
 
-@pytest.mark.spec("client:PS-11", "broker:PV-08")
 def test_the_first_member_needs_a_type_and_a_strategy() -> None:
     world = World()
     assert value_of(world.join(protocol_type="")).error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
@@ -103,7 +95,6 @@ def test_the_first_member_needs_a_type_and_a_strategy() -> None:
 # New members
 
 
-@pytest.mark.spec("broker:JU-05", "client:JB-21", "transactions:JGR-31", "broker:AMB-04")
 def test_how_ids_are_made() -> None:
     world = World(group_initial_rebalance_delay_ms=0)
     assert value_of(world.join(require_id=True, client_id="me")).member_id == "me-uuid1"
@@ -129,7 +120,6 @@ def test_an_id_that_nothing_could_carry_is_refused(who: dict[str, str], require_
     assert world.restarted().group().has(longest.member_id)
 
 
-@pytest.mark.spec("broker:JG-03", "broker:JU-10", "client:JB-26", "client:JB-49")
 def test_an_old_client_and_a_static_member_are_added_at_once() -> None:
     world = World()
     old = world.join(require_id=False)
@@ -140,7 +130,6 @@ def test_an_old_client_and_a_static_member_are_added_at_once() -> None:
     assert world.group().static_members == {"i": "i-uuid2"}
 
 
-@pytest.mark.spec("broker:JK-03", "client:JB-41", "broker:JA-06", "client:JB-49", "client:JB-45")
 def test_a_pending_member_joins_with_its_id() -> None:
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
@@ -152,7 +141,6 @@ def test_a_pending_member_joins_with_its_id() -> None:
     assert (member.rebalance_timeout_ms, member.session_timeout_ms) == (60_000, 10_000)
 
 
-@pytest.mark.spec("broker:JK-03", "broker:ERR-21", "client:JB-41")
 def test_a_pending_id_with_an_instance_id_is_an_error_of_ours_and_answered(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
@@ -162,7 +150,6 @@ def test_a_pending_id_with_an_instance_id_is_an_error_of_ours_and_answered(caplo
     assert not world.join(pending).done
 
 
-@pytest.mark.spec("broker:JA-02", "broker:JA-04", "broker:JA-07", "client:JB-58", "broker:JA-01")
 def test_a_member_is_new_until_the_end_of_the_join_phase() -> None:
     world = World()
     answer = world.join()
@@ -178,7 +165,6 @@ def test_a_member_is_new_until_the_end_of_the_join_phase() -> None:
     assert not world.group().has(member.member_id)
 
 
-@pytest.mark.spec("broker:JA-03", "broker:GRP-15", "client:JB-46", "broker:DLY-07")
 def test_newcomers_prolong_the_delay_of_any_group_that_was_empty() -> None:
     world = World()
     first = world.join()
@@ -200,7 +186,6 @@ def test_newcomers_prolong_the_delay_of_any_group_that_was_empty() -> None:
     assert value_of(again).generation_id == 3
 
 
-@pytest.mark.spec("broker:DLY-05", "broker:CFG-11", "broker:JP-05")
 def test_the_initial_delay() -> None:
     at_once = World(group_initial_rebalance_delay_ms=0)
     answer = at_once.join()
@@ -216,7 +201,6 @@ def test_the_initial_delay() -> None:
     assert value_of(answer).generation_id == 1
 
 
-@pytest.mark.spec("broker:DLY-05")
 def test_the_initial_delay_is_not_cut_short() -> None:
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
@@ -227,7 +211,6 @@ def test_the_initial_delay_is_not_cut_short() -> None:
     assert first.done
 
 
-@pytest.mark.spec("broker:JG-11", "broker:MEM-16", "client:GP-66", "broker:AMB-14", "broker:JP-01")
 def test_the_join_phase_ends_with_the_last_member_and_waits_for_pending_ids() -> None:
     world = World()
     first, second = world.stable(2)
@@ -239,7 +222,6 @@ def test_the_join_phase_ends_with_the_last_member_and_waits_for_pending_ids() ->
     assert {value_of(answer).generation_id for answer in [*answers, third]} == {2}
 
 
-@pytest.mark.spec("broker:JU-09", "broker:HBT-05", "broker:HBT-08", "client:GP-73")
 def test_a_pending_id_that_runs_out_lets_the_others_go_on() -> None:
     world = World()
     (first,) = world.stable()
@@ -253,7 +235,6 @@ def test_a_pending_id_that_runs_out_lets_the_others_go_on() -> None:
 # Known members
 
 
-@pytest.mark.spec("broker:JK-04", "client:GP-61", "broker:AMB-15", "transactions:JGR-30i", "broker:ERR-16")
 def test_who_it_is_must_be_right() -> None:
     world = World()
     world.stable(2, instances=["i", None])
@@ -266,7 +247,6 @@ def test_who_it_is_must_be_right() -> None:
     assert (unknown.error_code, unknown.member_id) == (Errors.UNKNOWN_MEMBER_ID, dynamic)
 
 
-@pytest.mark.spec("broker:JK-05", "client:GP-62", "broker:JP-02", "broker:JP-03")
 def test_rejoining_while_a_rebalance_is_prepared_parks() -> None:
     world = World()
     first, second = world.stable(2)
@@ -278,7 +258,6 @@ def test_rejoining_while_a_rebalance_is_prepared_parks() -> None:
     assert answer.done
 
 
-@pytest.mark.spec("broker:ARC-11")
 def test_a_join_that_is_sent_twice_is_answered_twice() -> None:
     world = World()
     first, _ = world.stable(2)
@@ -289,7 +268,6 @@ def test_a_join_that_is_sent_twice_is_answered_twice() -> None:
     assert world.group().num_members_awaiting_join == 1
 
 
-@pytest.mark.spec("broker:JK-07", "client:GP-63", "transactions:JGR-32")
 def test_another_subscription_before_the_assignment_starts_a_new_round() -> None:
     world = World()
     waiting = [world.join(), world.join()]
@@ -301,7 +279,6 @@ def test_another_subscription_before_the_assignment_starts_a_new_round() -> None
     assert world.state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.spec("broker:JK-10", "client:GP-65")
 def test_an_id_in_an_empty_group_is_unknown() -> None:
     world = World()
     (client,) = world.stable()
@@ -309,7 +286,6 @@ def test_an_id_in_an_empty_group_is_unknown() -> None:
     assert value_of(world.rejoin(client)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:DLY-08", "client:JB-57", "client:JB-60", "broker:JG-13", "transactions:JGR-40")
 def test_all_of_a_round_get_the_same_generation_and_the_leader_alone_the_list() -> None:
     world = World()
     answers = [world.join(client_id=name) for name in "abc"]
@@ -322,7 +298,6 @@ def test_all_of_a_round_get_the_same_generation_and_the_leader_alone_the_list() 
     assert {one.metadata for one in results[0].members} == {RANGE[0][1]}
 
 
-@pytest.mark.spec("broker:DLY-13", "broker:DLY-11")
 def test_who_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     world = World()
     waiting = [world.join(session_ms=30_000, rebalance_ms=20_000) for _ in range(2)]
@@ -338,7 +313,6 @@ def test_who_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     assert value_of(world.rejoin(leader)).generation_id == 2
 
 
-@pytest.mark.spec("broker:DLY-13")
 def test_when_all_have_synced_nothing_is_waited_for() -> None:
     world = World()
     clients = world.stable(2, session_ms=100_000, rebalance_ms=20_000)
@@ -347,7 +321,6 @@ def test_when_all_have_synced_nothing_is_waited_for() -> None:
     assert world.group().sync_timer is None
 
 
-@pytest.mark.spec("broker:DLY-10", "client:JB-54", "broker:DLY-09", "client:JB-62")
 def test_static_members_stay_and_if_nobody_came_the_phase_begins_again(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     leader, static = world.stable(2, instances=["i", "j"], session_ms=100_000, rebalance_ms=20_000)
@@ -361,7 +334,6 @@ def test_static_members_stay_and_if_nobody_came_the_phase_begins_again(caplog: p
     assert (world.state, world.group().size) == (GroupState.EMPTY, 0)
 
 
-@pytest.mark.spec("broker:DLY-10")
 @pytest.mark.parametrize("rebalance_ms", [0, -(2**31)])
 def test_nobody_is_waited_for_without_a_pause(caplog: pytest.LogCaptureFixture, rebalance_ms: int) -> None:
     world = World()
@@ -378,7 +350,6 @@ def test_nobody_is_waited_for_without_a_pause(caplog: pytest.LogCaptureFixture, 
     assert value_of(back).error_code == 0
 
 
-@pytest.mark.spec("client:JB-52", "broker:DLY-10")
 def test_the_rebalance_of_a_dead_group_ends() -> None:
     world = World()
     answer = world.join()
@@ -388,7 +359,6 @@ def test_the_rebalance_of_a_dead_group_ends() -> None:
     assert world.group().generation_id == 0
 
 
-@pytest.mark.spec("client:JB-56", "broker:DLY-12", "client:JB-62")
 def test_an_empty_registration_that_cannot_be_written_is_only_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     (client,) = world.stable()
@@ -401,7 +371,6 @@ def test_an_empty_registration_that_cannot_be_written_is_only_a_warning(caplog: 
 # Static members that come back
 
 
-@pytest.mark.spec("broker:JU-07", "client:SM-04", "client:JB-24", "broker:REG-18", "broker:JG-15")
 @pytest.mark.parametrize("skip", [True, False])
 def test_a_static_follower_comes_back_without_a_rebalance(skip: bool) -> None:
     world = World()
@@ -422,7 +391,6 @@ def test_a_static_follower_comes_back_without_a_rebalance(skip: bool) -> None:
     }
 
 
-@pytest.mark.spec("broker:JU-07", "broker:JG-15")
 @pytest.mark.parametrize("skip", [True, False])
 def test_a_static_leader_comes_back_and_does_not_assign(skip: bool) -> None:
     world = World()
@@ -436,7 +404,6 @@ def test_a_static_leader_comes_back_and_does_not_assign(skip: bool) -> None:
     assert world.state is GroupState.STABLE
 
 
-@pytest.mark.spec("broker:JU-07", "broker:ERR-20")
 def test_a_replacement_that_cannot_be_stored_is_undone(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     leader, static = world.stable(2, instances=[None, "i"])
@@ -449,7 +416,6 @@ def test_a_replacement_that_cannot_be_stored_is_undone(caplog: pytest.LogCapture
     assert static.member_id in caplog.text
 
 
-@pytest.mark.spec("broker:JU-07")
 def test_a_rebalance_overtakes_a_replacement_that_is_being_stored() -> None:
     world = World()
     leader, _ = world.stable(2, instances=[None, "i"])
@@ -462,7 +428,6 @@ def test_a_rebalance_overtakes_a_replacement_that_is_being_stored() -> None:
     assert world.state is GroupState.COMPLETING_REBALANCE
 
 
-@pytest.mark.spec("broker:JU-07")
 def test_a_static_member_that_changes_the_strategy_starts_a_rebalance() -> None:
     world = World()
     both = (("range", subscription("t")), ("sticky", subscription("t")))
@@ -472,7 +437,6 @@ def test_a_static_member_that_changes_the_strategy_starts_a_rebalance() -> None:
     assert value_of(answer).protocol_name == "sticky"
 
 
-@pytest.mark.spec("broker:JU-07", "client:SM-04")
 def test_a_static_member_that_comes_back_before_the_assignment_starts_a_new_round() -> None:
     world = World()
     waiting = [world.join(instance="i"), world.join()]
@@ -486,7 +450,6 @@ def test_a_static_member_that_comes_back_before_the_assignment_starts_a_new_roun
     assert not back.done
 
 
-@pytest.mark.spec("broker:JU-07", "broker:MSM-04", "broker:ERR-16")
 def test_two_with_one_name_fence_each_other() -> None:
     world = World()
     first = world.join(instance="i")
@@ -499,7 +462,6 @@ def test_two_with_one_name_fence_each_other() -> None:
     assert value_of(world.sync(leader)).error_code == 0
 
 
-@pytest.mark.spec("broker:JU-07", "broker:JA-04")
 def test_a_static_member_that_comes_back_in_its_first_join_may_wait_for_the_others() -> None:
     world = World()
     (other,) = world.stable(rebalance_ms=60_000)
@@ -513,7 +475,6 @@ def test_a_static_member_that_comes_back_in_its_first_join_may_wait_for_the_othe
     assert value_of(back).error_code == 0
 
 
-@pytest.mark.spec("broker:JU-07", "broker:ERR-16")
 def test_a_parked_sync_of_a_replaced_static_member_is_fenced() -> None:
     world = World()
     waiting = [world.join(), world.join(instance="i")]
@@ -524,7 +485,6 @@ def test_a_parked_sync_of_a_replaced_static_member_is_fenced() -> None:
     assert value_of(parked).error_code == Errors.FENCED_INSTANCE_ID
 
 
-@pytest.mark.spec("broker:JU-07", "broker:ERR-21")
 def test_a_static_member_of_an_empty_group_is_impossible_but_survived() -> None:
     world = World()
     (static,) = world.stable(1, instances=["i"])
@@ -536,7 +496,6 @@ def test_a_static_member_of_an_empty_group_is_impossible_but_survived() -> None:
 # The log
 
 
-@pytest.mark.spec("broker:JP-06", "client:JB-62", "broker:ARC-18")
 def test_one_line_tells_each_rebalance(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pyconsumer.broker.group")
     world = World()

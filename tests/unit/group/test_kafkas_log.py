@@ -61,7 +61,6 @@ def test_the_data_holds_every_kind_of_record() -> None:
     assert {group["type"] for group in told().values()} == {"Classic", "Consumer", "Share"}
 
 
-@pytest.mark.spec("broker:LOD-17", "broker:LOD-19", "transactions:OTP-06", "transactions:GMD-06", "transactions:GMD-04")
 @pytest.mark.parametrize("name", ["dynamic", "static", "left"])
 def test_classic_groups_are_what_kafka_said(name: str) -> None:
     theirs, ours = told()[name], loaded()[name]
@@ -86,7 +85,6 @@ def test_classic_groups_are_what_kafka_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tools", "modern", "transactional"])
-@pytest.mark.spec("broker:LOD-14", "broker:LOD-18", "transactions:OFR-07", "transactions:OTP-06")
 def test_offsets_count_as_their_tombstones_and_markers_say(name: str) -> None:
     ours = loaded()[name]
     assert offsets_of(ours) == told()[name]["offsets"]
@@ -98,7 +96,6 @@ def test_offsets_count_as_their_tombstones_and_markers_say(name: str) -> None:
     assert pending == ({"clicks-1": 7} if name == "transactional" else {})
 
 
-@pytest.mark.spec("broker:LOD-19", "broker:TMB-01", "transactions:GMD-05")
 def test_a_deleted_group_is_not_there_and_share_groups_are_no_groups_of_ours() -> None:
     assert loaded().keys() == {"dynamic", "static", "left", "tools", "transactional", "modern", "pattern"}
     loader = loader_at_end()

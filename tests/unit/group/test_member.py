@@ -11,13 +11,11 @@ from tests.unit.group.support import member
 PROTOCOLS = (("range", b"r"), ("roundrobin", b"rr"))
 
 
-@pytest.mark.spec("broker:MBR-01")
 def test_names_alone() -> None:
     three = [("range", b"1"), ("range", b"2"), ("roundrobin", b"3")]
     assert plain_protocol_set(three) == {"range", "roundrobin"}
 
 
-@pytest.mark.spec("broker:MBR-14", "broker:MBR-07")
 @pytest.mark.parametrize(
     ("offered", "same"),
     [
@@ -33,7 +31,6 @@ def test_strategies_match_only_if_names_order_and_bytes_do(offered: list[tuple[s
     assert member(protocols=PROTOCOLS).matches(offered) is same
 
 
-@pytest.mark.spec("broker:MBR-15", "transactions:VOT-05", "client:PS-02")
 def test_a_vote_is_the_first_candidate_in_its_own_order() -> None:
     one = member(protocols=PROTOCOLS)
     assert one.vote({"roundrobin", "range"}) == "range"
@@ -42,7 +39,6 @@ def test_a_vote_is_the_first_candidate_in_its_own_order() -> None:
         one.vote({"sticky"})
 
 
-@pytest.mark.spec("broker:MBR-16", "transactions:VOT-06")
 def test_metadata_of_a_strategy() -> None:
     one = member(protocols=PROTOCOLS)
     assert one.metadata("roundrobin") == b"rr"
@@ -50,7 +46,6 @@ def test_metadata_of_a_strategy() -> None:
         one.metadata("sticky")
 
 
-@pytest.mark.spec("broker:MBR-08", "broker:MBR-09", "broker:MBR-10", "broker:MBR-11", "broker:MBR-13")
 def test_what_it_waits_for_and_when_its_session_may_pass() -> None:
     one = member(instance="i")
     assert (one.assignment, one.is_static, one.is_awaiting_join, one.is_awaiting_sync) == (b"", True, False, False)
@@ -65,7 +60,6 @@ def test_what_it_waits_for_and_when_its_session_may_pass() -> None:
     assert one.has_satisfied_heartbeat
 
 
-@pytest.mark.spec("broker:MSM-01", "broker:MSM-07", "broker:MSM-08", "broker:MSM-09", "broker:MSM-10")
 def test_a_summary_is_what_tools_see() -> None:
     one = member("m1", instance="i", protocols=PROTOCOLS)
     one.assignment = b"mine"
@@ -73,7 +67,6 @@ def test_a_summary_is_what_tools_see() -> None:
     assert one.summary(None) == MemberSummary("m1", "i", "c", "/h", b"", b"mine")
 
 
-@pytest.mark.spec("broker:MBR-02", "broker:MBR-03", "broker:MBR-04", "broker:MBR-06")
 def test_what_it_is_made_of() -> None:
     one = member("m1", protocol_type="connect", rebalance_ms=7, session_ms=8)
     assert (one.rebalance_timeout_ms, one.session_timeout_ms, one.protocol_type, one.group_id) == (

@@ -14,7 +14,6 @@ from tests.unit.group.support import GROUP, TP0, Client, World, client_of, value
 # SyncGroup
 
 
-@pytest.mark.spec("broker:SYN-06", "broker:SYN-09", "broker:SYN-10", "broker:SYN-11", "broker:SYN-12")
 def test_sync_is_refused_for_one_reason_after_the_other() -> None:
     """Each request is wrong in one point and in all that come after it; the first is what it is told."""
     world = World()
@@ -38,7 +37,6 @@ def test_sync_is_refused_for_one_reason_after_the_other() -> None:
     assert refused(nobody, 9, **everything) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.spec("broker:SYN-13", "broker:ERR-10", "transactions:SGR-10d", "transactions:SGR-10b")
 def test_sync_in_states_without_an_assignment() -> None:
     world = World()
     first, second = world.stable(2)
@@ -50,7 +48,6 @@ def test_sync_in_states_without_an_assignment() -> None:
     assert value_of(world.sync(first)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:SYN-05", "broker:SYN-07", "transactions:SGR-10", "transactions:SGR-10c")
 def test_sync_goes_to_the_wrong_broker() -> None:
     world = World(start=False)
     world.coordinator.start()
@@ -61,7 +58,6 @@ def test_sync_goes_to_the_wrong_broker() -> None:
     assert value_of(world.sync(client, generation=7)).error_code == Errors.ILLEGAL_GENERATION
 
 
-@pytest.mark.spec("broker:SYN-14", "broker:SYN-23", "transactions:SGR-10g")
 def test_sync_in_a_stable_group_is_answered_at_once() -> None:
     world = World()
     _, follower = world.stable(2)
@@ -72,7 +68,6 @@ def test_sync_in_a_stable_group_is_answered_at_once() -> None:
     assert world.group().has(follower.member_id)  # it was heard of
 
 
-@pytest.mark.spec("broker:SYN-15", "broker:SYN-16", "broker:SYN-21", "transactions:SGR-08", "transactions:SGR-10e")
 @pytest.mark.parametrize("leader_first", [True, False])
 def test_syncs_are_answered_when_the_leaders_is_stored(leader_first: bool) -> None:
     world = World()
@@ -95,7 +90,6 @@ def test_syncs_are_answered_when_the_leaders_is_stored(leader_first: bool) -> No
     assert world.manager.metrics.completed_rebalances == 1
 
 
-@pytest.mark.spec("broker:SYN-18", "transactions:SGR-10f", "transactions:GMD-02")
 def test_the_registration_goes_to_the_groups_partition_with_the_whole_assignment() -> None:
     world = World()
     world.stable(2)
@@ -103,7 +97,6 @@ def test_the_registration_goes_to_the_groups_partition_with_the_whole_assignment
     assert (partition, len(records)) == (world.partition(), 1)
 
 
-@pytest.mark.spec("broker:SYN-22", "broker:HBT-04", "transactions:SGR-14", "broker:HBT-03")
 def test_who_waits_for_the_assignment_is_alive_and_has_a_full_session_afterwards() -> None:
     world = World()
     waiting = [world.join(), world.join()]
@@ -122,7 +115,6 @@ def test_who_waits_for_the_assignment_is_alive_and_has_a_full_session_afterwards
     assert not world.group().has(follower.member_id)
 
 
-@pytest.mark.spec("broker:SYN-26", "broker:ARC-11")
 def test_a_sync_that_is_sent_twice_is_answered_twice() -> None:
     world = World()
     waiting = [world.join(), world.join()]
@@ -134,7 +126,6 @@ def test_a_sync_that_is_sent_twice_is_answered_twice() -> None:
     assert value_of(later).assignment == b"2"
 
 
-@pytest.mark.spec("broker:SYN-20", "broker:ERR-21")
 def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     answer = world.join()
@@ -145,7 +136,6 @@ def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> Non
     assert world.state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.spec("broker:SYN-19", "broker:WRT-07")
 def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
     world = World()
     answer = world.join()
@@ -160,7 +150,6 @@ def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
     assert world.group().get(leader.member_id).assignment == b""
 
 
-@pytest.mark.spec("broker:WRT-08", "broker:ERR-18", "broker:ERR-19")
 @pytest.mark.parametrize(
     ("append_error", "told"),
     [
@@ -201,7 +190,6 @@ def test_a_plan_that_cannot_be_stored_takes_the_assignments_of_the_plan_before()
 # Heartbeat
 
 
-@pytest.mark.spec("broker:HBT-06", "broker:HBT-01", "client:GP-71", "transactions:HBT-12")
 def test_what_a_heartbeat_is_told() -> None:
     world = World(start=False)
     client = Client("x", 1)
@@ -227,7 +215,6 @@ def test_what_a_heartbeat_is_told() -> None:
     assert world.heartbeat(back) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.spec("broker:HBT-04", "broker:HBT-06", "client:GP-71", "broker:MBR-05")
 @pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE])
 def test_a_heartbeat_renews_the_session_in_every_state_with_members(state: GroupState) -> None:
     world = World()
@@ -245,7 +232,6 @@ def test_a_heartbeat_renews_the_session_in_every_state_with_members(state: Group
     assert not world.group().has(clients[-1].member_id)
 
 
-@pytest.mark.spec("broker:HBT-05", "transactions:HBT-15", "transactions:HBT-05", "broker:DLY-03")
 def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
     world = World()
     first, _silent = world.stable(2, rebalance_ms=300_000)
@@ -256,7 +242,6 @@ def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
     assert len(value_of(answer).members) == 1
 
 
-@pytest.mark.spec("broker:HBT-05", "broker:HBT-08", "broker:MBR-12")
 def test_the_end_of_a_session_that_concerns_nobody() -> None:
     world = World()
     (client,) = world.stable()
@@ -270,7 +255,6 @@ def test_the_end_of_a_session_that_concerns_nobody() -> None:
     world.coordinator._rebalancer._expire_pending(world.group(), "x")
 
 
-@pytest.mark.spec("broker:HBT-05")
 def test_a_static_member_that_falls_silent_is_forgotten_with_its_name() -> None:
     world = World()
     world.stable(1, instances=["i"])
@@ -282,7 +266,6 @@ def test_a_static_member_that_falls_silent_is_forgotten_with_its_name() -> None:
 # LeaveGroup
 
 
-@pytest.mark.spec("broker:LVG-02", "transactions:HBT-10")
 def test_leaving_what_is_not_there() -> None:
     world = World(start=False)
     assert world.coordinator.leave_group(GROUP, []).error_code == Errors.COORDINATOR_NOT_AVAILABLE
@@ -297,7 +280,6 @@ def test_leaving_what_is_not_there() -> None:
     assert world.coordinator.leave_group(GROUP, members).error_code == Errors.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.spec("broker:LVG-02", "broker:ERR-16")
 def test_a_fenced_member_cannot_leave_for_another() -> None:
     world = World()
     world.stable(1, instances=["i"])
@@ -306,7 +288,6 @@ def test_a_fenced_member_cannot_leave_for_another() -> None:
     assert world.state is GroupState.STABLE
 
 
-@pytest.mark.spec("broker:LVG-02", "broker:ERR-20", "broker:HBT-05")
 def test_who_leaves_while_it_waits_is_answered() -> None:
     world = World()
     first, second = world.stable(2)
@@ -323,7 +304,6 @@ def test_who_leaves_while_it_waits_is_answered() -> None:
     assert value_of(syncing).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:LVG-03", "transactions:HBT-15")
 def test_leaving_in_the_join_phase_may_complete_it() -> None:
     world = World()
     first, second = world.stable(2)
@@ -332,7 +312,6 @@ def test_leaving_in_the_join_phase_may_complete_it() -> None:
     assert value_of(answer).generation_id == 2
 
 
-@pytest.mark.spec("broker:ARC-15", "broker:ARC-09")
 def test_a_client_that_goes_on_in_its_answer_finds_a_consistent_group() -> None:
     """Answers are given when the work is done: each client syncs inside the answer to its join."""
     world = World()
@@ -360,7 +339,6 @@ def test_a_client_that_goes_on_in_its_answer_finds_a_consistent_group() -> None:
     assert set(seen) <= {GroupState.COMPLETING_REBALANCE, GroupState.STABLE}
 
 
-@pytest.mark.spec("broker:ARC-16")
 def test_shutting_down_sends_everybody_away_and_leaves_no_timer() -> None:
     world = World()
     world.stable(2, group="a")

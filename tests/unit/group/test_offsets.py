@@ -14,7 +14,6 @@ def record(position: int | None, offset: int) -> CommitRecord:
     return CommitRecord(position, CommittedOffset(offset, commit_timestamp=1000))
 
 
-@pytest.mark.spec("broker:OFC-02", "broker:OFC-01", "broker:GSM-05")
 def test_which_of_two_commits_is_older() -> None:
     assert record(1, 9).older_than(record(2, 5))
     assert not record(2, 9).older_than(record(2, 5))
@@ -24,7 +23,6 @@ def test_which_of_two_commits_is_older() -> None:
             record(left, 0).older_than(record(right, 0))
 
 
-@pytest.mark.spec("broker:OFC-06", "broker:OFC-05", "broker:GRP-06")
 def test_what_was_loaded_is_merged() -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1)}, {7: {TP0: record(2, 2)}})
@@ -33,7 +31,6 @@ def test_what_was_loaded_is_merged() -> None:
     assert cache.pending_transactional == {7: {TP0: record(2, 2), TP1: record(4, 4)}, 8: {TP0: record(5, 5)}}
 
 
-@pytest.mark.spec("broker:OFC-07", "broker:OFC-09", "broker:OFC-11", "broker:OFC-12", "broker:OFC-14")
 def test_a_commit_becomes_visible_when_it_is_in_the_log_and_never_replaces_a_later_one() -> None:
     cache = GroupOffsets()
     cache.on_commit_appended(TP0, record(1, 1))
@@ -50,7 +47,6 @@ def test_a_commit_becomes_visible_when_it_is_in_the_log_and_never_replaces_a_lat
     assert cache.committed == {TP0: record(5, 5)}  # equally old is not older
 
 
-@pytest.mark.spec("broker:OFC-08", "broker:ERR-21")
 def test_a_commit_that_ended_has_a_place() -> None:
     cache = GroupOffsets()
     cache.prepare({TP0: record(None, 1).value})
@@ -58,7 +54,6 @@ def test_a_commit_that_ended_has_a_place() -> None:
         cache.on_commit_appended(TP0, record(None, 1))
 
 
-@pytest.mark.spec("broker:SCN-17", "broker:OFC-10", "broker:OFC-13", "broker:GRP-10")
 @pytest.mark.parametrize("order", ["first first", "last first", "first fails", "last fails first", "last fails"])
 def test_two_commits_that_overlap(order: str) -> None:
     cache = GroupOffsets()
@@ -87,7 +82,6 @@ def test_two_commits_that_overlap(order: str) -> None:
     assert (cache.committed, cache.pending) == ({TP0: c1 if "last fails" in order else c2}, {})
 
 
-@pytest.mark.spec("broker:OFC-13", "broker:OFC-23")
 def test_a_failed_commit_leaves_what_was_committed() -> None:
     cache = GroupOffsets()
     assert not cache.has_offsets
@@ -101,7 +95,6 @@ def test_a_failed_commit_leaves_what_was_committed() -> None:
     assert only_pending.has_offsets
 
 
-@pytest.mark.spec("broker:OFC-15", "broker:OFC-16", "broker:OFC-18", "broker:OFC-19", "broker:GRP-11")
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_is_seen_when_it_commits_and_only_then(commit: bool) -> None:
     cache = GroupOffsets()
@@ -121,7 +114,6 @@ def test_a_transaction_is_seen_when_it_commits_and_only_then(commit: bool) -> No
     cache.complete_transaction(7, commit=commit)
 
 
-@pytest.mark.spec("broker:OFC-16", "transactions:OCM-10")
 def test_a_plain_commit_after_a_transactional_one_wins() -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(9, 9)}, {7: {TP0: record(3, 3)}})
@@ -129,7 +121,6 @@ def test_a_plain_commit_after_a_transactional_one_wins() -> None:
     assert cache.committed == {TP0: record(9, 9)}
 
 
-@pytest.mark.spec("broker:OFC-17", "broker:OFC-18")
 def test_a_failed_transactional_commit() -> None:
     cache = GroupOffsets()
     one, two = record(None, 1).value, record(None, 2).value
@@ -145,7 +136,6 @@ def test_a_failed_transactional_commit() -> None:
     assert cache.pending_transactional == {}
 
 
-@pytest.mark.spec("broker:OFC-22", "transactions:OEX-07")
 def test_what_is_removed_is_any_offset_of_a_partition() -> None:
     cache = GroupOffsets()
     assert cache.partitions == []
@@ -156,7 +146,6 @@ def test_what_is_removed_is_any_offset_of_a_partition() -> None:
     assert cache.partitions == [TP0, TP1, TopicPartition("u", 0)]
 
 
-@pytest.mark.spec("broker:OFC-11", "broker:OFC-22")
 @pytest.mark.parametrize(("position", "stays"), [(4, False), (6, True)])
 def test_what_is_on_its_way_is_removed_by_a_tombstone_after_it(position: int, stays: bool) -> None:
     """Whichever append is the first to end."""
@@ -237,7 +226,6 @@ def test_waiting_until_commits_have_ended() -> None:
 RETENTION = 1000
 
 
-@pytest.mark.spec("broker:EXP-03", "broker:EXP-04", "broker:SCN-23", "broker:EXP-02")
 @pytest.mark.parametrize(("age", "over"), [(RETENTION - 1, False), (RETENTION, True), (RETENTION + 1, True)])
 def test_the_limit_is_inclusive(age: int, over: bool) -> None:
     cache = GroupOffsets()
@@ -246,7 +234,6 @@ def test_the_limit_is_inclusive(age: int, over: bool) -> None:
     assert cache.expired(1000 + age, RETENTION, lambda _: 1000 + age, frozenset()) == []
 
 
-@pytest.mark.spec("broker:EXP-05", "broker:SCN-23", "transactions:OEX-05")
 @pytest.mark.parametrize(("now", "over"), [(4999, False), (5000, True), (5001, True)])
 def test_an_expiry_of_its_own_counts_alone(now: int, over: bool) -> None:
     cache = GroupOffsets()
@@ -254,7 +241,6 @@ def test_an_expiry_of_its_own_counts_alone(now: int, over: bool) -> None:
     assert cache.expired(now, 1, lambda value: value.commit_timestamp) == ([TP0] if over else [])
 
 
-@pytest.mark.spec("broker:EXP-03", "broker:EXP-17", "broker:SCN-23")
 def test_what_does_not_expire() -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1)}, {})

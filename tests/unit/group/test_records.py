@@ -48,7 +48,6 @@ def raw(text: str) -> bytes:
     return bytes.fromhex(text.replace(" ", ""))
 
 
-@pytest.mark.spec("broker:VEC-01", "broker:RTE-01", "broker:RTE-03", "broker:RTE-04", "broker:AMB-08")
 @pytest.mark.parametrize(
     ("group", "hash_code", "partition"),
     [
@@ -83,7 +82,6 @@ def test_more_routing(spec_id: str, text: str, hash_code: int, partition: int) -
     assert (java_hash(text), partition_for(text, 50)) == (hash_code, partition)
 
 
-@pytest.mark.spec("transactions:FCO-06", "transactions:FCO-07", "transactions:FCO-08", "transactions:OFR-03")
 def test_only_the_group_decides_about_the_partition() -> None:
     assert partition_for("consumerGroupId", 50) == 20
     assert partition_for("consumerGroupId", 7) == 437965020 % 7
@@ -93,14 +91,12 @@ def test_only_the_group_decides_about_the_partition() -> None:
 KEY_GROUP = raw("0009 7465737467726f7570")
 
 
-@pytest.mark.spec("broker:VEC-02", "broker:REG-01", "broker:REG-02", "transactions:GMD-03")
 def test_a_registration_key() -> None:
     assert encode_group_key("testgroup") == raw("0002") + KEY_GROUP
     assert decode_key(raw("0002") + KEY_GROUP) == GroupMetadataKey(group="testgroup")
     assert group_tombstone("testgroup") == (raw("0002") + KEY_GROUP, None)
 
 
-@pytest.mark.spec("broker:VEC-03", "broker:OFM-01", "broker:OFM-02", "transactions:OFR-02")
 def test_an_offset_key() -> None:
     body = KEY_GROUP + raw("0006 6f7264657273 00000003")
     key = OffsetCommitKey(group="testgroup", topic="orders", partition=3)
@@ -110,7 +106,6 @@ def test_an_offset_key() -> None:
     assert offset_tombstone("testgroup", TopicPartition("orders", 3)) == (raw("0001") + body, None)
 
 
-@pytest.mark.spec("broker:LOD-20", "transactions:GMD-07", "broker:COT-02", "broker:OFM-04")
 def test_other_kinds_of_keys_are_known_as_unknown() -> None:
     assert decode_key(raw("0003 0001 61")) == UnknownKey(3)
     for wrong in (b"", b"\0", raw("0001 0009 74"), raw("0002 ffff"), raw("0002") + KEY_GROUP + b"x"):
@@ -121,7 +116,6 @@ def test_other_kinds_of_keys_are_known_as_unknown() -> None:
 TIME = 1700000000000
 
 
-@pytest.mark.spec("broker:VEC-04", "broker:VEC-05", "broker:VEC-06", "broker:VEC-07", "broker:OFM-05")
 @pytest.mark.parametrize(
     ("version", "value", "encoded"),
     [
@@ -142,7 +136,6 @@ def test_offset_values(version: int, value: OffsetCommitValue, encoded: str) -> 
     assert decode_offset_value(raw(encoded)) == value
 
 
-@pytest.mark.spec("broker:OFM-06", "broker:OFM-07", "broker:OFM-09", "broker:OFM-10", "transactions:OFR-04")
 def test_the_version_that_is_written() -> None:
     tp = TopicPartition("orders", 3)
     plain = CommittedOffset(42, commit_timestamp=TIME)
@@ -158,7 +151,6 @@ def test_the_version_that_is_written() -> None:
     assert committed_offset(OffsetCommitValue(1, -5, "", TIME)).leader_epoch == -1
 
 
-@pytest.mark.spec("broker:OFM-08", "broker:REG-20", "transactions:OFR-01", "transactions:OFR-06")
 def test_an_unknown_version_of_a_value_is_an_error() -> None:
     for decode in (decode_offset_value, decode_group_value):
         for wrong in (raw("0005 00"), raw("ffff 00"), b"", raw("0003")):
@@ -175,7 +167,6 @@ def registration(instance: str | None = None, rebalance: int = 300000, timestamp
     return GroupMetadataValue("consumer", 1, "range", "c-1", timestamp, [one])
 
 
-@pytest.mark.spec("broker:VEC-08", "broker:VEC-09", "broker:VEC-10", "broker:VEC-11", "broker:REG-07")
 @pytest.mark.parametrize(
     ("version", "value", "encoded"),
     [
@@ -216,7 +207,6 @@ def test_registrations(version: int, value: GroupMetadataValue, encoded: str) ->
     assert decode_group_value(raw(encoded)) == value
 
 
-@pytest.mark.spec("broker:REG-03", "broker:REG-04", "broker:REG-05", "broker:REG-06", "transactions:GMD-04")
 def test_a_group_and_its_registration_are_the_same() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
@@ -244,7 +234,6 @@ def test_a_group_and_its_registration_are_the_same() -> None:
     assert (first.assignment, second.assignment, second.group_instance_id) == (b"", b"x", None)
 
 
-@pytest.mark.spec("transactions:GMD-04j")
 def test_a_registration_holds_both_timeouts_of_a_member() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock(wall_ms=TIME))
     group.add(member("m0", rebalance_ms=5, session_ms=6))
@@ -256,7 +245,6 @@ def test_a_registration_holds_both_timeouts_of_a_member() -> None:
     assert (written.rebalance_timeout, written.session_timeout) == (5, 6)
 
 
-@pytest.mark.spec("broker:REG-08", "broker:REG-09", "broker:REG-10", "broker:REG-14", "broker:REG-15")
 def test_what_is_not_set_and_what_must_be() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
@@ -276,7 +264,6 @@ def test_what_is_not_set_and_what_must_be() -> None:
         group_record(group, {})
 
 
-@pytest.mark.spec("broker:REG-21", "broker:REG-12", "broker:REG-13", "broker:REG-16", "broker:REG-17")
 def test_reading_old_registrations() -> None:
     clock = ManualClock()
     old = decode_group_value(registration(rebalance=-1, timestamp=-1).encode_with_version(0))
@@ -289,14 +276,12 @@ def test_reading_old_registrations() -> None:
     assert (nameless.protocol_type, nameless.state, nameless.current_state_timestamp) == (None, GroupState.EMPTY, None)
 
 
-@pytest.mark.spec("broker:AMB-10", "broker:SOF-03")
 def test_java_counts_utf16_units() -> None:
     assert utf16_length("aé消") == 3
     assert utf16_length("😀") == 2
     assert encode_group_value(GroupMetadataValue()) is not None
 
 
-@pytest.mark.spec("transactions:GMD-01", "broker:TMB-05", "transactions:GMD-05", "transactions:OFR-07", "broker:COT-09")
 def test_bytes_that_kafka_wrote_are_ours_too() -> None:
     """The file was made by Apache Kafka's own serializer: see OffsetsTopicVectors.java beside it."""
     vectors = json.loads(VECTORS.read_text())
@@ -350,7 +335,6 @@ def test_an_offset_as_text(spec_id: str, partition: int, offset: int) -> None:
     assert line == SEED_LINE.format(partition, offset, committed, expires)
 
 
-@pytest.mark.spec("broker:COT-08", "broker:COT-04", "transactions:DMP-03", "transactions:DMP-04", "broker:REG-01")
 def test_records_as_text() -> None:
     key = encode_offset_key("g", "t", 1)
     assert format_record(key, None) == "[g,t,1]::NULL"

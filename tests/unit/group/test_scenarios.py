@@ -12,7 +12,6 @@ from pyconsumer.errors import Errors
 from tests.unit.group.support import GROUP, TP0, TP1, Client, World, client_of, subscription, value_of
 
 
-@pytest.mark.spec("broker:SCN-01", "broker:JU-08", "broker:MSM-02", "transactions:SEQ-01", "client:JB-25")
 def test_the_first_member_gets_an_id_joins_syncs_and_is_registered() -> None:
     world = World()
     refused = value_of(world.join(require_id=True))
@@ -43,7 +42,6 @@ def test_the_first_member_gets_an_id_joins_syncs_and_is_registered() -> None:
     assert (registration.generation, registration.members[0].assignment) == (1, b"mine")
 
 
-@pytest.mark.spec("broker:SCN-02", "broker:HBT-07", "transactions:SEQ-02", "client:JB-57", "broker:SYN-27")
 def test_a_second_member_joins_a_stable_group() -> None:
     world = World()
     (first,) = world.stable()
@@ -64,7 +62,6 @@ def test_a_second_member_joins_a_stable_group() -> None:
     assert world.state is GroupState.STABLE
 
 
-@pytest.mark.spec("broker:SCN-03", "broker:DLY-04", "broker:DLY-06", "client:GP-68")
 def test_two_members_in_the_initial_delay_share_one_generation() -> None:
     world = World()
     first = world.join()
@@ -76,7 +73,6 @@ def test_two_members_in_the_initial_delay_share_one_generation() -> None:
     assert (client_of(first).generation, client_of(second).generation) == (1, 1)
 
 
-@pytest.mark.spec("broker:SCN-04", "broker:LVG-01", "transactions:SEQ-04", "broker:SUP-10", "transactions:RBL-03c")
 def test_the_leader_leaves_and_another_one_leads() -> None:
     world = World()
     first, second, third = world.stable(3)
@@ -90,7 +86,6 @@ def test_the_leader_leaves_and_another_one_leads() -> None:
     assert first.member_id not in world.group().members
 
 
-@pytest.mark.spec("broker:SCN-05", "broker:HBT-02", "transactions:SEQ-03", "broker:DLY-02", "broker:SUP-09")
 def test_a_member_that_falls_silent_is_removed_after_its_session() -> None:
     world = World()
     first, second = world.stable(2)
@@ -104,7 +99,6 @@ def test_a_member_that_falls_silent_is_removed_after_its_session() -> None:
     assert value_of(world.rejoin(first)).generation_id == 2
 
 
-@pytest.mark.spec("broker:SCN-06", "broker:LVG-03", "broker:DLY-14", "broker:DLY-12", "client:JB-56")
 def test_the_last_member_leaves_and_the_offsets_stay_for_one_retention() -> None:
     world = World(offsets_retention_minutes=60)
     (client,) = world.stable()
@@ -124,7 +118,6 @@ def test_the_last_member_leaves_and_the_offsets_stay_for_one_retention() -> None
     assert world.manager.get_group(GROUP) is None
 
 
-@pytest.mark.spec("broker:SCN-07", "broker:DLY-01", "broker:DLY-09", "client:JB-51", "transactions:JGR-33")
 def test_a_dynamic_member_that_does_not_rejoin_is_left_out() -> None:
     world = World()
     first, second = world.stable(2, session_ms=120_000, rebalance_ms=60_000)
@@ -138,7 +131,6 @@ def test_a_dynamic_member_that_does_not_rejoin_is_left_out() -> None:
     assert len(value_of(answer).members) == 2
 
 
-@pytest.mark.spec("broker:SCN-08", "broker:JK-08", "broker:JK-09", "client:GP-64", "transactions:JGR-32")
 @pytest.mark.parametrize("who", ["follower", "leader", "other bytes", "other order"])
 def test_rejoining_a_stable_group(who: str) -> None:
     world = World()
@@ -163,7 +155,6 @@ def test_rejoining_a_stable_group(who: str) -> None:
         assert world.state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.spec("broker:SCN-09", "broker:JK-06", "client:GP-63")
 def test_a_join_that_is_repeated_before_the_assignment_is_answered_again() -> None:
     world = World()
     waiting = [world.join(), world.join()]
@@ -175,7 +166,6 @@ def test_a_join_that_is_repeated_before_the_assignment_is_answered_again() -> No
     assert world.state is GroupState.COMPLETING_REBALANCE
 
 
-@pytest.mark.spec("broker:SCN-10", "broker:SYN-17", "transactions:SGR-11", "broker:SYN-25")
 def test_who_is_missing_in_the_leaders_assignment_gets_an_empty_one(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     waiting = [world.join(), world.join()]
@@ -190,7 +180,6 @@ def test_who_is_missing_in_the_leaders_assignment_gets_an_empty_one(caplog: pyte
     assert {one.member_id for one in registration.members} == {leader.member_id, follower.member_id}
 
 
-@pytest.mark.spec("broker:SCN-11", "broker:SYN-20", "broker:JP-06", "transactions:SGR-12", "client:GP-67")
 def test_a_registration_that_cannot_be_written_starts_the_rebalance_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
@@ -207,7 +196,6 @@ def test_a_registration_that_cannot_be_written_starts_the_rebalance_again(caplog
     assert f"storing the assignment that member {leader.member_id} synced" in caplog.text
 
 
-@pytest.mark.spec("broker:SCN-12", "broker:SYN-19", "broker:JP-04", "transactions:SGR-13", "client:JB-50")
 def test_a_join_while_the_registration_is_written_sends_the_parked_syncs_back() -> None:
     world = World()
     first = world.join()
@@ -224,7 +212,6 @@ def test_a_join_while_the_registration_is_written_sends_the_parked_syncs_back() 
     assert world.group().members[leader.member_id].assignment == b""
 
 
-@pytest.mark.spec("broker:SCN-14", "broker:JG-08", "broker:JG-09", "client:JB-06", "client:JB-04")
 def test_a_full_group_refuses_and_the_rebalance_goes_on() -> None:
     world = World(group_max_size=2)
     first, second = world.stable(2)
@@ -235,7 +222,6 @@ def test_a_full_group_refuses_and_the_rebalance_goes_on() -> None:
     assert all(value_of(answer).error_code == 0 for answer in answers)
 
 
-@pytest.mark.spec("broker:SCN-14", "client:JB-03", "broker:AMB-36")
 def test_a_lowered_limit_squeezes_out_the_last_to_rejoin() -> None:
     world = World()
     clients = world.stable(3)
@@ -248,7 +234,6 @@ def test_a_lowered_limit_squeezes_out_the_last_to_rejoin() -> None:
     assert [value_of(answer).generation_id for answer in answers[:2]] == [2, 2]
 
 
-@pytest.mark.spec("broker:SCN-15", "broker:JG-05", "client:JB-02", "transactions:HBT-07", "transactions:JGR-30e")
 @pytest.mark.parametrize(
     ("session_ms", "accepted"), [(6_000, True), (5_999, False), (1_800_000, True), (1_800_001, False)]
 )
@@ -262,7 +247,6 @@ def test_the_session_timeout_has_bounds(session_ms: int, accepted: bool) -> None
         assert world.manager.get_group(GROUP) is None
 
 
-@pytest.mark.spec("broker:SCN-16", "broker:FET-03", "transactions:OTP-06")
 def test_offsets_survive_a_restart_and_tombstones_too() -> None:
     world = World()
     value_of(world.commit({TP0: 5, TP1: 6}))
@@ -274,7 +258,6 @@ def test_offsets_survive_a_restart_and_tombstones_too() -> None:
     assert (answer[TP0].offset, answer[TP0].error_code, answer[TP1].offset) == (-1, 0, 6)
 
 
-@pytest.mark.spec("broker:SCN-20", "broker:VAL-04", "broker:SYN-05", "broker:LOD-04", "transactions:SGR-10a")
 def test_requests_during_a_load() -> None:
     world = World()
     (client,) = world.stable()
@@ -293,7 +276,6 @@ def test_requests_during_a_load() -> None:
     assert again.offset() == 3
 
 
-@pytest.mark.spec("broker:SCN-21", "broker:MGR-21", "broker:MGR-16", "broker:VAL-05", "broker:ERR-04")
 def test_an_unloaded_partition_sends_its_clients_away_and_nobody_else() -> None:
     world = World()
     other = next(name for name in (f"x{index}" for index in range(99)) if world.partition(name) != world.partition())
@@ -315,7 +297,6 @@ def test_an_unloaded_partition_sends_its_clients_away_and_nobody_else() -> None:
     assert (world.group().generation_id, world.state) == (1, GroupState.STABLE)
 
 
-@pytest.mark.spec("broker:SCN-21", "broker:MGR-15", "broker:MGR-21", "broker:ARC-14")
 def test_a_parked_join_of_an_unloaded_group_is_answered() -> None:
     world = World()
     parked = world.join()
@@ -325,7 +306,6 @@ def test_a_parked_join_of_an_unloaded_group_is_answered() -> None:
     world.advance(100)  # no timer of the group is left that would disturb anybody
 
 
-@pytest.mark.spec("broker:SCN-25", "broker:JU-03", "broker:ERR-06", "client:PS-10", "transactions:VOT-EX4")
 def test_who_shares_no_strategy_is_refused_and_the_group_goes_on() -> None:
     world = World()
     (client,) = world.stable()
@@ -340,7 +320,6 @@ def test_who_shares_no_strategy_is_refused_and_the_group_goes_on() -> None:
     assert world.heartbeat(client) == 0
 
 
-@pytest.mark.spec("broker:SCN-26", "broker:LOD-24", "broker:AMB-33", "broker:EXP-08", "transactions:OCM-06c")
 def test_a_group_that_only_stores_offsets() -> None:
     world = World(offsets_retention_minutes=10)
     assert value_of(world.commit({TP0: 11})) == {TP0: 0}
@@ -353,7 +332,6 @@ def test_a_group_that_only_stores_offsets() -> None:
     assert again.storage.registrations(again.partition()) == []
 
 
-@pytest.mark.spec("broker:SCN-27", "broker:JU-09", "client:JB-27", "broker:AMB-37", "client:GP-73")
 def test_an_id_that_is_not_used_in_time_is_forgotten() -> None:
     world = World()
     pending = value_of(world.join(require_id=True, session_ms=8_000)).member_id
@@ -362,7 +340,6 @@ def test_an_id_that_is_not_used_in_time_is_forgotten() -> None:
     assert value_of(world.join(pending)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:SCN-28", "broker:JA-05", "client:JB-48", "broker:CFG-21", "broker:HBT-03")
 def test_a_new_member_whose_client_is_gone_is_given_up_after_five_minutes() -> None:
     world = World()
     (client,) = world.stable(rebalance_ms=900_000, session_ms=900_000)
@@ -375,7 +352,6 @@ def test_a_new_member_whose_client_is_gone_is_given_up_after_five_minutes() -> N
     assert value_of(world.rejoin(client)).generation_id == 2
 
 
-@pytest.mark.spec("broker:SCN-29", "broker:SUP-03", "transactions:SEQ-07", "broker:SUP-01", "broker:OLD-12")
 def test_more_partitions_are_the_leaders_business() -> None:
     world = World()
     leader, follower = world.stable(2)
@@ -389,7 +365,6 @@ def test_more_partitions_are_the_leaders_business() -> None:
     assert [one.assignment for one in world.sync_all([leader, follower])] == [b"a0", b"a1"]
 
 
-@pytest.mark.spec("broker:SCN-30", "broker:SUP-02", "broker:REG-19", "transactions:SEQ-05", "broker:AMB-39")
 def test_the_coordinator_moves_and_the_group_goes_on() -> None:
     world = World()
     clients = world.stable(2)
@@ -404,7 +379,6 @@ def test_the_coordinator_moves_and_the_group_goes_on() -> None:
     assert moved.state is GroupState.STABLE
 
 
-@pytest.mark.spec("broker:SCN-30", "broker:LOD-28", "transactions:RBL-03d")
 def test_a_rebalance_is_lost_when_the_coordinator_moves() -> None:
     world = World()
     (client,) = world.stable()
@@ -418,7 +392,6 @@ def test_a_rebalance_is_lost_when_the_coordinator_moves() -> None:
     assert value_of(answer).generation_id == 2
 
 
-@pytest.mark.spec("transactions:SEQ-08", "broker:SCN-13", "broker:API-03", "broker:ERR-05", "broker:SUP-04")
 def test_a_member_of_an_old_generation_is_turned_away() -> None:
     world = World()
     (client,) = world.stable()
@@ -435,7 +408,6 @@ def test_a_member_of_an_old_generation_is_turned_away() -> None:
     assert world.offset() == -1
 
 
-@pytest.mark.spec("broker:SUP-05", "broker:GRP-03", "transactions:JGR-34", "broker:SUP-06")
 def test_each_rebalance_counts_one() -> None:
     world = World()
     clients = world.stable(3)
@@ -451,7 +423,6 @@ def test_each_rebalance_counts_one() -> None:
     assert world.group().generation_id == 3
 
 
-@pytest.mark.spec("broker:LVG-02", "client:GP-72")
 def test_members_leave_together_with_one_rebalance() -> None:
     world = World()
     first, second, third = world.stable(3, instances=[None, "i2", None])
@@ -477,7 +448,6 @@ def test_members_leave_together_with_one_rebalance() -> None:
     assert second.member_id not in world.group().members
 
 
-@pytest.mark.spec("transactions:ZKL-07")
 def test_one_plan_for_a_generation_and_news_for_the_members_of_that_group_alone() -> None:
     world = World()
     ours, theirs = world.stable(2), world.stable(2, group="other")

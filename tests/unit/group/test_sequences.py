@@ -19,7 +19,6 @@ from pyconsumer.structs import BrokerMetadata
 from tests.unit.group.support import GROUP, FakeBroker, World, ask, value_of, versions
 
 
-@pytest.mark.spec("client:SQ-09")
 def test_a_member_that_does_not_come_again_with_its_id() -> None:
     world = World()
     refused = value_of(world.join(require_id=True, session_ms=8_000))
@@ -31,7 +30,6 @@ def test_a_member_that_does_not_come_again_with_its_id() -> None:
     assert value_of(world.join(refused.member_id, session_ms=8_000)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("client:SQ-13")
 def test_the_last_member_leaves() -> None:
     world = World()
     (client,) = world.stable()
@@ -44,7 +42,6 @@ def test_the_last_member_leaves() -> None:
     assert (last.generation, last.protocol, last.leader, last.members) == (generation + 1, None, None, [])
 
 
-@pytest.mark.spec("client:CF-27")
 def test_a_new_member_may_wait_five_minutes_for_the_others() -> None:
     assert GroupConfig().group_new_member_join_timeout_ms == 300_000
     world = World()
@@ -66,14 +63,12 @@ HASHES = [
 ]
 
 
-@pytest.mark.spec("client:FC-02")
 @pytest.mark.parametrize(("group", "hash_code", "partition", "masked"), HASHES)
 def test_the_hash_of_a_group(group: str, hash_code: int, partition: int, masked: int) -> None:
     assert (java_hash(group), partition_for(group, 50)) == (hash_code, partition)
     assert (hash_code & 0x7FFFFFFF) % 50 == masked, "the mask that would be wrong"
 
 
-@pytest.mark.spec("client:FC-01", "client:FC-07")
 @pytest.mark.parametrize("version", versions(FindCoordinatorRequest))
 def test_the_leader_of_the_groups_partition_coordinates_it(version: int) -> None:
     broker = FakeBroker(World())
@@ -100,7 +95,6 @@ def owner(alive: dict[str, list[BrokerMetadata]], leader: int, listener: str) ->
     return Broker.coordinator_node(broker, OFFSETS_TOPIC, 0, SimpleNamespace(listener=listener))  # type: ignore[arg-type]
 
 
-@pytest.mark.spec("client:FC-05", "client:FC-07")
 def test_the_address_is_that_of_the_listener_and_a_dead_leader_has_none() -> None:
     alive = {
         "PLAINTEXT": [BrokerMetadata(0, "h", 9092), BrokerMetadata(1, "h", 9093)],
@@ -112,7 +106,6 @@ def test_the_address_is_that_of_the_listener_and_a_dead_leader_has_none() -> Non
     assert owner(alive, 2, "SSL") is None
 
 
-@pytest.mark.spec("transactions:OTP-02")
 def test_the_number_of_partitions_stays_what_it_was() -> None:
     def controller(**config: object) -> Controller:
         made = Controller(None, BrokerConfig({name.replace("_", "."): value for name, value in config.items()}))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pyconsumer.errors import Errors
 from tests.unit.group.support import World, value_of
 
 
-@pytest.mark.spec("client:RE-01")
 def test_each_group_has_one_coordinator_and_each_broker_coordinates_some() -> None:
     brokers = [World(start=False) for _ in range(3)]
     for number, world in enumerate(brokers):

@@ -20,7 +20,6 @@ LEGAL = {
 }
 
 
-@pytest.mark.spec("broker:SCN-24", "broker:ST-07", "broker:ST-08", "broker:ST-09", "client:GP-69")
 @pytest.mark.parametrize(("start", "to"), list(itertools.product(GroupState, GroupState)))
 def test_every_cell_of_the_matrix(start: GroupState, to: GroupState) -> None:
     clock = ManualClock()
@@ -37,7 +36,6 @@ def test_every_cell_of_the_matrix(start: GroupState, to: GroupState) -> None:
         assert (group.state, group.current_state_timestamp) == (start, before)
 
 
-@pytest.mark.spec("broker:ST-01", "transactions:RBL-07", "client:JB-61", "broker:GRP-02", "broker:ST-11")
 def test_there_are_five_states() -> None:
     names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
     assert [state.value for state in GroupState] == names
@@ -46,7 +44,6 @@ def test_there_are_five_states() -> None:
     assert GroupMetadata("g", E, ManualClock(wall_ms=77)).current_state_timestamp == 77
 
 
-@pytest.mark.spec("broker:ST-13", "broker:ST-12")
 def test_a_rebalance_can_begin_in_three_states() -> None:
     can = {state for state in GroupState if GroupMetadata("g", state, ManualClock()).can_rebalance}
     assert can == {E, C, S}

@@ -24,7 +24,6 @@ def committed(offset: int, metadata: str = "", epoch: int = -1) -> CommittedOffs
 # Storing
 
 
-@pytest.mark.spec("broker:SOF-01", "broker:SOF-08", "broker:SOF-09", "broker:SOF-10", "broker:OFC-03")
 def test_the_partitions_of_one_commit_are_one_batch_in_the_groups_partition() -> None:
     world = World()
     answer = world.commit({TP0: committed(5, "note", 3), TP1: 6})
@@ -40,7 +39,6 @@ def test_the_partitions_of_one_commit_are_one_batch_in_the_groups_partition() ->
     assert (second[1].offset, second[1].leader_epoch, second[1].metadata) == (6, -1, "")
 
 
-@pytest.mark.spec("broker:SOF-02", "broker:SOF-03", "broker:CFG-14", "transactions:OCM-04", "broker:ERR-12")
 @pytest.mark.parametrize(
     ("metadata", "error_code"),
     [("x" * 4096, 0), (LONG, 12), ("é" * 4096, 0), ("😀" * 2048, 0), ("😀" * 2048 + "x", 12)],
@@ -51,7 +49,6 @@ def test_the_length_of_metadata_is_bounded(metadata: str, error_code: int) -> No
     assert world.offset() == (-1 if error_code else 1)
 
 
-@pytest.mark.spec("broker:SOF-04", "broker:SOF-05")
 def test_if_nothing_is_left_nothing_is_written() -> None:
     world = World()
     assert value_of(world.commit({TP0: committed(1, LONG)})) == {TP0: Errors.OFFSET_METADATA_TOO_LARGE}
@@ -60,7 +57,6 @@ def test_if_nothing_is_left_nothing_is_written() -> None:
     assert not world.group().offsets.has_offsets
 
 
-@pytest.mark.spec("broker:SCN-18", "broker:SOF-12", "broker:SOF-15", "broker:PCC-08", "broker:AMB-11")
 def test_one_over_long_metadata_does_not_spoil_the_others_or_stay_pending() -> None:
     world = World()
     answer = world.commit({TP0: committed(1, LONG), TP1: 2})
@@ -69,7 +65,6 @@ def test_one_over_long_metadata_does_not_spoil_the_others_or_stay_pending() -> N
     assert (found[TP0].error_code, found[TP0].offset, found[TP1].offset) == (0, -1, 2)
 
 
-@pytest.mark.spec("broker:SOF-07", "broker:WRT-03", "broker:AMB-12")
 def test_who_does_not_coordinate_stores_nothing() -> None:
     world = World()
     group = world.manager.get_or_maybe_create_group(GROUP, True)
@@ -83,7 +78,6 @@ def test_who_does_not_coordinate_stores_nothing() -> None:
     assert world.storage.appended == []
 
 
-@pytest.mark.spec("broker:SOF-11", "broker:SOF-13", "broker:PCC-04", "broker:OFC-04", "broker:PCC-09")
 def test_offsets_are_staged_then_written_then_seen() -> None:
     world = World()
     world.storage.hold = True
@@ -100,7 +94,6 @@ def test_offsets_are_staged_then_written_then_seen() -> None:
     assert positions == {0}
 
 
-@pytest.mark.spec("broker:PCC-06", "broker:PCC-07", "broker:PCC-03", "broker:AMB-25", "broker:ERR-11")
 @pytest.mark.parametrize(
     ("append_error", "told"),
     [
@@ -125,7 +118,6 @@ def test_a_failed_commit_leaves_the_old_offset(append_error: int, told: int) -> 
     assert world.manager.metrics.committed_offsets == 1
 
 
-@pytest.mark.spec("broker:PCC-05", "broker:PCC-06")
 @pytest.mark.parametrize("error_code", [0, 19])
 def test_a_commit_that_ends_in_a_dead_group_changes_nothing(error_code: int) -> None:
     world = World()
@@ -138,7 +130,6 @@ def test_a_commit_that_ends_in_a_dead_group_changes_nothing(error_code: int) -> 
     assert group.offsets.committed == {}
 
 
-@pytest.mark.spec("broker:SCN-17", "broker:OFC-09")
 def test_overlapping_commits_that_end_in_reverse() -> None:
     world = World()
     world.storage.hold = True
@@ -151,7 +142,6 @@ def test_overlapping_commits_that_end_in_reverse() -> None:
     assert world.group().offsets.pending == {}
 
 
-@pytest.mark.spec("broker:ARC-11", "broker:ERR-21")
 def test_a_log_that_breaks_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.storage.raises = OSError("disk gone")
@@ -160,7 +150,6 @@ def test_a_log_that_breaks_is_an_answer(caplog: pytest.LogCaptureFixture) -> Non
     assert "disk gone" in caplog.text
 
 
-@pytest.mark.spec("broker:GRP-19")
 def test_plain_and_transactional_commits_in_one_generation_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     value_of(world.commit({TP0: 1}))
@@ -196,7 +185,6 @@ def test_a_commit_that_no_record_can_hold_is_not_staged() -> None:
 # Fetching
 
 
-@pytest.mark.spec("broker:FET-02", "broker:FET-04", "broker:FET-06", "broker:FET-08", "broker:FET-10")
 def test_what_a_fetch_finds() -> None:
     world = World()
     assert world.fetch([TP0], group="never")[TP0] == (-1, -1, "", 0)
@@ -207,7 +195,6 @@ def test_what_a_fetch_finds() -> None:
     assert world.fetch([]) == {}
 
 
-@pytest.mark.spec("broker:FET-05", "broker:FET-11", "broker:API-05")
 def test_a_fetch_looks_at_the_group_but_not_at_its_state() -> None:
     world = World()
     (client,) = world.stable()
@@ -220,7 +207,6 @@ def test_a_fetch_looks_at_the_group_but_not_at_its_state() -> None:
     assert world.fetch(None) == {}
 
 
-@pytest.mark.spec("broker:SCN-19", "broker:FET-07", "broker:FET-09", "broker:FET-01")
 def test_a_stable_fetch_waits_for_commits_on_their_way_and_others_do_not() -> None:
     """Kafka 4 makes it wait; the list's 2.7 answered UNSTABLE_OFFSET_COMMIT."""
     world = World()
@@ -238,7 +224,6 @@ def test_a_stable_fetch_waits_for_commits_on_their_way_and_others_do_not() -> No
     assert value_of(all_of_them)[1][TP0].offset == 2
 
 
-@pytest.mark.spec("broker:MGR-21", "broker:FET-11")
 def test_a_stable_fetch_that_waits_is_sent_away_with_its_group() -> None:
     world = World()
     world.storage.hold = True
@@ -249,7 +234,6 @@ def test_a_stable_fetch_that_waits_is_sent_away_with_its_group() -> None:
     assert value_of(waiting) == (Errors.NOT_COORDINATOR, {})
 
 
-@pytest.mark.spec("broker:SCN-31", "broker:OFC-15", "broker:FET-07", "broker:ERR-17", "broker:AMB-32")
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("reload", ["never", "before the marker", "after the marker"])
 def test_offsets_of_a_transaction(commit: bool, reload: str) -> None:
@@ -272,7 +256,6 @@ def test_offsets_of_a_transaction(commit: bool, reload: str) -> None:
     assert world.manager.groups_of_producer(7) == set()
 
 
-@pytest.mark.spec("broker:SCN-31", "broker:MGR-23", "broker:MGR-17", "broker:OFC-20")
 def test_an_unloaded_group_leaves_no_trace_of_its_transactions() -> None:
     world = World()
     value_of(world.coordinator.commit_transactional_offsets(GROUP, 7, 0, {TP0: committed(5)}))
@@ -281,7 +264,6 @@ def test_an_unloaded_group_leaves_no_trace_of_its_transactions() -> None:
     assert world.manager.groups_of_producer(7) == set()
 
 
-@pytest.mark.spec("broker:OFC-17", "broker:API-04", "broker:PCC-06")
 def test_a_transactional_commit_that_fails_is_forgotten() -> None:
     world = World()
     world.storage.fail_with = 19
@@ -307,7 +289,6 @@ def test_an_offset_of_an_earlier_topic_of_the_same_name_does_not_count() -> None
 # The cache
 
 
-@pytest.mark.spec("broker:MGR-09", "broker:MGR-10", "broker:MGR-12", "broker:MGR-18", "broker:MGR-02")
 def test_the_cache_never_replaces_a_group() -> None:
     world = World()
     manager = world.manager
@@ -325,7 +306,6 @@ def test_the_cache_never_replaces_a_group() -> None:
     assert manager.get_group(GROUP) is None
 
 
-@pytest.mark.spec("broker:MGR-05", "broker:ARC-03", "broker:RTE-05", "broker:MGR-07")
 def test_the_topics_own_partition_count_counts() -> None:
     storage = MemoryStorage(World().clock, 7)
     world = World(storage=storage, start=False)
@@ -342,7 +322,6 @@ def test_the_topics_own_partition_count_counts() -> None:
 # Loading
 
 
-@pytest.mark.spec("broker:LOD-03", "broker:LOD-02", "broker:MGR-03", "broker:MGR-04", "broker:ARC-08")
 def test_a_partition_is_loading_then_owned() -> None:
     world = World(start=False)
     world.coordinator.on_become_leader(3, 1)
@@ -357,7 +336,6 @@ LATER = [offset_record(GROUP, TP0, CommittedOffset(2, commit_timestamp=2))]
 GONE = [offset_tombstone(GROUP, TP0)]
 
 
-@pytest.mark.spec("broker:LOD-29", "broker:SCN-22", "broker:LOD-17", "broker:LOD-18", "broker:TMB-02")
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize(
     ("sequence", "offset"),
@@ -395,7 +373,6 @@ def stored_group(world: World, generation: int) -> list[tuple[bytes, bytes | Non
     return [group_record(group, {"m0": b"a"})]
 
 
-@pytest.mark.spec("broker:LOD-19", "broker:LOD-25", "broker:LOD-29", "broker:AMB-21", "broker:TMB-03")
 @pytest.mark.parametrize("sequence", ["rtr", "rt", "rt+offset", "rt+txn", "offset+r"])
 def test_the_order_of_registrations_and_tombstones(sequence: str) -> None:
     world = World(start=False)
@@ -430,7 +407,6 @@ def test_the_order_of_registrations_and_tombstones(sequence: str) -> None:
         assert group.offsets.has_pending_transactional(TP0)
 
 
-@pytest.mark.spec("broker:LOD-08", "broker:LOD-09", "broker:LOD-21", "broker:CFG-18")
 def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: pytest.LogCaptureFixture) -> None:
     world = World(start=False, offsets_load_buffer_size=200)
     here = world.partition()
@@ -446,7 +422,6 @@ def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: 
     assert "offsets.load.buffer.size" in caplog.text
 
 
-@pytest.mark.spec("broker:LOD-12")
 def test_only_a_piece_larger_than_those_before_it_is_warned_of_again(caplog: pytest.LogCaptureFixture) -> None:
     world = World(start=False, offsets_load_buffer_size=200)
     here = world.partition()
@@ -463,7 +438,6 @@ def test_only_a_piece_larger_than_those_before_it_is_warned_of_again(caplog: pyt
         assert "200" in text
 
 
-@pytest.mark.spec("broker:LOD-10", "broker:LOD-06", "broker:LOD-05")
 def test_a_load_ends_with_the_log_or_the_leadership() -> None:
     world = World(start=False)
     here = world.partition()
@@ -481,7 +455,6 @@ def test_a_load_ends_with_the_log_or_the_leadership() -> None:
     assert here in world.manager.owned_partitions
 
 
-@pytest.mark.spec("broker:LOD-20", "broker:LOD-13", "broker:LOD-14")
 def test_what_is_not_known_is_passed_over() -> None:
     world = World(start=False)
     here = world.partition()
@@ -493,7 +466,6 @@ def test_what_is_not_known_is_passed_over() -> None:
     assert world.restarted().offset() == 1
 
 
-@pytest.mark.spec("broker:LOD-15", "broker:AMB-23", "broker:LOD-03", "broker:SOF-06", "broker:WRT-10")
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\1broken"])
 def test_a_load_that_fails_leaves_the_groups_without_a_coordinator(
     key: bytes, caplog: pytest.LogCaptureFixture
@@ -513,7 +485,6 @@ def test_a_load_that_fails_leaves_the_groups_without_a_coordinator(
     assert world.offset() == 1
 
 
-@pytest.mark.spec("broker:LOD-26", "broker:LOD-23", "broker:LOD-28")
 def test_loaded_members_have_one_session_to_show_up() -> None:
     world = World()
     alive, dead = world.stable(2)
@@ -525,7 +496,6 @@ def test_loaded_members_have_one_session_to_show_up() -> None:
     assert moved.state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.spec("broker:LOD-16")
 def test_the_first_record_that_compaction_left_is_the_place_of_its_batch() -> None:
     world = World(start=False)
     here = world.partition()
@@ -544,7 +514,6 @@ def test_the_first_record_that_compaction_left_is_the_place_of_its_batch() -> No
     assert world.group().offsets.committed[TP1].appended_batch_offset == 3
 
 
-@pytest.mark.spec("broker:LOD-22", "broker:LOD-07")
 def test_what_was_committed_in_which_order_is_known_after_a_load() -> None:
     world = World(start=False)
     here = world.partition()
@@ -559,7 +528,6 @@ def test_what_was_committed_in_which_order_is_known_after_a_load() -> None:
     assert (world.offset(TP0), world.offset(TP1)) == (2, 1)
 
 
-@pytest.mark.spec("broker:LOD-14", "broker:LOD-18", "broker:LOD-13")
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_in_the_log(commit: bool) -> None:
     world = World(start=False)
@@ -574,7 +542,6 @@ def test_a_transaction_in_the_log(commit: bool) -> None:
     assert world.offset(TP1) == (9 if commit else -1)
 
 
-@pytest.mark.spec("broker:MGR-24", "broker:MGR-25", "broker:LOD-27", "broker:AMB-13")
 def test_a_loaded_group_does_not_replace_a_cached_one() -> None:
     world = World()
     cached = world.manager.get_or_maybe_create_group(GROUP, True)
@@ -585,7 +552,6 @@ def test_a_loaded_group_does_not_replace_a_cached_one() -> None:
     assert world.manager.groups_of_producer(7) == set()
 
 
-@pytest.mark.spec("broker:LOD-25", "broker:ERR-21")
 def test_a_removed_group_that_is_cached_fails_the_load() -> None:
     world = World(start=False)
     here = world.partition()
@@ -600,7 +566,6 @@ def test_a_removed_group_that_is_cached_fails_the_load() -> None:
 # Unloading
 
 
-@pytest.mark.spec("broker:MGR-14", "broker:MGR-19", "broker:MGR-20", "broker:ST-06", "broker:ARC-10")
 def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     world = World()
@@ -623,7 +588,6 @@ def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCap
     world.advance(100)
 
 
-@pytest.mark.spec("broker:MGR-22")
 def test_old_news_of_leadership_is_ignored() -> None:
     world = World()
     here = world.partition()
@@ -640,7 +604,6 @@ def test_old_news_of_leadership_is_ignored() -> None:
     assert world.state is GroupState.STABLE
 
 
-@pytest.mark.spec("broker:MGR-22", "broker:LOD-08")
 def test_a_load_is_given_up_when_the_leadership_goes_or_the_broker_stops() -> None:
     world = World(start=False, offsets_load_buffer_size=1)
     here = world.partition()

@@ -16,7 +16,6 @@ from pyconsumer.protocol.records import iter_records, scan
 from tests.unit.group.support import GROUP, TP0, TP1, World, client_of, value_of
 
 
-@pytest.mark.spec("broker:ARC-01", "broker:ARC-02", "broker:ARC-05", "broker:ARC-06", "broker:ARC-17")
 def test_a_coordinator_has_one_manager_that_knows_no_protocol() -> None:
     world = World()
     assert isinstance(world.coordinator.manager, GroupMetadataManager)
@@ -25,7 +24,6 @@ def test_a_coordinator_has_one_manager_that_knows_no_protocol() -> None:
     assert {member.group_id for member in world.group().members.values()} == {GROUP}
 
 
-@pytest.mark.spec("broker:ARC-13")
 @pytest.mark.parametrize(
     "name",
     [
@@ -46,7 +44,6 @@ def test_every_group_request_has_a_handler(name: str) -> None:
     assert callable(importlib.import_module(f"pyconsumer.broker.handlers.{name}").handle)
 
 
-@pytest.mark.spec("broker:ST-10", "broker:ST-02", "broker:ST-03", "broker:ST-04", "broker:ST-05")
 def test_the_path_of_a_group() -> None:
     world = World()
     seen = []
@@ -69,7 +66,6 @@ def test_the_path_of_a_group() -> None:
     ]
 
 
-@pytest.mark.spec("broker:MGR-08", "broker:MGR-06", "broker:SYN-24")
 def test_what_is_counted() -> None:
     world = World()
     clients = world.stable(2)
@@ -84,7 +80,6 @@ def test_what_is_counted() -> None:
     assert world.restarted().manager.metrics.load_time_ms >= 0
 
 
-@pytest.mark.spec("broker:WRT-04", "broker:WRT-05", "broker:WRT-02", "broker:WRT-06", "broker:SOF-17")
 def test_a_registration_is_a_batch_of_one_in_the_groups_partition() -> None:
     world = World()
     world.stable()
@@ -96,7 +91,6 @@ def test_a_registration_is_a_batch_of_one_in_the_groups_partition() -> None:
     assert record.key is not None
 
 
-@pytest.mark.spec("broker:TMB-01", "broker:TMB-04", "broker:COT-03", "broker:TMB-06", "broker:WRT-01")
 def test_tombstones_of_both_kinds() -> None:
     world = World()
     (client,) = world.stable()
@@ -114,7 +108,6 @@ def test_tombstones_of_both_kinds() -> None:
     assert set(last.values()) == {None}
 
 
-@pytest.mark.spec("broker:LOD-01", "broker:FET-01")
 def test_the_log_is_read_when_leadership_comes_and_never_else() -> None:
     world = World()
     reads: list[int] = []
@@ -129,7 +122,6 @@ def test_the_log_is_read_when_leadership_comes_and_never_else() -> None:
     assert reads == [world.partition()]
 
 
-@pytest.mark.spec("broker:JG-04", "broker:VAL-07", "broker:JG-10", "broker:JU-04", "broker:JU-06")
 def test_which_way_a_join_goes() -> None:
     world = World()
     assert value_of(world.join("mine", group="")).member_id == "mine"
@@ -140,7 +132,6 @@ def test_which_way_a_join_goes() -> None:
     assert world.heartbeat(known) == Errors.FENCED_INSTANCE_ID
 
 
-@pytest.mark.spec("broker:SYN-08")
 def test_a_fenced_member_may_not_sync() -> None:
     world = World()
     (static,) = world.stable(1, instances=["i"])
@@ -178,7 +169,6 @@ def test_error_codes(spec_id: str, name: str, code: int) -> None:
     assert error_name(12345) == "12345"
 
 
-@pytest.mark.spec("broker:CFG-15", "broker:CFG-16", "broker:CFG-17", "broker:CFG-19", "broker:MGR-01")
 def test_settings_of_the_internal_topic() -> None:
     config = BrokerConfig()
     assert config.integer("offsets.topic.num.partitions") == 50
@@ -189,7 +179,6 @@ def test_settings_of_the_internal_topic() -> None:
     assert config.integer("offset.metadata.max.bytes") == GroupConfig().offset_metadata_max_bytes
 
 
-@pytest.mark.spec("broker:RTE-06", "broker:MGR-05", "broker:ARC-07")
 def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
     world = World()
     before = world.partition("testgroup")
@@ -198,7 +187,6 @@ def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
     assert world.partition("testgroup") == before != 27
 
 
-@pytest.mark.spec("broker:GRP-16", "broker:JG-07", "broker:JU-01", "broker:JK-01", "broker:PCC-02")
 def test_what_is_done_to_a_group_is_done_as_a_whole() -> None:
     """One loop takes the place of the lock: whoever is answered finds the group as it is after the whole request."""
     world = World()
@@ -210,7 +198,6 @@ def test_what_is_done_to_a_group_is_done_as_a_whole() -> None:
     assert seen == [(GroupState.COMPLETING_REBALANCE, 2, 2), (GroupState.COMPLETING_REBALANCE, 2, 2), 1]
 
 
-@pytest.mark.spec("broker:VAL-06")
 def test_a_client_that_looks_again_finds_the_group() -> None:
     world = World()
     (client,) = world.stable()
@@ -224,7 +211,6 @@ def test_a_client_that_looks_again_finds_the_group() -> None:
     assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: 0}
 
 
-@pytest.mark.spec("broker:SUP-13", "broker:REG-11", "broker:SUP-11", "broker:MEM-07", "broker:SYN-03")
 def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_all() -> None:
     world = World()
     waiting = [world.join(protocols=(("range", name.encode()),)) for name in ("one", "two")]
@@ -239,7 +225,6 @@ def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_a
     assert (registration.protocol_type, registration.protocol) == ("consumer", "range")
 
 
-@pytest.mark.spec("transactions:LDR-02", "transactions:LDR-04", "transactions:VOT-01", "transactions:JGR-42")
 def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> None:
     world = World()
     both = (("a", b""), ("b", b""))
@@ -258,7 +243,6 @@ def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> 
     assert world.group().leader_id is None
 
 
-@pytest.mark.spec("transactions:RBL-01", "transactions:RBL-02", "transactions:RBL-03", "transactions:HBT-03")
 def test_what_triggers_a_rebalance() -> None:
     """Joining, leaving, silence and a leader that asks; heartbeats alone trigger nothing."""
     for trigger in ("nothing", "join", "leave", "silence", "leader"):
@@ -278,7 +262,6 @@ def test_what_triggers_a_rebalance() -> None:
         assert (world.state is GroupState.STABLE) == (trigger == "nothing")
 
 
-@pytest.mark.spec("client:JB-05", "client:JB-20", "client:JB-28", "client:JB-42", "transactions:RBL-03a")
 def test_the_two_ways_of_joining() -> None:
     world = World()
     (client,) = world.stable()

@@ -125,7 +125,6 @@ def test_a_field_is_where_the_list_says(
     assert decoded.encode(version) == encoded
 
 
-@pytest.mark.spec("transactions:SGR-03", "transactions:JGR-02", "transactions:JGR-40")
 def test_the_whole_messages() -> None:
     for message, version, fields in MESSAGES:
         decoded = message.decode(b"".join(one.encoded for one in fields), version)

@@ -66,7 +66,6 @@ def client(broker: ScriptedBroker, make_client: MakeClient) -> NetworkClient:
 # -- requests and answers ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-01", "client:NC-02", "client:NC-15")
 def test_a_request_connects_negotiates_and_is_answered(broker: ScriptedBroker, make_client: MakeClient) -> None:
     broker.on(ApiKey.API_VERSIONS, api_versions_response(HEARTBEAT=(0, 3)))
     broker.on(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=27))
@@ -82,7 +81,6 @@ def test_a_request_connects_negotiates_and_is_answered(broker: ScriptedBroker, m
     assert broker.received[1].message.group_id == "g"
 
 
-@pytest.mark.spec("client:NC-03", "client:NC-16", "client:NC-18", "client:NC-62")
 def test_send_only_queues(broker: ScriptedBroker, client: NetworkClient) -> None:
     before = len(broker.received)
     future = heartbeat(client)
@@ -97,7 +95,6 @@ def test_send_only_queues(broker: ScriptedBroker, client: NetworkClient) -> None
     assert (client.unsent(0), client.in_flight(0)) == (0, 0)
 
 
-@pytest.mark.spec("client:NC-57", "client:NC-04")
 def test_requests_leave_in_the_order_in_which_they_were_queued(broker: ScriptedBroker, client: NetworkClient) -> None:
     futures = [client.send(0, HeartbeatRequest, HeartbeatRequest(group_id=f"g{n}")) for n in range(20)]
     settle(client, *futures)
@@ -118,7 +115,6 @@ def test_a_builder_gets_the_version_that_was_negotiated(broker: ScriptedBroker, 
     assert broker.received[-1].version == 2
 
 
-@pytest.mark.spec("client:NC-51")
 def test_a_version_that_the_broker_does_not_have_fails_that_request_alone(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
@@ -215,7 +211,6 @@ def test_a_throttled_node_is_left_alone_for_as_long_as_it_asks(broker: ScriptedB
     assert clock.now() == pytest.approx(began + 2.0)
 
 
-@pytest.mark.spec("client:FC-06")
 def test_the_coordinator_has_a_connection_of_its_own(broker: ScriptedBroker, client: NetworkClient) -> None:
     settle(client, heartbeat(client), heartbeat(client, connection="coordinator"))
     first, second = [r.connection for r in broker.received if r.api_key == ApiKey.HEARTBEAT]
@@ -246,7 +241,6 @@ def test_a_parked_request_on_one_connection_does_not_hold_up_the_other(
 # -- polling -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-26")
 def test_a_poll_until_now_looks_once_and_does_not_wait(broker: ScriptedBroker, make_client: MakeClient) -> None:
     clock = ManualClock(10.0)
     selector = AutoSelector(clock)
@@ -258,7 +252,6 @@ def test_a_poll_until_now_looks_once_and_does_not_wait(broker: ScriptedBroker, m
         assert (clock.now(), selector.selects) == (before[0], before[1] + 1)
 
 
-@pytest.mark.spec("client:NC-25", "client:NC-28", "client:NC-07", "client:NC-55", "client:CF-21")
 @pytest.mark.parametrize("seconds", [1.5, 7.0])
 def test_a_poll_waits_as_long_as_it_may_and_no_longer(
     broker: ScriptedBroker, make_client: MakeClient, seconds: float
@@ -275,7 +268,6 @@ def test_a_poll_waits_as_long_as_it_may_and_no_longer(
     assert selector.selects == selects + 1
 
 
-@pytest.mark.spec("client:NC-56", "client:NC-59")
 def test_a_poll_wakes_at_the_earliest_deadline_of_all_nodes(broker: ScriptedBroker, make_client: MakeClient) -> None:
     clock = ManualClock(10.0)
     client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
@@ -298,7 +290,6 @@ def test_a_poll_without_a_future_returns_when_anything_has_come(broker: Scripted
     assert any(future.done for future in futures)
 
 
-@pytest.mark.spec("client:NC-11", "client:NC-36", "client:NC-54", "client:NC-53")
 def test_callbacks_run_inside_poll_in_the_thread_that_polls(client: NetworkClient) -> None:
     heard: list[tuple[str, int]] = []
     future = heartbeat(client)
@@ -328,7 +319,6 @@ def test_a_callback_may_close_the_client(client: NetworkClient) -> None:
     assert other.failed
 
 
-@pytest.mark.spec("client:NC-13", "client:KC-10")
 def test_wakeup_from_another_thread_ends_the_wait(client: NetworkClient) -> None:
     thread = threading.Timer(0.05, client.wakeup)
     thread.start()
@@ -388,7 +378,6 @@ def test_one_turn_at_a_time_for_a_loop_of_somebody_else(client: NetworkClient) -
 # -- nodes that are lost -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-08", "client:NC-19", "client:NC-51")
 def test_an_answer_that_does_not_come_fails_the_request_and_closes_the_connection(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
@@ -465,7 +454,6 @@ def test_an_answer_that_is_still_coming_gets_its_time_once_more(
     assert future.succeeded
 
 
-@pytest.mark.spec("client:NC-33", "client:GP-45")
 def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_can(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
@@ -489,7 +477,6 @@ def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_c
     assert third.failed
 
 
-@pytest.mark.spec("client:NC-29", "client:GP-40", "client:NC-51")
 def test_a_connection_that_breaks_fails_what_is_in_flight_and_what_is_unsent(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
@@ -634,7 +621,6 @@ def test_metadata_of_a_broker_that_is_too_old_is_a_fatal_error(broker: ScriptedB
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-67")
 def test_close_fails_what_waits_at_once(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
     sent, unsent, somewhere = heartbeat(client), heartbeat(client, 5), client.send_any(HeartbeatRequest, HEARTBEAT)

@@ -68,7 +68,6 @@ def test_only_the_head_expires_and_a_request_is_completed_before_it_is_removed(n
     assert unsent.count(node) == 0
 
 
-@pytest.mark.spec("client:NC-34")
 def test_a_queue_that_is_empty_is_dropped() -> None:
     unsent = UnsentRequests(CompletedRequests())
     for node_id in range(100):

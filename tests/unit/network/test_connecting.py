@@ -223,7 +223,6 @@ def test_a_request_for_any_node_waits_until_one_is_ready(
     assert broker.accepted == 1
 
 
-@pytest.mark.spec("client:CC-36")
 def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
     one, two = cleanup.enter_context(unused_address()), cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
@@ -241,7 +240,6 @@ def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: 
     assert isinstance(again.exception, NoBrokersAvailableError)
 
 
-@pytest.mark.spec("transactions:FCO-03", "client:CC-36", "client:CC-41")
 def test_a_lookup_goes_to_the_node_with_the_fewest_requests_under_way(
     make_client: MakeClient, cleanup: ExitStack, broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -510,7 +508,6 @@ def test_names_that_cannot_be_looked_up_are_an_error_when_the_time_for_it_is_ove
 # -- idle connections --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("broker:CFG-06")
 def test_an_idle_connection_is_closed_and_opened_again_when_needed(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:

@@ -75,14 +75,12 @@ def silent(broker: ScriptedBroker, make_consumer_client: MakeClient, clock: Manu
     return found
 
 
-@pytest.mark.spec("client:NC-01", "client:NC-05", "client:NC-09", "client:NC-65")
 def test_its_parts(client: ConsumerNetworkClient) -> None:
     assert client.metadata.update_count
     assert not client.wakeup_waits
     client.raise_wakeup()  # there is none
 
 
-@pytest.mark.spec("client:NC-03", "client:NC-04", "client:NC-16", "client:NC-18")
 def test_send_queues_and_poll_does_the_work(broker: ScriptedBroker, client: ConsumerNetworkClient) -> None:
     future = heartbeat(client)
     assert client.unsent(0) == 1
@@ -92,7 +90,6 @@ def test_send_queues_and_poll_does_the_work(broker: ScriptedBroker, client: Cons
     assert client.unsent(0) == 0
 
 
-@pytest.mark.spec("client:NC-44", "client:NC-66", "client:NC-24")
 def test_flush_sends_waits_for_nothing_and_raises_no_wakeup(
     broker: ScriptedBroker, client: ConsumerNetworkClient
 ) -> None:
@@ -111,7 +108,6 @@ def test_flush_sends_waits_for_nothing_and_raises_no_wakeup(
 # -- wakeup ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-40", "client:NC-13", "client:KC-10")
 def test_wakeup_from_another_thread_interrupts_a_poll(client: ConsumerNetworkClient) -> None:
     thread = threading.Timer(0.05, client.wakeup)
     thread.start()
@@ -120,7 +116,6 @@ def test_wakeup_from_another_thread_interrupts_a_poll(client: ConsumerNetworkCli
     thread.join()
 
 
-@pytest.mark.spec("client:NC-40")
 def test_a_wakeup_makes_the_selector_readable(client: ConsumerNetworkClient) -> None:
     client.wakeup()
     ready, _, _ = select.select([client.fileno()], [], [], 10)
@@ -128,7 +123,6 @@ def test_a_wakeup_makes_the_selector_readable(client: ConsumerNetworkClient) -> 
     assert client.wakeup_waits
 
 
-@pytest.mark.spec("client:NC-41", "client:NC-42", "client:NC-43")
 def test_a_wakeup_before_a_poll_is_raised_by_it_once(client: ConsumerNetworkClient) -> None:
     client.wakeup()
     client.wakeup()
@@ -140,7 +134,6 @@ def test_a_wakeup_before_a_poll_is_raised_by_it_once(client: ConsumerNetworkClie
     assert future.succeeded
 
 
-@pytest.mark.spec("client:NC-09", "client:NC-44", "client:NC-20", "client:NC-45")
 def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: ConsumerNetworkClient) -> None:
     client.wakeup()
     future = heartbeat(client)
@@ -157,7 +150,6 @@ def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: Cons
     client.poll(client.clock.now())
 
 
-@pytest.mark.spec("client:NC-30", "client:NC-45")
 def test_a_poll_that_raises_a_wakeup_loses_no_answer(broker: ScriptedBroker, client: ConsumerNetworkClient) -> None:
     heard: list[str] = []
     future = heartbeat(client)
@@ -172,7 +164,6 @@ def test_a_poll_that_raises_a_wakeup_loses_no_answer(broker: ScriptedBroker, cli
     assert heard == ["called"]
 
 
-@pytest.mark.spec("client:NC-38")
 def test_callbacks_have_run_when_a_wakeup_is_raised(silent: ConsumerNetworkClient, clock: ManualClock) -> None:
     heard: list[str] = []
     future = heartbeat(silent, timeout=5.0)
@@ -215,7 +206,6 @@ def test_a_wakeup_is_thrown_into_a_blocking_call(client: ConsumerNetworkClient) 
     assert seen == ["cleaned up"]
 
 
-@pytest.mark.spec("client:NC-31")
 def test_ctrl_c_comes_out_even_where_wakeups_are_disabled(
     client: ConsumerNetworkClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +224,6 @@ def test_ctrl_c_comes_out_even_where_wakeups_are_disabled(
 # -- poll --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-26", "client:NC-27")
 def test_a_future_that_is_done_is_not_waited_for(silent: ConsumerNetworkClient, clock: ManualClock) -> None:
     before = clock.now()
     silent.poll(math.inf, RequestFuture.of(1))  # returns, although nothing will ever come
@@ -242,7 +231,6 @@ def test_a_future_that_is_done_is_not_waited_for(silent: ConsumerNetworkClient, 
     assert not silent.has_pending_requests()
 
 
-@pytest.mark.spec("client:NC-21")
 def test_what_an_earlier_poll_left_is_completed_before_anything_else(
     broker: ScriptedBroker, make_consumer_client: MakeClient, clock: ManualClock
 ) -> None:
@@ -268,7 +256,6 @@ def test_what_an_earlier_poll_left_is_completed_before_anything_else(
     assert not blocking.done
 
 
-@pytest.mark.spec("client:NC-23", "client:NC-12", "client:NC-29")
 def test_a_node_is_disconnected_at_once_and_its_requests_fail_at_the_next_poll(
     broker: ScriptedBroker, silent: ConsumerNetworkClient
 ) -> None:
@@ -287,7 +274,6 @@ def test_a_node_is_disconnected_at_once_and_its_requests_fail_at_the_next_poll(
     assert silent.connection_state(0) == "ready"
 
 
-@pytest.mark.spec("client:NC-33", "client:GP-45")
 def test_what_is_not_sent_in_time_fails_by_a_timeout(
     silent: ConsumerNetworkClient, clock: ManualClock, cleanup: ExitStack
 ) -> None:
@@ -301,14 +287,12 @@ def test_what_is_not_sent_in_time_fails_by_a_timeout(
     assert isinstance(late.exception, RequestTimeoutError)
 
 
-@pytest.mark.spec("client:NC-34")
 def test_other_nodes_queues_are_left_alone(silent: ConsumerNetworkClient) -> None:
     kept = heartbeat(silent, timeout=1000.0)
     silent.poll(-math.inf)
     assert not kept.done
 
 
-@pytest.mark.spec("client:NC-57", "client:NC-58", "client:NC-32")
 def test_a_node_that_is_not_ready_keeps_its_queue_and_holds_up_no_other(
     broker: ScriptedBroker, client: ConsumerNetworkClient, cleanup: ExitStack
 ) -> None:
@@ -324,7 +308,6 @@ def test_a_node_that_is_not_ready_keeps_its_queue_and_holds_up_no_other(
     assert client.connection_state(7) == "connecting"
 
 
-@pytest.mark.spec("client:NC-37")
 def test_what_makes_the_cluster_unusable_is_raised_once(client: ConsumerNetworkClient) -> None:
     client.metadata.fatal_error = AuthenticationError("refused")
     with pytest.raises(AuthenticationError):
@@ -332,7 +315,6 @@ def test_what_makes_the_cluster_unusable_is_raised_once(client: ConsumerNetworkC
     client.poll(-math.inf)
 
 
-@pytest.mark.spec("client:NC-37", "client:FE-55")
 def test_a_topic_that_may_not_be_read_is_raised(broker: ScriptedBroker, client: ConsumerNetworkClient) -> None:
     answer = broker.metadata()
     answer.topics = [MetadataResponseTopic(error_code=29, name="secret")]
@@ -346,7 +328,6 @@ def test_a_topic_that_may_not_be_read_is_raised(broker: ScriptedBroker, client: 
 # -- questions and helpers ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-65")
 def test_it_says_whether_anything_is_pending(client: ConsumerNetworkClient) -> None:
     assert not client.has_pending_requests()
     future = heartbeat(client)
@@ -358,7 +339,6 @@ def test_it_says_whether_anything_is_pending(client: ConsumerNetworkClient) -> N
     assert not client.has_pending_requests()
 
 
-@pytest.mark.spec("client:NC-19")
 def test_a_request_may_have_a_timeout_of_its_own(silent: ConsumerNetworkClient, clock: ManualClock) -> None:
     future = heartbeat(silent, timeout=305.0)
     silent.poll(-math.inf)
@@ -370,7 +350,6 @@ def test_a_request_may_have_a_timeout_of_its_own(silent: ConsumerNetworkClient, 
     assert isinstance(future.exception, KafkaTimeoutError)
 
 
-@pytest.mark.spec("client:NC-67")
 def test_it_can_be_closed(client: ConsumerNetworkClient) -> None:
     future = heartbeat(client)
     client.close()

@@ -21,7 +21,6 @@ def test_a_pending_future_has_neither_value_nor_error() -> None:
     assert "pending" in repr(future)
 
 
-@pytest.mark.spec("client:GP-44")
 def test_it_is_completed_once_only() -> None:
     future: RequestFuture[int] = RequestFuture()
     future.complete(1)
@@ -33,7 +32,6 @@ def test_it_is_completed_once_only() -> None:
         failed.complete(1)
 
 
-@pytest.mark.spec("client:GP-44")
 def test_a_value_only_after_success_an_error_only_after_failure() -> None:
     succeeded = RequestFuture.of(None)
     assert succeeded.done
@@ -52,7 +50,6 @@ def test_a_value_only_after_success_an_error_only_after_failure() -> None:
         failed.result()
 
 
-@pytest.mark.spec("client:GP-44", "client:NC-52")
 def test_callbacks_run_in_order_and_a_late_one_at_once() -> None:
     heard: list[tuple[str, int]] = []
     future: RequestFuture[int] = RequestFuture()
@@ -79,7 +76,6 @@ def test_a_callback_that_raises_does_not_keep_the_result_from_the_others() -> No
     assert future.succeeded
 
 
-@pytest.mark.spec("client:GP-44", "client:NC-52")
 def test_compose_converts_the_value_or_hands_the_error_on() -> None:
     source: RequestFuture[int] = RequestFuture()
     text = source.compose(str)
@@ -98,7 +94,6 @@ def test_compose_converts_the_value_or_hands_the_error_on() -> None:
     assert isinstance(RequestFuture.of(1).compose(refuse).exception, NotCoordinatorError)
 
 
-@pytest.mark.spec("client:GP-44", "client:NC-52")
 def test_chain_completes_another_future_in_the_same_way() -> None:
     source: RequestFuture[int] = RequestFuture()
     target: RequestFuture[int] = RequestFuture()

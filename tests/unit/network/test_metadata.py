@@ -130,7 +130,6 @@ def test_topics_and_partitions() -> None:
     assert metadata.topic_name(bytes(16)) is None
 
 
-@pytest.mark.spec("client:CF-17")
 def test_internal_topics_are_left_out_unless_wanted() -> None:
     offsets = topic("__consumer_offsets", topic_id=ID2, internal=True)
     assert known(topic(), offsets).topics() == ["t"]

@@ -11,7 +11,6 @@ from pyconsumer.network.node import Candidate, ConnectionBackoff, NodeStatus, le
 READY, CONNECTING, MAY, NOT = NodeStatus.READY, NodeStatus.CONNECTING, NodeStatus.MAY_CONNECT, NodeStatus.UNAVAILABLE
 
 
-@pytest.mark.spec("client:NC-64", "transactions:FCO-03")
 @pytest.mark.parametrize(
     ("candidates", "expected"),
     [

@@ -59,7 +59,6 @@ def test_a_known_user_gets_in(sasl_broker: ScriptedBroker, make_client: MakeClie
     ]
 
 
-@pytest.mark.spec("client:NC-51", "client:GP-40")
 def test_a_wrong_password_fails_what_waits_with_the_brokers_words(
     sasl_broker: ScriptedBroker, make_client: MakeClient
 ) -> None:

@@ -87,7 +87,6 @@ def test_a_wake_ends_one_wait() -> None:
     waker.wake()
 
 
-@pytest.mark.spec("client:NC-40")
 def test_a_wake_works_in_a_signal_handler() -> None:
     selector, waker = new_selector(), Waker()
     before = signal.signal(signal.SIGUSR1, lambda *_: waker.wake())

@@ -184,7 +184,6 @@ def test_a_batch_that_failed_goes_to_the_front_after_its_backoff() -> None:
     assert values(again) == [b"a"]
 
 
-@pytest.mark.spec("transactions:IDP-18")
 def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> None:
     waiting = accumulator()
     for _ in range(3):

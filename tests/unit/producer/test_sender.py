@@ -189,7 +189,6 @@ def test_an_answer_that_is_final_fails_the_batch_and_its_number_is_used_again() 
     assert (next_one.batches[P0].producer_id, next_one.batches[P0].base_sequence) == (1, 0)
 
 
-@pytest.mark.spec("transactions:IDP-15", "transactions:IDP-19")
 def test_a_lost_sequence_leads_to_a_new_producer_id_and_the_batch_is_sent_with_it() -> None:
     bench = Bench()
     result = bench.append()

@@ -124,7 +124,6 @@ def offsets(*partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetada
 # The same as Java
 
 
-@pytest.mark.spec("transactions:TXA-15")
 def test_the_moves_are_javas() -> None:
     """Save for those of prepared transactions (KIP-939), which no released broker has."""
     javas = {(S[a], S[b]) for a, b in read_vectors("move") if "PREPARED_TRANSACTION" not in (a, b)}
@@ -176,9 +175,6 @@ def _in_state(request: str, version: int) -> tuple[Producer, PendingRequest]:
 _SINCE_KIP_1319 = [("COMMIT_OFFSETS", "GROUP_ID_NOT_FOUND"), ("COMMIT_OFFSETS", "STALE_MEMBER_EPOCH")]
 
 
-@pytest.mark.spec(
-    "transactions:TXR-26", "transactions:ERR-21", "transactions:ERR-22", "transactions:ERR-23", "transactions:ERR-24"
-)
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("request_name", _KINDS)
 def test_errors_lead_where_javas_producer_goes(request_name: str, version: int) -> None:
@@ -206,7 +202,6 @@ def test_errors_lead_where_javas_producer_goes(request_name: str, version: int) 
         assert core._needs_bump is (bump == "bump"), name
 
 
-@pytest.mark.spec("transactions:ERR-17", "transactions:ERR-18", "transactions:ERR-20", "transactions:IDP-19")
 def test_batches_fail_as_with_java() -> None:
     rows = [row for row in read_vectors("error") if row[1] == "PRODUCE"]
     for version, _, name, state, _, _, bump, _ in rows:
@@ -229,7 +224,6 @@ def test_java_still_does_what_the_vectors_say() -> None:
 # What is sent, and when
 
 
-@pytest.mark.spec("transactions:TXR-01", "transactions:TXR-18", "transactions:TXR-05a", "transactions:TXR-05e")
 def test_the_requests_of_version_1() -> None:
     producer = Producer(1).opened()
     result = producer.core.add_offsets(offsets(P0, P1), ConsumerGroupMetadata("g"))
@@ -255,7 +249,6 @@ def test_the_requests_of_version_2() -> None:
     assert producer.core.producer == (1, 1)
 
 
-@pytest.mark.spec("transactions:TXR-04", "transactions:TXR-31")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_without_anything_needs_no_request(version: int, commit: bool) -> None:
@@ -268,7 +261,6 @@ def test_a_transaction_without_anything_needs_no_request(version: int, commit: b
     assert producer.core.state is S.READY
 
 
-@pytest.mark.spec("transactions:TXA-18")
 def test_the_end_waits_for_all_batches() -> None:
     producer = Producer().opened()
     producer.core.commit()
@@ -292,7 +284,6 @@ def test_a_partition_may_be_sent_to_once_it_was_added() -> None:
     assert Producer(2).opened().core.may_send(P0)
 
 
-@pytest.mark.spec("transactions:TXR-17")
 def test_the_first_partition_of_a_transaction_waits_20_ms_for_the_one_before() -> None:
     producer, request = _in_state("ADD_PARTITIONS", 1)
     producer.core.on_partitions_added(request, {P0: Errors.CONCURRENT_TRANSACTIONS}, 0.0)
@@ -306,7 +297,6 @@ def test_the_first_partition_of_a_transaction_waits_20_ms_for_the_one_before() -
     assert producer.core.wake_at() == pytest.approx(0.12)
 
 
-@pytest.mark.spec("transactions:ERR-26")
 def test_the_partition_that_was_not_attempted_is_not_the_cause() -> None:
     producer, request = _in_state("ADD_PARTITIONS", 1)
     errors = {P1: Errors.OPERATION_NOT_ATTEMPTED, P0: Errors.TOPIC_AUTHORIZATION_FAILED}
@@ -351,7 +341,6 @@ def test_a_consumer_that_has_left_its_group_ends_the_transaction() -> None:
 # Calls
 
 
-@pytest.mark.spec("transactions:TXA-16", "transactions:TXA-17")
 def test_calls_in_the_wrong_state_say_what_to_do() -> None:
     core = TransactionManager("id", lambda _: 0.0)
     for call in (core.begin, core.commit, core.abort, core.check_send):
@@ -370,7 +359,6 @@ def test_calls_in_the_wrong_state_say_what_to_do() -> None:
         core.begin()
 
 
-@pytest.mark.spec("transactions:TXA-19")
 def test_a_call_that_timed_out_may_only_be_repeated() -> None:
     producer = Producer().opened()
     core = producer.core
@@ -396,7 +384,6 @@ def test_fatal_errors_name_the_reason_and_the_way_out() -> None:
             call()
 
 
-@pytest.mark.spec("transactions:TXA-14")
 def test_after_an_abortable_error_only_an_abort_is_possible() -> None:
     producer = Producer().opened()
     core = producer.core
@@ -427,7 +414,6 @@ def test_a_failed_batch_fails_the_commit_that_waits_for_it() -> None:
 # Epochs
 
 
-@pytest.mark.spec("transactions:TXA-06")
 def test_an_uncertain_batch_raises_the_epoch_before_the_next_transaction() -> None:
     producer = Producer(1).opened()
     producer.core.on_batch_failed(KafkaTimeoutError("lost"), uncertain=True)

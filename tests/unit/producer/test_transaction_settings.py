@@ -22,7 +22,6 @@ def build(**options: Any) -> ProducerConfig:
     return PRODUCER_SETTINGS.build({"bootstrap_servers": "localhost:9", **options})
 
 
-@pytest.mark.spec("transactions:IDP-03", "transactions:IDP-03a", "transactions:IDP-03b", "transactions:IDP-03c")
 @pytest.mark.parametrize("idempotence", [{"enable_idempotence": True}, {"transactional_id": "id"}], ids=["asked", "id"])
 @pytest.mark.parametrize(
     ("conflict", "words"),
@@ -42,21 +41,18 @@ def test_a_setting_that_does_not_fit_is_named(
     assert str(raised.value).endswith(words)
 
 
-@pytest.mark.spec("transactions:IDP-04")
 def test_a_setting_counts_as_given_also_if_it_equals_a_default() -> None:
     with pytest.raises(ConfigurationError, match="acks=1"):
         build(transactional_id="id", acks=1)
     assert build(transactional_id="id", acks="all").acks == build(transactional_id="id", acks=-1).acks == -1
 
 
-@pytest.mark.spec("transactions:IDP-05")
 def test_a_conflict_switches_idempotence_off_where_nobody_asked_for_it() -> None:
     assert not build(acks=1).enable_idempotence
     assert not build(retries=0).enable_idempotence
     assert build(transactional_id="id").enable_idempotence
 
 
-@pytest.mark.spec("transactions:TXA-04", "transactions:TXA-03")
 def test_a_transactional_id_needs_idempotence() -> None:
     with pytest.raises(ConfigurationError, match="transactional_id needs enable_idempotence, which is switched off"):
         build(transactional_id="id", enable_idempotence=False)

@@ -29,7 +29,6 @@ def test_the_table_of_apis_equals_the_declarations(key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-@pytest.mark.spec("client:WF-05")
 def test_a_request_frame_is_read_back(version: int) -> None:
     request = HeartbeatRequest(group_id="g", generation_id=2, member_id="m")
     frame = b"".join(api.encode_request(request, version, 77, "me"))
@@ -48,7 +47,6 @@ def test_the_request_header_of_flexible_versions_has_tagged_fields() -> None:
     assert flexible[4:].startswith(b"\0\x0c\0\4\0\0\0\1\0\1c\0")
 
 
-@pytest.mark.spec("client:WF-01")
 @pytest.mark.parametrize(("version", "request_tags", "response_tags"), [(5, b"", b""), (6, b"\0", b"\0")])
 def test_the_version_of_a_header_shows_in_its_layout_alone(
     version: int, request_tags: bytes, response_tags: bytes
@@ -63,7 +61,6 @@ def test_the_version_of_a_header_shows_in_its_layout_alone(
     assert told == b"\0\0\0\1" + response_tags + response.encode(version)
 
 
-@pytest.mark.spec("client:WF-02")
 def test_the_header_begins_with_the_kind_of_request() -> None:
     kinds = {"Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9, "FindCoordinator": 10}
     kinds |= {"JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "OffsetForLeaderEpoch": 23}
@@ -75,7 +72,6 @@ def test_the_header_begins_with_the_kind_of_request() -> None:
         assert frame[4:6] == key.to_bytes(2, "big")
 
 
-@pytest.mark.spec("client:WF-03")
 @pytest.mark.parametrize(("brokers", "chosen"), [(9, 9), (7, 7), (12, 9)])
 def test_then_comes_the_newest_version_that_both_sides_know(brokers: int, chosen: int) -> None:
     version = BrokerVersions.of([(ApiKey.JOIN_GROUP, 0, brokers)]).choose(ApiKey.JOIN_GROUP)
@@ -88,7 +84,6 @@ def test_then_comes_the_newest_version_that_both_sides_know(brokers: int, chosen
     )
 
 
-@pytest.mark.spec("client:WF-06")
 @pytest.mark.parametrize("key", list(API), ids=lambda key: key.name)
 def test_the_header_has_one_form_whatever_the_body_is(key: ApiKey) -> None:
     request = load(key)[0]()

@@ -92,7 +92,6 @@ def test_a_huge_length_allocates_nothing() -> None:
     assert peak < 1_000_000
 
 
-@pytest.mark.spec("client:WF-51", "client:WF-50")
 def test_a_heartbeat_is_written_byte_for_byte() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=3, member_id="m", group_instance_id=None)
 

@@ -88,7 +88,6 @@ def test_a_request_is_written_and_read(item: str, request_: Message, version: in
     assert type(request_).decode(data, version).encode(version) == data
 
 
-@pytest.mark.spec("transactions:VEC-04", "transactions:VEC-06")
 def test_keys_of_the_offsets_topic() -> None:
     offset = encode_offset_key("consumerGroupId", "topic-offsets", 30)
     assert offset.hex() == "0001000f636f6e73756d657247726f75704964000d746f7069632d6f6666736574730000001e"
@@ -98,7 +97,6 @@ def test_keys_of_the_offsets_topic() -> None:
     assert decode_key(group) == GroupMetadataKey(group="consumerGroupId")
 
 
-@pytest.mark.spec("transactions:VEC-05")
 def test_an_offset_with_an_expiry() -> None:
     value = OffsetCommitValue(
         offset=2130, metadata="", commit_timestamp=COMMITTED_AT, expire_timestamp=EXPIRES_AT, leader_epoch=-1

@@ -37,7 +37,6 @@ COMMIT_VERSIONS = range(OffsetCommitRequest.MIN_VERSION, OffsetCommitRequest.MAX
 FETCH_VERSIONS = range(OffsetFetchRequest.MIN_VERSION, OffsetFetchRequest.MAX_VERSION + 1)
 
 
-@pytest.mark.spec("transactions:VEC-22", "transactions:OCM-01", "transactions:OCM-01d", "transactions:OCM-03")
 def test_version_2_has_the_bytes_that_kafka_writes() -> None:
     request = offset_commit_request(
         2,
@@ -54,7 +53,6 @@ def test_version_2_has_the_bytes_that_kafka_writes() -> None:
     )
 
 
-@pytest.mark.spec("transactions:OCM-01d")
 @pytest.mark.parametrize(("version", "follows"), [(2, b"\xff" * 8), (4, b"\xff" * 8), (5, b"")])
 def test_the_retention_is_always_that_of_the_broker_and_gone_in_version_5(version: int, follows: bytes) -> None:
     request = offset_commit_request(
@@ -87,7 +85,6 @@ def test_a_commit_says_what_its_version_can_say(version: int) -> None:
     assert (second.partition_index, second.committed_offset, second.committed_metadata) == (1, 6, "")
 
 
-@pytest.mark.spec("transactions:OCM-01b", "transactions:OCM-01c")
 def test_a_consumer_without_a_group_names_no_member() -> None:
     request = offset_commit_request(
         8, group_id="g", group_instance_id=None, offsets={A0: OffsetAndMetadata(1)}, ids=None
@@ -95,7 +92,6 @@ def test_a_consumer_without_a_group_names_no_member() -> None:
     assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
 
 
-@pytest.mark.spec("transactions:OCM-05")
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
 def test_each_partition_of_a_commit_has_its_code(version: int) -> None:
     response = OffsetCommitResponse(
@@ -114,7 +110,6 @@ def test_each_partition_of_a_commit_has_its_code(version: int) -> None:
     assert read_offset_commit(version, read, IDS) == {A0: 0, A1: 12}
 
 
-@pytest.mark.spec("transactions:OFF-01")
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_a_fetch_asks_for_partitions_of_one_group(version: int) -> None:
     request = offset_fetch_request(version, group_id="g", partitions=[B0, A1, A0], ids=IDS)
@@ -131,7 +126,6 @@ def test_a_fetch_asks_for_partitions_of_one_group(version: int) -> None:
         assert [t.partition_indexes for t in group.topics or ()] == [[0, 1], [0]]
 
 
-@pytest.mark.spec("transactions:OFF-01", "transactions:HBT-02")
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_fetched_offsets_of_every_version(version: int) -> None:
     entries = [(0, 5, 3, "m", 0), (1, -1, -1, "", 0), (2, -1, -1, "", 88)]

@@ -82,7 +82,6 @@ REQUESTS: list[tuple[str, Message, int, str]] = [
 ]
 
 
-@pytest.mark.spec("transactions:TXR-07", "transactions:TXR-15", "transactions:TXR-22", "transactions:TXR-27")
 @pytest.mark.parametrize(("item", "message", "version", "expected"), REQUESTS, ids=[item[0] for item in REQUESTS])
 def test_a_message_is_written_and_read(item: str, message: Message, version: int, expected: str) -> None:
     data = message.encode(version)
@@ -90,7 +89,6 @@ def test_a_message_is_written_and_read(item: str, message: Message, version: int
     assert type(message).decode(data, version).encode(version) == data
 
 
-@pytest.mark.spec("transactions:TXR-23", "transactions:TXR-33")
 def test_later_versions_name_the_member_and_the_transaction_version() -> None:
     read = TxnOffsetCommitRequest.decode(_commit(3).encode(3), 3)
     assert (read.generation_id_or_member_epoch, read.member_id, read.group_instance_id) == (4, "m", "i")
@@ -98,7 +96,6 @@ def test_later_versions_name_the_member_and_the_transaction_version() -> None:
     assert WriteTxnMarkersRequest.decode(WriteTxnMarkersRequest([marker]).encode(2), 2).markers == [marker]
 
 
-@pytest.mark.spec("transactions:VEC-09", "transactions:TXL-02")
 def test_the_key_of_a_transactional_id() -> None:
     assert encode_key(_ID).hex() == "0000000f7472616e73616374696f6e616c4964"
     assert decode_key(encode_key(_ID)) == _ID
@@ -139,8 +136,6 @@ VALUES = [
 ]
 
 
-@pytest.mark.spec("transactions:TXL-03", "transactions:TXL-03a", "transactions:TXL-03b", "transactions:TXL-03c")
-@pytest.mark.spec("transactions:TXL-03d", "transactions:TXL-03e", "transactions:TXL-03f", "transactions:TXL-03g")
 @pytest.mark.parametrize(("item", "value", "expected"), VALUES, ids=[item[0] for item in VALUES])
 def test_the_value_of_a_state(item: str, value: TransactionLogValue, expected: str) -> None:
     assert value.encode_with_version(0).hex() == expected

@@ -46,7 +46,6 @@ DATA_BATCH = (
 )
 
 
-@pytest.mark.spec("transactions:VEC-31")
 def test_the_checksum_covers_everything_from_the_attributes_on() -> None:
     commit, abort = (bytearray.fromhex(data) for data in MARKERS.values())
     found = [int.from_bytes(data[17:21], "big") for data in (commit, abort)]
@@ -94,7 +93,6 @@ def test_a_scan_reads_every_field_of_the_header() -> None:
     assert (second.position, second.base_offset, second.timestamp_type) == (len(data), 2**41, CREATE_TIME)
 
 
-@pytest.mark.spec("transactions:IDP-09")
 @pytest.mark.parametrize(
     ("base", "count", "last"), [(-1, 3, -1), (0, 1, 0), (5, 3, 7), (2147483646, 3, 0), (2147483647, 1, 2147483647)]
 )
@@ -158,7 +156,6 @@ def test_a_length_beyond_the_buffer_is_a_batch_to_come() -> None:
 # --- builder
 
 
-@pytest.mark.spec("transactions:VEC-03")
 def test_a_batch_has_kafkas_bytes_for_transactional_records() -> None:
     builder = BatchBuilder()
     for value in (b"msg1", b"msg2", b"msg3"):
@@ -311,7 +308,6 @@ def test_markers_have_kafkas_bytes(vector: str) -> None:
     assert built.hex() == MARKERS[vector]
 
 
-@pytest.mark.spec("transactions:CTL-07", "transactions:CTL-08")
 def test_key_and_value_of_a_marker() -> None:
     key, value = encode_end_transaction_marker(EndTransactionMarker(ControlRecordType.COMMIT, 9))
     assert (key.hex(), value.hex()) == ("00000001", "000000000009")
@@ -320,7 +316,6 @@ def test_key_and_value_of_a_marker() -> None:
     assert newer == (ControlRecordType.ABORT, 2)
 
 
-@pytest.mark.spec("transactions:CTL-12")
 def test_markers_that_cannot_be_are_corrupt() -> None:
     assert decode_control_type(b"\0\0\0\x63") is ControlRecordType.UNKNOWN
     assert decode_control_type(b"\0\0\0\2") is ControlRecordType.LEADER_CHANGE

@@ -72,7 +72,6 @@ def test_a_batch_cut_off_by_the_end_is_left_out(cut: int) -> None:
     assert cursor(whole[:cut]).batch_count == 0
 
 
-@pytest.mark.spec("client:GP-24")
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("take", [1, 2, 100])
 def test_records_below_the_fetch_offset_are_skipped(codec: str, take: int) -> None:
@@ -81,7 +80,6 @@ def test_records_below_the_fetch_offset_are_skipped(codec: str, take: int) -> No
     assert offsets(take_all(batch(10, 5) + batch(15, 5), fetch_offset=15)) == [15, 16, 17, 18, 19]
 
 
-@pytest.mark.spec("client:GP-27")
 def test_the_position_passes_records_removed_by_compaction() -> None:
     data = batch(100, offsets=[102, 107], last_offset=119) + batch(120, offsets=[125], last_offset=130)
     reader = cursor(data, 100)
@@ -98,7 +96,6 @@ def test_a_batch_that_compaction_emptied_is_passed() -> None:
     assert (alone.take(1), alone.next_offset, alone.exhausted) == ([], 10, True)
 
 
-@pytest.mark.spec("client:GP-29")
 def test_a_record_has_the_leader_epoch_of_its_batch() -> None:
     reader = cursor(batch(0, 1, leader_epoch=3) + batch(1, 1, leader_epoch=5))
     assert reader.last_leader_epoch == -1
@@ -143,7 +140,6 @@ def test_what_a_cursor_holds_decompressed_is_known() -> None:
 # --- control batches and transactions
 
 
-@pytest.mark.spec("client:GP-25", "transactions:ISO-07", "transactions:ISO-08")
 def test_control_batches_are_passed_and_never_delivered() -> None:
     data = batch(0, 3, producer_id=7, transactional=True) + commit(7, 3) + batch(4, 1)
     reader = cursor(data)
@@ -159,13 +155,11 @@ def test_a_control_batch_at_the_end_is_passed_with_the_last_record() -> None:
     assert (reader.next_offset, reader.exhausted) == (4, True)
 
 
-@pytest.mark.spec("transactions:ISO-06")
 def test_read_uncommitted_delivers_aborted_transactions() -> None:
     data = batch(0, 2, producer_id=7, transactional=True) + abort(7, 2) + batch(3, 1)
     assert offsets(take_all(data)) == [0, 1, 3]
 
 
-@pytest.mark.spec("client:GP-26", "transactions:ISO-06")
 def test_read_committed_skips_aborted_transactions_only() -> None:
     data = (
         batch(0, 2, producer_id=7, transactional=True)
@@ -204,7 +198,6 @@ def test_the_same_producer_aborts_twice() -> None:
     assert offsets(take_all(cursor(data, aborted=[(7, 0), (7, 4)]))) == [2, 6]
 
 
-@pytest.mark.spec("client:FE-71")
 def test_the_position_passes_aborted_batches_though_nothing_is_returned() -> None:
     reader = cursor(batch(0, 5, producer_id=7, transactional=True) + abort(7, 5), aborted=[(7, 0)])
     assert (reader.take(10), reader.next_offset, reader.exhausted) == ([], 6, True)
@@ -223,7 +216,6 @@ def raw_batch_with_key(key: bytes) -> bytes:
     return builder.build(1, 7, 0, is_transactional=True, is_control=True)
 
 
-@pytest.mark.spec("transactions:CTL-12")
 def test_a_marker_with_a_short_key_is_corrupt() -> None:
     data = batch(0, 1, producer_id=7, transactional=True) + raw_batch_with_key(b"\0\0\0") + batch(2, 1)
     reader = cursor(data, aborted=[(7, 0)])
@@ -234,7 +226,6 @@ def test_a_marker_with_a_short_key_is_corrupt() -> None:
 # --- damage
 
 
-@pytest.mark.spec("client:GP-23", "client:FE-09")
 def test_a_wrong_checksum_is_an_error_at_its_batch_again_and_again() -> None:
     reader = cursor(batch(0, 3) + broken(batch(3, 3)) + batch(6, 3))
     assert offsets(reader.take(100)) == [0, 1, 2]

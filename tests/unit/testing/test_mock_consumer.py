@@ -52,7 +52,6 @@ class Noting(ConsumerRebalanceListener):
         self.calls.append(("assigned", sorted(assigned)))
 
 
-@pytest.mark.spec("client:KC-29")
 def test_a_program_cannot_tell_it_from_the_real_one() -> None:
     consumer = MockConsumer("earliest", group_id="g")
     consumer.subscribe(["t"])
@@ -71,7 +70,6 @@ def test_a_program_cannot_tell_it_from_the_real_one() -> None:
     assert consumer.committed([T0, T1]) == {T0: 2, T1: 8}
 
 
-@pytest.mark.spec("client:KC-29")
 def test_both_have_every_method_of_the_interface_with_the_same_arguments() -> None:
     real = KafkaConsumer(bootstrap_servers="localhost:9")
     try:
