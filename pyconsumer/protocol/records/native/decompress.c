@@ -43,8 +43,8 @@ static int is_xerial(const uint8_t *data, size_t size) {
     return size >= sizeof XERIAL_MAGIC && memcmp(data, XERIAL_MAGIC, sizeof XERIAL_MAGIC) == 0;
 }
 
-/* Returns the next block from `at` on in xerial's framing; `end` if there is none, NULL if its length is invalid. Headers
- * of further streams are skipped: only their first four bytes count. */
+/* Returns the next block from `at` on in xerial's framing; `end` if there is none, NULL if its length is invalid.
+ * Headers of further streams are skipped: only their first four bytes count. */
 static const uint8_t *xerial_block(const uint8_t *at, const uint8_t *end, size_t *size) {
     uint32_t length;
     while (end - at >= 4 && memcmp(at, XERIAL_MAGIC, 4) == 0) {
@@ -389,8 +389,8 @@ static int lz4_unpack(int magic_of_batch, const uint8_t *data, const pyconsumer_
 enum { ZSTD_BLOCK_BYTES = 128 * 1024, ZSTD_LONGEST_WINDOW = 1 << 27, ZSTD_WINDOW_OF_ANY = 8 << 20 };
 #define ZSTD_FRAME_MAGIC 0xFD2FB528u
 
-/* Walks over the frame at `at`, after its magic number, and returns the position after it; NULL if it is damaged, or cut
- * off, which sets `is_cut_off`. */
+/* Walks over the frame at `at`, after its magic number, and returns the position after it; NULL if it is damaged, or
+ * cut off, which sets `is_cut_off`. */
 static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t limit, uint64_t *bound, int *is_exact,
                                  int *is_cut_off) {
     static const uint8_t DICTIONARY_BYTES[4] = {0, 1, 2, 4}, SIZE_BYTES[4] = {0, 2, 4, 8};
