@@ -57,7 +57,7 @@ Part = Buffer | FileRecords
 
 
 class Outgoing:
-    """What a connection has still to send.
+    """The answers that a connection has still to send.
 
     Args:
         sock: does not block.
