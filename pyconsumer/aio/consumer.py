@@ -17,6 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
@@ -184,7 +185,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         found: ConsumerRecords[K, V] | None
-        found = await self._poll(timeout_ms, lambda: self._delegate.take_records(most), "poll")
+        found = await self._poll(timeout_ms, partial(self._delegate.take_records, most), "poll")
         return ConsumerRecords() if found is None else found
 
     async def poll_arrow(

@@ -12,10 +12,14 @@ import weakref
 from collections.abc import Callable
 from threading import get_ident
 
-from pyconsumer.consumer.guard import fork_count
+from pyconsumer.consumer.guard import Forks
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
 
 __all__ = ["TaskGuard"]
+
+
+def _nobody() -> None:
+    """Return no task."""
 
 
 class TaskGuard:
@@ -46,11 +50,12 @@ class TaskGuard:
     def __init__(self, name: str) -> None:
         self._name = name
         self._pid = os.getpid()
-        self._forks = fork_count()
+        self._forks = Forks.count
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._task: asyncio.Task[object] | None = None
-        self._caller: weakref.ref[asyncio.Task[object]] | None = None  # the task that made the last exclusive call
+        #: Returns the task that made the last exclusive call. One that has failed must be free to report that.
+        self._caller: Callable[[], asyncio.Task[object] | None] = _nobody
         self._call = ""
         self._on_enter: Callable[[], object] | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -62,7 +67,7 @@ class TaskGuard:
     @property
     def forked(self) -> bool:
         """True in a process that was forked from the one that created the object."""
-        return self._forks != fork_count()
+        return self._forks != Forks.count
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
         """Set a function that is called at the start of each call; None for none."""
@@ -88,7 +93,7 @@ class TaskGuard:
             ConcurrentAccessError: it was made in another thread than the loop's, or in a forked process.
             IllegalStateError: the object is closed.
         """
-        if self._forks != fork_count():
+        if self._forks != Forks.count:
             raise ConcurrentAccessError(
                 f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
             )
@@ -134,14 +139,14 @@ class TaskGuard:
         """
         self._loop = loop
         self._thread = get_ident()
-        if self._task is not None or self.closing or self._on_enter is not None or self._forks != fork_count():
+        if self._task is not None or self.closing or self._on_enter is not None or self._forks != Forks.count:
             self.enter()
             self.refuse_in_exclusive(name)
             if self.closing:
                 raise IllegalStateError(f"this {self._name} is closed")
         self._task = task = asyncio.current_task(loop)
-        if task is not None and (self._caller is None or self._caller() is not task):
-            self._caller = weakref.ref(task)
+        if self._caller() is not task:
+            self._caller = _nobody if task is None else weakref.ref(task)
         self._call = name
 
     def end(self) -> None:
@@ -160,7 +165,7 @@ class TaskGuard:
 
     def has_busy_caller(self) -> bool:
         """Return whether another task works on the result of the last exclusive call: it runs on, or was cancelled."""
-        if self._task is not None or self._caller is None:
+        if self._task is not None:
             return False
         caller = self._caller()
         if caller is None or caller is asyncio.current_task(self._loop):

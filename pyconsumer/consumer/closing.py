@@ -7,9 +7,9 @@ any: at least once. Rule 7 is about all consumers.
 Rules
 
 1. Asking for more says that everything returned before is processed. So commits at intervals, and those before a
-   rebalance takes partitions away, cover what earlier calls returned. They run inside ``poll`` and iteration.
-   (``assign`` commits, too, if the interval is over, as in Java: it may drop partitions.)
-   A program that catches an error and asks for more has skipped the record. To read it again it must ``seek``.
+   rebalance takes partitions away, cover what earlier calls returned. They run inside ``poll`` and iteration. As in
+   Java, ``assign`` commits, too, if the interval is over: it may drop partitions. A program that catches an error and
+   asks for more has skipped the record. To read it again it must ``seek``.
 2. Closing in good order says the same. ``close`` and the normal end of a ``with`` block commit all positions, as Java
    does. Iteration has moved them past the record that it yielded last, and no further.
 3. An exception says the opposite. If one leaves the ``with`` block, or is being handled where ``close`` is called

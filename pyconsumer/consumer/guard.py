@@ -15,25 +15,27 @@ from types import FrameType, TracebackType
 
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 
-__all__ = ["AccessGuard"]
+__all__ = ["AccessGuard", "Forks"]
 
 NO_THREAD = -1
 
 
-_forks = 0
+class Forks:
+    """The number of forks between the first process and this one; it costs less than the system call getpid.
+
+    Attributes:
+        count: that number.
+    """
+
+    count = 0
+
+    @classmethod
+    def add(cls) -> None:
+        """Count one more."""
+        cls.count += 1
 
 
-def _after_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def fork_count() -> int:
-    """Return how many forks lie between the first process and this one; costs less than the system call getpid."""
-    return _forks
+os.register_at_fork(after_in_child=Forks.add)
 
 
 class AccessGuard:
@@ -90,7 +92,7 @@ class AccessGuard:
         #: Number of calls that are nested now.
         self.depth = 0
         self._pid = os.getpid()
-        self._forks = _forks
+        self._forks = Forks.count
         self._name = name
         self._on_call = on_call
         self._on_interrupt = on_interrupt
@@ -102,7 +104,7 @@ class AccessGuard:
     @property
     def forked(self) -> bool:
         """True in a process that was forked from the one that created the consumer."""
-        return self._forks != _forks
+        return self._forks != Forks.count
 
     @property
     def owner(self) -> int:
@@ -124,7 +126,7 @@ class AccessGuard:
             ConcurrentAccessError: another thread is inside a call, or this is a forked process.
             IllegalStateError: the guard is closed.
         """
-        if self._forks != _forks:
+        if self._forks != Forks.count:
             raise ConcurrentAccessError(
                 f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
             )
