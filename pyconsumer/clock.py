@@ -69,7 +69,7 @@ def checked_timestamp(timestamp_ms: Any, name: str = "timestamp_ms") -> int:
         TypeError: it is no whole number, but for example a ``datetime``.
         ValueError: it is negative, or does not fit into the 63 bits that Kafka has for it.
     """
-    value = whole_number(timestamp_ms)
+    value = timestamp_ms if type(timestamp_ms) is int else whole_number(timestamp_ms)
     if value is None:
         from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Type variables of keys and values, and the types of functions that serialize and deserialize them.
+"""Type variables of keys and values, types of functions that serialize and deserialize them, and what all clients have.
 
 Clients and records are generic in the types of their keys and values: a ``KafkaConsumer[str, Order]`` returns records
 whose key is ``str | None`` and whose value is ``Order | None``, since any record of Kafka may lack either. A type
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import GenericAlias
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 RawInput: TypeAlias = bytes | bytearray | memoryview | str
 """What a producer takes without a serializer; text becomes UTF-8."""
@@ -63,6 +63,7 @@ __all__ = [
     "V_co",
     "ValueIn",
     "generic_alias",
+    "refuse_pickling",
 ]
 
 Header = tuple[str, bytes | None]
@@ -101,3 +102,11 @@ Serializer: TypeAlias = Callable[[T], bytes | None] | SerializerObject[T]
 
 #: ``__class_getitem__`` of a class that is generic for type checkers alone: cheap, and right with any number of types.
 generic_alias: Any = classmethod(GenericAlias)
+
+
+def refuse_pickling(client: object) -> Never:
+    """Raise ``TypeError``: ``__reduce__`` of clients, which can be neither pickled nor copied."""
+    raise TypeError(
+        f"{type(client).__name__} cannot be pickled or copied, as it has connections and threads of its own: pass its"
+        " settings, and make one in each process"
+    )

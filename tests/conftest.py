@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +19,14 @@ from pyconsumer.background_log import flush as flush_log
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.event_loops import EVENT_LOOP, new_event_loop
 from tests.support.examples import load_profile
+from tests.support.installed_copy import other_copy
 from tests.support.java import NEW_VERSION, OLD_VERSION, KafkaTools, missing_kafka, need_jars, tools
 from tests.support.ports import unused_address
 from tests.support.process import descendants
 from tests.support.shared_classes import share_kafkas_classes, share_sparks_classes
 from tests.support.spark import connector_jars, missing_spark, use_unpacked_spark
 
-pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
+pytest_plugins = ["tests.support.folder_times", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
@@ -36,7 +38,14 @@ _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserv
 
 
 def pytest_configure() -> None:
-    """Load hypothesis's profile, and let Ctrl-C end what tests start, which it would not under a shell's ``&``."""
+    """Load hypothesis's profile, and let Ctrl-C end what tests start, which it would not under a shell's ``&``.
+
+    Raises:
+        pytest.UsageError: tests that start programs would test an installed copy instead of these sources.
+    """
+    hint = other_copy(Path(__file__).parents[1])
+    if hint is not None:
+        raise pytest.UsageError(hint)
     load_profile()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -29,6 +29,7 @@ from pyconsumer.admin.types import (
 )
 from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.generic import refuse_pickling
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
@@ -476,6 +477,8 @@ class KafkaAdminClient:
     def _abandon(self) -> None:
         """Close the descriptors of a client that was dropped without :meth:`close`."""
         self._client.abandon()
+
+    __reduce__ = refuse_pickling
 
     def __repr__(self) -> str:
         return f"<KafkaAdminClient client_id={self.config.client_id!r}{' closed' if self._closed else ''}>"

@@ -17,6 +17,7 @@ from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.aio.driver import LoopDriver
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.generic import refuse_pickling
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
 
@@ -164,6 +165,8 @@ class AsyncKafkaAdminClient:
     async def close(self) -> None:
         """Close the connections at once; a call of another task in progress fails. A second call does nothing."""
         self.calls.close()
+
+    __reduce__ = refuse_pickling
 
     def __repr__(self) -> str:
         return repr(self.calls)

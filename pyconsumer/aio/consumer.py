@@ -42,7 +42,7 @@ from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListe
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, WakeupError
-from pyconsumer.generic import K, V
+from pyconsumer.generic import K, V, refuse_pickling
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
@@ -679,9 +679,13 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
             timeout_ms = self.config.default_api_timeout_ms
         return self._now() + seconds_of(timeout_ms)
 
+    __reduce__ = refuse_pickling
+
     def __repr__(self) -> str:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
+        if not self._guard.closed and (missing := self._delegate.missing_topics()):
+            state += f" missing_topics={missing}"
         return f"<{_NAME}{group} client_id={self.config.client_id!r} {state}>"
 
 

@@ -23,7 +23,7 @@ from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
-from pyconsumer.generic import Header, KeyIn, ValueIn
+from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.changes import YIELD, Pause
@@ -341,6 +341,8 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             self._open = False
             self._producer._drop()
             _warn(f"unclosed {shown}: await close(), or use it in async with", ResourceWarning, source=self)
+
+    __reduce__ = refuse_pickling
 
     def __repr__(self) -> str:
         return f"<{_NAME} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from pyconsumer.broker.console_log import log_to_stderr
 from pyconsumer.broker.process import run_broker, run_child
 from pyconsumer.errors import KafkaError
 
@@ -22,6 +23,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.control:
         return run_child()
+    log_to_stderr()
     wrong = [item for item in options.config if "=" not in item]
     if wrong:
         parser.error(f"--config wants KEY=VALUE, not {wrong[0]!r}")

@@ -238,7 +238,7 @@ class EmbeddedCluster:
 
         Raises:
             IllegalStateError: it was not killed.
-            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It goes on; call this again to wait.
+            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It continues; call this again to wait.
             BrokerStartError: it cannot start. You may call this again.
         """
         self._check_node(node_id)

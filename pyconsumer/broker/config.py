@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.broker.group.config import SERVER_ASSIGNORS
 from pyconsumer.broker.settings import (
@@ -503,6 +503,21 @@ class Resolved(NamedTuple):
     synonyms: list[Layer]
 
 
+#: Settings of Kafka's that are options of the command and of its function here.
+_INSTEAD: Final = {
+    name: f" (use {option} of `pyconsumer broker` instead)"
+    for name, option in {
+        "advertised.listeners": "--advertised-host",
+        "advertised.host.name": "--advertised-host",
+        "listeners": "--host and --port",
+        "port": "--port",
+        "host.name": "--host",
+        "log.dirs": "--data-dir",
+        "log.dir": "--data-dir",
+    }.items()
+}
+
+
 class BrokerConfig:
     """The settings of one broker.
 
@@ -525,7 +540,8 @@ class BrokerConfig:
         for name, value in given.items():
             setting = BROKER_SETTINGS.get(name)
             if setting is None:
-                raise ConfigurationError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
+                hint = _INSTEAD.get(name) or did_you_mean(name, BROKER_SETTINGS)
+                raise ConfigurationError(f"Unknown broker setting {name!r}{hint}")
             values[name] = parse_value(setting, value)
         return values
 

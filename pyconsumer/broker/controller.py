@@ -38,7 +38,6 @@ from pyconsumer.errors import (
     InvalidUpdateVersionError,
     PolicyViolationError,
     TopicAlreadyExistsError,
-    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
@@ -428,8 +427,8 @@ class Controller:
             KafkaError: with the code that Kafka's controller gives.
         """
         check_topic_name(name)
-        if name == CLUSTER_METADATA:  # as Kafka's ControllerApis.createTopics
-            raise TopicAuthorizationFailedError(f"the topic {name} cannot be created: it is Kafka's own metadata log")
+        if name == CLUSTER_METADATA:
+            raise InvalidRequestError(f"the topic {name} cannot be created: it is Kafka's own metadata log")
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
         other = self._plain_names.get(plain_name(name))

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from pyconsumer.background_log import Log
-from pyconsumer.errors import BrokerResponseError, Errors, KafkaStorageError, UnknownServerError
+from pyconsumer.errors import BrokerResponseError, Errors, KafkaStorageError, RequestTimedOutError, UnknownServerError
 from pyconsumer.protocol.messages import response_type
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.primitives import Struct, WireType
 from pyconsumer.protocol.schema import Message
 
-__all__ = ["code_and_text", "error_response", "storage_error"]
+__all__ = ["code_and_text", "error_response", "storage_error", "too_late"]
 
 _log = Log(__name__)
 
@@ -79,16 +79,21 @@ def storage_error(action: str, topic: str, partition: int, folder: Path | None, 
     )
 
 
-def error_response(request: Message, version: int, error_code: int) -> Message:
-    """Return the response to ``request`` that has this error code wherever there is a field for one."""
+def too_late() -> RequestTimedOutError:
+    """Return the error for a change of the cluster that had no time: Kafka does not begin with it."""
+    return RequestTimedOutError("the request's timeout_ms is not positive, so its time was over before it began")
+
+
+def error_response(request: Message, version: int, error_code: int, text: str | None = None) -> Message:
+    """Return the response to ``request`` that has this error code, and text, wherever there is a field for one."""
     kind = response_type(request.API_KEY)
-    values = _values(kind, request, version, error_code)
+    values = _values(kind, request, version, error_code, text)
     if issubclass(kind, FetchResponse) and values.get("responses") and error_code not in _SESSION_ERRORS:
         values["error_code"] = 0  # the error of a fetch as a whole is about its session
     return kind(**values)
 
 
-def _values(kind: type[Struct], source: Any, version: int, error_code: int) -> dict[str, Any]:
+def _values(kind: type[Struct], source: Any, version: int, error_code: int, text: str | None = None) -> dict[str, Any]:
     """Return the fields of a part of a response, from those of the same part of the request."""
     values: dict[str, Any] = {}
     for spec in kind.FIELDS:
@@ -97,18 +102,20 @@ def _values(kind: type[Struct], source: Any, version: int, error_code: int) -> d
             continue
         if name == "error_code":
             values[name] = error_code
+        elif name == "error_message" and text is not None:
+            values[name] = text
         elif spec.is_array:
             items = getattr(source, _SOURCES.get((kind.__name__, name), name), None)
             if name == "responses" and not items and getattr(source, "topic_names", None):
                 items = source.topic_names
             if isinstance(items, list) and not isinstance(spec.type, WireType):
-                values[name] = [_element(spec.type, item, version, error_code) for item in items]
+                values[name] = [_element(spec.type, item, version, error_code, text) for item in items]
         elif isinstance(spec.type, WireType) and source is not None and name not in _NOT_COPIED:
             values |= _copied(name, source)
     return values | _AFTER_ERROR.get(kind.__name__, {})
 
 
-def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> Struct:
+def _element(kind: type[Struct], source: Any, version: int, error_code: int, text: str | None) -> Struct:
     plain: dict[str, Any] = {}
     if isinstance(source, (str, int)):  # a list of names or numbers
         wanted = "string" if isinstance(source, str) else "int32"
@@ -118,7 +125,7 @@ def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> 
                 plain[spec.name] = source
                 break
         source = None
-    return kind(**(plain | _values(kind, source, version, error_code)))
+    return kind(**(plain | _values(kind, source, version, error_code, text)))
 
 
 def _copied(name: str, source: Any) -> dict[str, Any]:

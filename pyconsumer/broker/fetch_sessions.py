@@ -134,7 +134,7 @@ class FetchSessions:
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id:
                 self._sessions.pop(request.session_id, None)
-            listed = [(key, CachedPartition(wanted)) for key, wanted in _listed(request)]
+            listed = [(key, CachedPartition(wanted)) for key, wanted in dict(_listed(request)).items()]
             session = None
             if request.session_epoch == INITIAL_EPOCH and listed:
                 session = self._create(by_id, len(listed), now)

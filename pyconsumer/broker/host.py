@@ -150,6 +150,11 @@ class ClusterHost:
             self._config.integer("leader.imbalance.check.interval.seconds") * 1000, self._rebalance_leaders
         )
 
+    @property
+    def is_running(self) -> bool:
+        """True from the end of :meth:`starting` to the stop."""
+        return self._running
+
     def _lock_folder(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)

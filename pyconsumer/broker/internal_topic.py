@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BrokerConfig
@@ -26,6 +26,9 @@ from pyconsumer.protocol.records import BatchBuilder
 __all__ = ["InternalTopicLog", "LocalBroker"]
 
 _log = Log(__name__)
+
+#: The most bytes that a load reads at a time, so that a step of it is short.
+_PIECE_BYTES: Final = 64 << 10
 
 
 class LocalBroker(Protocol):
@@ -145,7 +148,7 @@ class InternalTopicLog:
         """
         found = self._broker.partition(self._topic, partition)
         epoch = found.leader_epoch
-        for piece in found.log.raw(self._load_bytes):
+        for piece in found.log.raw(min(self._load_bytes, _PIECE_BYTES)):
             yield piece
             self._check(found, epoch)
         end = found.log.log_end_offset

@@ -17,6 +17,7 @@ A client may ask for much and read nothing. Rules:
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
@@ -46,6 +47,8 @@ _TURN_BYTES_ALONE: Final = 4 << 20
 #: Records of at most so many bytes are read, to be sent together with what is beside them.
 _FEW_BYTES: Final = 16 << 10
 _MOST_BUFFERS: Final = 256
+#: The file system has no ``sendfile``.
+_NO_SENDFILE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 _CAN_SENDFILE: Final = hasattr(os, "sendfile") and sys.platform == "linux"
 #: More follows at once: the header of an answer is not to travel in a packet of its own.
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
@@ -161,7 +164,13 @@ class Outgoing:
 
     def _send_file(self, records: FileRecords, most_bytes: int) -> int:
         records.check()
-        sent = os.sendfile(self._sock.fileno(), records.descriptor, records.position, min(len(records), most_bytes))
+        try:
+            sent = os.sendfile(self._sock.fileno(), records.descriptor, records.position, min(len(records), most_bytes))
+        except OSError as error:
+            if error.errno not in _NO_SENDFILE:
+                raise
+            records.read_only()
+            return 0
         if not sent:
             raise OSError("the records end before the end of the file's part that was promised")
         self._skip(records, sent)
@@ -231,6 +240,7 @@ class Outgoing:
                 kept.append(spill(self._folder, run))
         except OSError as error:
             _log.warning("an answer of %d bytes stays in memory, because no file takes it: %s", self.held_bytes, error)
+            self._folder = None  # it would fail again each time
             return
         self._parts = kept
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import json
-import logging
 import os
 import resource
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pyconsumer.background_log import Log, background
+from pyconsumer.broker.console_log import log_to_stderr
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.steps import take_steps
@@ -104,7 +104,8 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
         for task in (starting, signalled):
             task.cancel()
         await asyncio.gather(starting, signalled, return_exceptions=True)
-        host.stop()
+        if host.is_running:  # a start that failed, or that a signal has ended, was given up
+            host.stop()
 
 
 def _prepare() -> None:
@@ -123,9 +124,7 @@ def _prepare() -> None:
 
 def run_child() -> int:
     """Serve the program at the other end of standard input and output; return the exit status."""
-    logging.basicConfig(
-        level=os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr(os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), with_time=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program, which decides
     return asyncio.run(_Child().run())
 
@@ -219,9 +218,13 @@ class _Child:
             await take_steps(host.starting(), _Reports(request_id, host, self._write))
             self._host = host
             respond(host.ports())
-        if self._host is None:
+        if not self._started:
             self._status = 1
             self._ended.set()
+
+    @property
+    def _started(self) -> bool:
+        return self._host is not None
 
     async def _restart_broker(self, request_id: int, host: ClusterHost, node_id: int) -> None:
         with self._responding(request_id) as respond:

@@ -35,7 +35,7 @@ _JOIN_TIMEOUT_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long a cluster may take, in seconds: to start or to restart a broker, and to stop."""
+    """The seconds that a cluster has to start or to restart a broker, and to stop."""
 
     start_s: float = 60.0
     stop_s: float = 20.0
@@ -63,6 +63,7 @@ class ThreadRunner:
         self._loop: asyncio.AbstractEventLoop
         self._host: ClusterHost
         self._thread: threading.Thread
+        self._restarts: list[Future[None]] = []  # those that timed out
 
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
         started: Future[list[dict[str, int]]] = Future()
@@ -119,6 +120,7 @@ class ThreadRunner:
             done.result(self._deadlines.start_s)
         except TimeoutError:
             if not done.done():
+                self._restarts.append(done)
                 raise _still_restarting(node_id, self._deadlines.start_s, self._host.progress) from None
             done.result()
 
@@ -147,6 +149,8 @@ class ThreadRunner:
         self._end("the kill", lambda: self._host.abandon())
 
     def _end(self, name: str, action: Callable[[], Any]) -> None:
+        for restart in self._restarts:
+            restart.cancel()
         try:
             self._call(name, action, self._deadlines.stop_s)
         finally:
@@ -188,8 +192,8 @@ class ProcessRunner:
     """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
 
     It responds on its standard output. A response repeats the id of its command; one with another id belongs to a
-    command that timed out or was interrupted, and is ignored. Before the response to a start there may be its progress. The child carries out one command at a time, so threads
-    take turns.
+    command that timed out or was interrupted, and is ignored. Before the response to a start there may be its
+    progress. The child carries out one command at a time, so threads take turns.
     """
 
     def __init__(self, deadlines: Deadlines, *, remove_folder: bool) -> None:

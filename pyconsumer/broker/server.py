@@ -117,6 +117,11 @@ class BrokerServer:
         self._per_host[host] += 1
         self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
 
+    @property
+    def connection_count(self) -> int:
+        """The number of connections that are open."""
+        return len(self._connections)
+
     def forget(self, connection: ClientConnection) -> None:
         """Forget a connection that was closed."""
         self._connections.discard(connection)

@@ -91,12 +91,14 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
 @click.pass_context
 def cli(ctx: click.Context, verbose: int) -> None:
     """Kafka on the command line: topics, groups, records, and a broker to try them with."""
-    if verbose:
-        logging.basicConfig(
-            level=logging.DEBUG if verbose > 1 else logging.INFO,
-            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        )
-    elif ctx.invoked_subcommand != "broker":
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    if ctx.invoked_subcommand == "broker":
+        from pyconsumer.broker.console_log import log_to_stderr
+
+        log_to_stderr(level, with_time=True if verbose else None)
+    elif verbose:
+        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    else:
         # A failure is reported once, by the error that ends the command. A broker keeps running and logs as it goes.
         logging.getLogger("pyconsumer").addHandler(logging.NullHandler())
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import as_json, connected, json_option
 from pyconsumer.cli.spark import kafka_options, on_spark, progress_bar, spark_session
 
@@ -52,7 +53,7 @@ def command(
     json_output: bool,
 ) -> None:
     options = kafka_options(settings, spark_options, timeout_ms)
-    with spark_session(master, conf) as spark, progress_bar(json_output=json_output) as bar:
+    with spark_session(master, conf) as spark, library_warnings(), progress_bar(json_output=json_output) as bar:
         from pyconsumer.spark.archive import archive
 
         task = bar.add_task(f"{topic} to {folder}", total=None, text="")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from pyconsumer import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition, stop_on_signals
+from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import as_json, client_options, connected, json_option
 from pyconsumer.cli.record_lines import TOKENS, Write, as_document, compile_format, plain_format
 from pyconsumer.cli.reset import datetime_argument
@@ -140,13 +141,19 @@ def command(
     write = form or plain_format(keys=keys, headers=headers)
     if json_output:
         write = _json_writer(binary)
-    with KafkaConsumer(options) as consumer, stop_on_signals(consumer, signals=(signal.SIGTERM,)) as stopped:
+    with (
+        library_warnings() as warnings,
+        KafkaConsumer(options) as consumer,
+        stop_on_signals(consumer, signals=(signal.SIGTERM,)) as stopped,
+    ):
         partitions = _partitions(consumer, topics, partition)
         if group:
             consumer.subscribe(topics)
         else:
             _place(consumer, partitions, start)
         _read(consumer, _Printer(write, wanted_key), Ends(max_messages, idle_ms, timeout_ms), commits=bool(group))
+        if warnings.unreachable is not None and stopped.signal is None and not _has_fetched(consumer):
+            raise click.ClickException(f"nothing could be read: {warnings.unreachable}")
     if stopped.signal is not None:
         raise SystemExit(128 + stopped.signal)  # as shells count it
 
@@ -260,6 +267,11 @@ def _read(consumer: KafkaConsumer, printer: _Printer, ends: Ends, *, commits: bo
             last = now
         elif idle_ms is not None and (now - last) * 1000 >= idle_ms:
             return
+
+
+def _has_fetched(consumer: KafkaConsumer) -> bool:
+    """Return whether a broker has responded to a fetch, with or without records."""
+    return bool(consumer.metrics()["consumer-fetch-manager-metrics"]["fetch-total"])
 
 
 def _commit(consumer: KafkaConsumer, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:

@@ -206,9 +206,11 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
 
 def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
     node = group.coordinator
-    kind = f"protocol {group.protocol_type or 'none'}"
+    kind = f"type {group.group_type or 'unknown'}"
+    if group.protocol_type not in ("", "consumer"):  # a classic group may be of other things, such as Connect's workers
+        kind += f", protocol type {group.protocol_type}"
     if group.epoch is not None:
-        kind = f"type {group.group_type}, epoch {group.epoch}"
+        kind += f", epoch {group.epoch}"
         if group.assignment_epoch != group.epoch:
             kind += f" (assignment of {group.assignment_epoch})"
     out.print(

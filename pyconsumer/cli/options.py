@@ -147,6 +147,7 @@ def connected(function: F) -> F:
     decorated = click.option(
         "-b",
         "--bootstrap-servers",
+        "--bootstrap-server",  # as Kafka's own tools spell it
         "servers",
         metavar="HOST:PORT[,...]",
         envvar="PYCONSUMER_BOOTSTRAP_SERVERS",

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
+from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, connected
 from pyconsumer.cli.record_lines import JsonRecord, from_document
 from pyconsumer.errors import KafkaError
@@ -137,7 +138,7 @@ def _send(
     sent = size = 0
     failures: list[KafkaError] = []
     most = _MOST_PER_BYTE * PRODUCER_SETTINGS.build(options).max_request_size
-    with KafkaProducer(options) as producer:
+    with library_warnings(), KafkaProducer(options) as producer:
         future: FutureRecordMetadata
 
         def refuse(line: str) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import as_json, connected, json_option
 from pyconsumer.cli.spark import kafka_options, on_spark, progress_bar, spark_session
 
@@ -45,7 +46,7 @@ def command(
     options = kafka_options(settings, spark_options, timeout_ms)
     if exactly_once:
         options.setdefault("deliveryGuarantee", "exactly-once")
-    with spark_session(master, conf) as spark, progress_bar(json_output=json_output) as bar:
+    with spark_session(master, conf) as spark, library_warnings(), progress_bar(json_output=json_output) as bar:
         from pyconsumer.spark.archive import Replayed, replay
 
         task = bar.add_task(f"{folder} to {topic}", total=None, text="")

@@ -20,6 +20,7 @@ from rich.text import Text
 
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
+from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
 from pyconsumer.cli.positions import Row, positions_of
 from pyconsumer.errors import GroupIdNotFoundError, KafkaError
@@ -220,7 +221,11 @@ def watch(
     """
     out = console(markup=False)
     try:
-        with raise_on_sigterm(), KafkaAdminClient(client_options(servers, settings)) as admin:
+        with (
+            raise_on_sigterm(),
+            library_warnings(),
+            KafkaAdminClient(client_options(servers, settings)) as admin,
+        ):
             seen = Watch(admin, names, timeout_ms)
             if out.is_terminal and not json_output:
                 _draw(out, seen, interval, count)

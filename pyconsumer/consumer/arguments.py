@@ -6,10 +6,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pyconsumer.clock import checked_timestamp
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition, exact_partition
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, exact_partition, whole_number
 
 __all__ = [
     "as_partition",
@@ -17,6 +18,9 @@ __all__ = [
     "by_partition",
     "check_max_records",
     "check_subscription",
+    "checked_offsets",
+    "checked_position",
+    "checked_times",
     "is_partition",
     "looks_like_seconds",
     "offsets_after",
@@ -72,14 +76,18 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
 
 
 def check_max_records(max_records: int) -> int:
-    """Return the number.
+    """Return the number as ``int``.
 
     Raises:
+        TypeError: it is no whole number.
         ValueError: the number is less than 1.
     """
-    if max_records < 1:
-        raise ValueError(f"max_records must be at least 1, not {max_records}")
-    return max_records
+    number = max_records if type(max_records) is int else whole_number(max_records)  # no call for each poll
+    if number is None:
+        raise TypeError(f"max_records must be a whole number, not {max_records!r}")
+    if number < 1:
+        raise ValueError(f"max_records must be at least 1, not {number}")
+    return number
 
 
 def is_partition(value: Any) -> bool:
@@ -121,6 +129,53 @@ def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
     if not isinstance(values, Mapping):
         raise TypeError(f"a dictionary of TopicPartition to {what} is needed, not {values!r}")
     return {as_partition(tp): value for tp, value in values.items()}
+
+
+def checked_position(offset: Any) -> tuple[int, int]:
+    """Return the offset and the leader epoch to continue from; the epoch is -1 if it is not known.
+
+    Raises:
+        TypeError: it is neither a whole number nor an ``OffsetAndMetadata`` of one.
+        ValueError: the number is negative.
+    """
+    given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
+    number, epoch = whole_number(given), whole_number(found)
+    if number is None or epoch is None:
+        raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
+    if number < 0:
+        raise ValueError(f"an offset must not be negative: {number}")
+    return number, epoch
+
+
+def checked_offsets(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets to commit by partition.
+
+    Raises:
+        TypeError: they are no dictionary by partition, or something in it is no whole number.
+        ValueError: an offset is negative.
+    """
+    checked = {}
+    for tp, value in by_partition(offsets, "offset").items():
+        offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        number, epoch = whole_number(offset.offset), whole_number(offset.leader_epoch)
+        if number is None:
+            raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
+        if epoch is None:
+            raise TypeError(f"the leader epoch of {tp} must be a whole number, not {offset.leader_epoch!r}")
+        if number < 0:
+            raise ValueError(f"the offset of {tp} must not be negative: {number}")
+        checked[tp] = offset._replace(offset=number, leader_epoch=epoch)
+    return checked
+
+
+def checked_times(timestamps: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
+    """Return the times to look up by partition, in ms since the epoch.
+
+    Raises:
+        TypeError: a time is no whole number.
+        ValueError: a time is negative, or does not fit into 63 bits.
+    """
+    return {tp: checked_timestamp(time, f"the time for {tp}") for tp, time in timestamps.items()}
 
 
 def offsets_after(found: Any) -> Mapping[TopicPartition, OffsetAndMetadata | int]:

@@ -7,7 +7,8 @@ any: at least once. Rule 7 is about all consumers.
 Rules
 
 1. Asking for more says that everything returned before is processed. So commits at intervals, and those before a
-   rebalance takes partitions away, cover what earlier calls returned. They run inside ``poll`` and iteration only.
+   rebalance takes partitions away, cover what earlier calls returned. They run inside ``poll`` and iteration.
+   (``assign`` commits, too, if the interval is over, as in Java: it may drop partitions.)
    A program that catches an error and asks for more has skipped the record. To read it again it must ``seek``.
 2. Closing in good order says the same. ``close`` and the normal end of a ``with`` block commit all positions, as Java
    does. Iteration has moved them past the record that it yielded last, and no further.
@@ -20,7 +21,8 @@ Rules
    end, and rule 1 covers the records. Out of another call it comes in the middle of the records. Then closing commits
    nothing unless more was asked for since, even if the error was caught.
 6. On an event loop, a task that closes does not know if another one has processed the last records. If the task that
-   was given them still runs and does not wait for more, or was cancelled, the commit ends before them.
+   was given them still runs and does not wait for more, or was cancelled, the commit ends before them. With threads
+   this cannot be known: a pool's threads live on when their work is done. Close when those that process have ended.
 7. By rules 3, 5 and 6 the positions go back before the last records, also without automatic commits. So a rebalance
    listener that commits while the consumer closes does not commit them either.
 8. What ``store_offsets`` was given is finished, as the application has said. It is committed in each case.

@@ -35,7 +35,7 @@ from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerReba
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
-from pyconsumer.generic import K, V
+from pyconsumer.generic import K, V, refuse_pickling
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
@@ -692,7 +692,11 @@ class KafkaConsumer(Consumer[K, V]):
     def _run(self, steps: Steps[T]) -> T:
         return self._client.run(steps, self._delegate.default_deadline())
 
+    __reduce__ = refuse_pickling
+
     def __repr__(self) -> str:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
+        if not self._guard.closed and (missing := self._delegate.missing_topics()):
+            state += f" missing_topics={missing}"
         return f"<KafkaConsumer{group} client_id={self.config.client_id!r} {state}>"

@@ -28,9 +28,15 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pyconsumer.clock import Clock, checked_timestamp
+from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import as_partitions, by_partition, offsets_after
+from pyconsumer.consumer.arguments import (
+    as_partitions,
+    checked_offsets,
+    checked_position,
+    checked_times,
+    offsets_after,
+)
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -43,6 +49,7 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
 from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time
 from pyconsumer.errors import (
+    Errors,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
@@ -58,7 +65,6 @@ from pyconsumer.structs import (
     OffsetAndTimestamp,
     SubscriptionPattern,
     TopicPartition,
-    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -135,7 +141,7 @@ class ConsumerDelegate:
         self._check_response_at = 0.0
         self.checked = checked
         self._interrupted = False
-        self._unconfirmed: dict[TopicPartition, int] = {}  # assigned by hand; metadata's count of updates then
+        self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
 
     @classmethod
     def open(cls, options: Mapping[str, Any], clock: Clock, *, on_news: Callable[[], object]) -> Self:
@@ -443,7 +449,7 @@ class ConsumerDelegate:
         return Wait(None, until)
 
     def _confirm_partitions(self) -> None:
-        """Warn of partitions assigned by hand that do not exist. They are read as soon as they do, as in Java."""
+        """Warn of partitions and topics that do not exist. They are read as soon as they do, as in Java."""
         for tp, since in list(self._unconfirmed.items()):
             absence = self.metadata.absence(tp, since)
             if absence is None and self.metadata.partition(tp) is None:
@@ -451,6 +457,8 @@ class ConsumerDelegate:
             del self._unconfirmed[tp]
             if absence is not None and self.subscriptions.get(tp) is not None:
                 _log.warning("%s is assigned and does not exist; waiting for it: %s", tp, absence)
+            elif absence is not None and tp.topic in self.subscriptions.subscription():
+                _log.warning("topic %s is subscribed and does not exist; waiting for it", tp.topic)
 
     def _check_subscribed(self) -> None:
         if self.subscriptions.has_none:
@@ -553,18 +561,13 @@ class ConsumerDelegate:
                 if absence is not None:
                     raise absence
                 yield self._wait(self.clock.now(), deadline)
-        except KafkaTimeoutError as error:
+        except KafkaTimeoutError:
             cause = f"it is {self.subscriptions.state(tp).state.name}; connections: {self.client.failures()}"
-            raise none_in_time(f"position for {tp}", cause) from error
+            raise none_in_time(f"position for {tp}", cause) from None
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
-        given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
-        number, epoch = whole_number(given), whole_number(found)
-        if number is None or epoch is None:
-            raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
-        if number < 0:
-            raise ValueError(f"an offset must not be negative: {number}")
+        number, epoch = checked_position(offset)
         self.subscriptions.state(tp)
         self.metadata.see_epoch(tp, epoch)
         _log.info("%s: seeking to offset %d", tp, number)
@@ -578,8 +581,7 @@ class ConsumerDelegate:
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        checked = {tp: checked_timestamp(time, f"the time for {tp}") for tp, time in timestamps.items()}
-        found = yield from self.fetcher.offsets.fetch_offsets(checked, deadline)
+        found = yield from self.fetcher.offsets.fetch_offsets(checked_times(timestamps), deadline)
         return {tp: found.get(tp) for tp in timestamps}
 
     def end_or_beginning(
@@ -624,9 +626,10 @@ class ConsumerDelegate:
                 raise ValueError(f"a topic must be a name, not {topic!r}")
         self._check_assignors()
         self.subscriptions.check_type(SubscriptionType.AUTO_TOPICS)
-        kept = frozenset(wanted)
+        kept = frozenset([str.__str__(topic) for topic in wanted])  # members of a StrEnum become names
         self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
         _log.info("subscribed to %s", ", ".join(sorted(kept)))
+        self._unconfirmed = {TopicPartition(topic, 0): self.metadata.update_count for topic in kept}
         if self.subscriptions.subscribe(kept, listener):
             self.metadata.set_topics(self.subscriptions.metadata_topics())
         self._on_subscription_change()
@@ -710,27 +713,12 @@ class ConsumerDelegate:
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
-        return self.subscriptions.all_consumed() if offsets is None else self._checked(offsets)
-
-    @staticmethod
-    def _checked(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
-        checked = {}
-        for tp, value in by_partition(offsets, "offset").items():
-            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-            number, epoch = whole_number(offset.offset), whole_number(offset.leader_epoch)
-            if number is None:
-                raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
-            if epoch is None:
-                raise TypeError(f"the leader epoch of {tp} must be a whole number, not {offset.leader_epoch!r}")
-            if number < 0:
-                raise ValueError(f"the offset of {tp} must not be negative: {number}")
-            checked[tp] = offset._replace(offset=number, leader_epoch=epoch)
-        return checked
+        return self.subscriptions.all_consumed() if offsets is None else checked_offsets(offsets)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
         """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
         self.require_group()
-        self.subscriptions.store_offsets(self._checked(offsets_after(offsets)))
+        self.subscriptions.store_offsets(checked_offsets(offsets_after(offsets)))
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()
@@ -789,6 +777,15 @@ class ConsumerDelegate:
         fetch["records-lag-max"] = max(lags, default=None)
         found["consumer-coordinator-metrics"]["assigned-partitions"] = subscriptions.assigned_count
         return found
+
+    def missing_topics(self) -> list[str]:
+        """Return the subscribed or assigned topics that do not exist according to metadata. Any thread may ask."""
+        reported = self.metadata.topic_errors
+        return [
+            topic
+            for topic in sorted(self.subscriptions.metadata_topics())
+            if reported.get(topic) == Errors.UNKNOWN_TOPIC_OR_PARTITION
+        ]
 
     def default_deadline(self) -> float:
         """Return the deadline of a call without a timeout."""

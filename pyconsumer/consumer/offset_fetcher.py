@@ -148,10 +148,11 @@ class OffsetFetcher:
                     absence = self._metadata.absence(tp, since)
                     if absence is not None:
                         raise absence
-        except KafkaTimeoutError as error:
+        except KafkaTimeoutError:
             names = ", ".join(map(str, sorted(missing)))
             reason = f"; the last error was: {causes[-1]}" if causes else f"; connections: {self._client.failures()}"
-            raise KafkaTimeoutError(f"no offsets for {names} within the time given{reason}") from error
+            cause = causes[-1] if causes else None
+            raise KafkaTimeoutError(f"no offsets for {names} within the time given{reason}") from cause
         finally:
             self._metadata.clear_transient_topics()
         return found

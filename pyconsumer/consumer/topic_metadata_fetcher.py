@@ -38,10 +38,10 @@ class TopicMetadataFetcher:
                 if self._metadata.update_count > count and self._is_final(topic):
                     return None
                 yield Wait(None, deadline)
-        except KafkaTimeoutError as error:
+        except KafkaTimeoutError:
             code = self._metadata.topic_errors.get(topic)
             cause = str(errors.for_code(code, topic)) if code else self._connections()
-            raise none_in_time(f"metadata for topic {topic}", cause) from error
+            raise none_in_time(f"metadata for topic {topic}", cause) from None
         finally:
             self._metadata.clear_transient_topics()
 
@@ -74,8 +74,8 @@ class TopicMetadataFetcher:
                     break
                 yield from wait_until(self._clock, self._clock.now() + backoff.delay(failures), deadline)
                 failures += 1
-        except KafkaTimeoutError as error:
-            raise none_in_time("list of topics", str(cause) if cause else self._connections()) from error
+        except KafkaTimeoutError:
+            raise none_in_time("list of topics", str(cause) if cause else self._connections()) from cause
         response = future.result().message
         assert isinstance(response, MetadataResponse)
         hide = self._config.exclude_internal_topics

@@ -257,10 +257,10 @@ class Calls:
                 self.metadata.request_update()
                 try:
                     yield from self.pause(failures, deadline)
-                except KafkaTimeoutError as error:
+                except KafkaTimeoutError:
                     raise KafkaTimeoutError(
                         f"{what}: no response for {len(pending)} partitions in time; last error: {last}"
-                    ) from error
+                    ) from last
                 failures += 1
         return done
 
@@ -316,8 +316,8 @@ class Calls:
         try:
             while not future.done:
                 yield Wait(future, deadline)
-        except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(f"{what} got no response in time: {self.client.failures()}") from error
+        except KafkaTimeoutError:
+            raise KafkaTimeoutError(f"{what} got no response in time: {self.client.failures()}") from None
         return future.value if future.exception is None else future.exception
 
     # ------------------------------------------------------------ targets

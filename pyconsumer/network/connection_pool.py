@@ -102,6 +102,8 @@ class ConnectionPool:
         self._setup = setup
         self._canonical_bootstrap = canonical_bootstrap
         self._cluster_id = cluster_id
+        # By node id: the cause that was logged last. It outlives the node, which a new bootstrap forgets.
+        self._reported: dict[int, str] = {}
         self._dirty: dict[Node, None] = {}
         self._timer_at = -math.inf
         self._served = True
@@ -220,7 +222,7 @@ class ConnectionPool:
             self._transmit(node, channel, connection, now)
         queue = queues.get(node)
         if queue is not None and self._served:
-            self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late))
+            self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late, self._reported.get(node.node_id)))
             queue = queues.get(node)
         due = node.next_deadline(now, self._max_idle, queue[0] if queue else None)
         if due < self._timer_at:
@@ -260,6 +262,7 @@ class ConnectionPool:
             channel.use()
             self._completed.note()
             node.set_up(now)
+            self._reported.pop(node.node_id, None)
         unsent = self._unsent
         while (queue := unsent.queues.get(node)) and node.has_room(now, self.max_in_flight):
             request = queue[0]
@@ -362,19 +365,22 @@ class ConnectionPool:
         address = channel.address if channel is not None else ""
         cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
         was_up = channel is not None and channel.in_use
+        if not node.health.reached:
+            cause = _as_advertised(node, cause)
         self.drop_channel(node)
         self.stats.failed()
         # Each cause is logged once until the node responds: a broker that is down for an hour takes one line.
-        repeated = str(node.health.last_error) == str(cause)
+        repeated = str(cause) in (str(node.health.last_error), self._reported.get(node.node_id))
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
         if node.node_id < 0 and not isinstance(error, AuthenticationError):
             level = min(level, logging.INFO)  # any other address is as good; BootstrapWatch reports if there is none
         _log.log(level, "node %s: %s", node.node_id, cause)
+        self._reported[node.node_id] = str(cause)
         node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
         self.last_error = cause
         node.refused(error if isinstance(error, AuthenticationError) else None)
         self._completed.note()
-        if error is not cause and node.outstanding:
+        if not isinstance(error, KafkaConnectionError) and node.outstanding:
             # Protocol error: the oldest request in flight fails with it, the others with the connection error.
             self._completed.add(node, next(iter(node.outstanding)), error)
         self.fail_all(node, cause)
@@ -460,14 +466,24 @@ class ConnectionPool:
                 node.channel.abandon()
 
 
-def _unsent_too_long(node: Node, request: Request) -> KafkaError:
+def _as_advertised(node: Node, error: KafkaConnectionError) -> KafkaConnectionError:
+    """Return the error with the source of the address: a broker that was never reached may advertise a wrong one."""
+    if node.node_id < 0 or error.stage not in ("DNS", "TCP") or isinstance(error, AuthenticationError):
+        return error
+    text = f"{error} (the address as broker {node.node_id} advertises itself, by advertised.listeners)"
+    found = KafkaConnectionError(text, stage=error.stage, address=error.address)
+    found.__cause__ = error.__cause__
+    return found
+
+
+def _unsent_too_long(node: Node, request: Request, reported: str | None) -> KafkaError:
     name = ApiKey(request.api_key).name
     channel, last = node.channel, node.health.last_error
     text = f"{name} could not be sent to node {node.node_id} within {round(request.timeout, 2):g} s"
     if channel is not None:
         text += f"; stage {channel.stage} with {channel.address}"
-    if last is not None:
-        text += f"; last failure: {last}"
+    if last is not None or reported is not None:  # what was reported is from before a new bootstrap
+        text += f"; last failure: {last or reported}"
     stage = channel.stage if channel is not None else (last.stage if last is not None else "TCP")
     address = channel.address if channel is not None else (last.address if last is not None else "")
     return RequestTimeoutError(text, stage=stage, address=address)

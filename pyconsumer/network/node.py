@@ -35,13 +35,15 @@ class ConnectionBackoff:
     that requires SASL accepts a plain connection and closes it at the first request.
     """
 
-    __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "setup_failed", "slow_setups")
+    __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "reached", "setup_failed", "slow_setups")
 
     def __init__(self) -> None:
         self.failures = 0
         self.slow_setups = 0
         self.setup_failed = False
         """True if the last attempt failed before the connection was ready, False if it was lost later."""
+        self.reached = False
+        """True if a connection was ready at any time."""
         self.backoff_until = float("-inf")
         self.last_attempt = float("-inf")
         self.last_error: KafkaConnectionError | None = None
@@ -65,6 +67,7 @@ class ConnectionBackoff:
     def set_up(self) -> None:
         """Record that the connection is ready."""
         self.setup_failed = False
+        self.reached = True
 
     def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, setup_failed: bool = True) -> None:
         """Record that an attempt failed (``setup_failed``), or that a connection was lost."""

@@ -16,6 +16,7 @@ Rules
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 
@@ -87,6 +88,7 @@ class NodeSelector:
         self._reported: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
         self._misrouted: KafkaError | None = None
+        self._started_over = ""  # why, since a known broker has sent metadata
 
     def turn(self, now: float, *, served: bool = True) -> float:
         """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
@@ -254,7 +256,11 @@ class NodeSelector:
 
     def _rebootstrap(self, why: str) -> None:
         assert self._metadata is not None
-        _log.warning("starting over with bootstrap_servers: %s (%s)", why, self.failures())
+        causes = self.failures()
+        # While the bootstrap addresses lead to the same dead end, one line is enough.
+        level = logging.DEBUG if self._started_over == f"{why} {causes}" else logging.WARNING
+        self._started_over = f"{why} {causes}"
+        _log.log(level, "starting over with bootstrap_servers: %s (%s)", why, causes)
         error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
         for node in [node for node in self.pool.nodes.values() if node.is_main]:
             self.pool.remove(node, error)
@@ -273,6 +279,8 @@ class NodeSelector:
             return
         if self._watch is not None:
             self._watch.responded(now)
+        if node.node_id >= 0:
+            self._started_over = ""
         if node.node_id < 0 and not self._metadata.is_bootstrap:
             self._leave_bootstrap(node)
 

@@ -29,7 +29,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from pyconsumer.generic import Header, KeyIn, ValueIn
+from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
@@ -100,6 +100,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
     """
 
+    __reduce__ = refuse_pickling
     _closed = True  # until the thread is there
 
     @classmethod
@@ -345,8 +346,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
     def _send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Generator[Pause, None, FutureRecords]:
-        """Return the generator that sends the rows of a table."""
-        from pyconsumer.producer.arrow import send_steps
+        from pyconsumer.producer.arrow import send_steps  # pyarrow is optional
 
         return send_steps(self._send_many_steps, self._send_at_once, self._send_steps, topic, table, partition)
 
@@ -435,7 +435,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
         deadline = -1.0
         known = self._topics.get(topic)
-        partition = None if partition is None else checked_partition(partition)
+        if partition is not None and (type(partition) is not int or partition < 0):
+            partition = checked_partition(partition)
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = yield from self._topic_steps(topic, partition, deadline)

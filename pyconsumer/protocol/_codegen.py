@@ -421,7 +421,7 @@ def _decode_blob(w: _Writer, type_name: str, target: str, label: str, compact: b
     w.line("q = p + n; d = b[p:q]")
     w.line(f"if len(d) != n: bad_length({label!r}, n, len(d))")
     if type_name == "string":
-        w.line(f"{target} = str(d, 'utf-8'); p = q")
+        w.line(f"{target} = str(d, 'utf-8', 'replace'); p = q")
     elif type_name == "bytes":
         w.line(f"{target} = bytes(d); p = q")
     else:

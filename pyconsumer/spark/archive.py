@@ -35,13 +35,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.admin import KafkaAdminClient, OffsetSpec
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from pyconsumer.spark.client_config import admin_settings
 from pyconsumer.spark.errors import reason_from_spark
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.progress import lag
 from pyconsumer.spark.sink import SinkOptions
+from pyconsumer.structs import TopicPartition
 
 __all__ = [
     "ArchiveFiles",
@@ -261,9 +262,16 @@ def archive(
 
 
 def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what identifies a topic: its name, its id and the id of its cluster."""
+    """Return what identifies a topic: its name, its id and the id of its cluster.
+
+    Raises:
+        KafkaError: the topic does not exist, or the leaders of its partitions cannot be reached. Spark's stream would
+            try that again and again without a word, as metadata may come from another address than records.
+    """
     with KafkaAdminClient(admin_settings(client)) as admin:
         (found,) = admin.describe_topics([topic])
+        partitions = [TopicPartition(topic, each.partition) for each in found.partitions]
+        admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
         return {"topic": topic, "topic_id": found.topic_id, "cluster_id": admin.describe_cluster().cluster_id}
 
 

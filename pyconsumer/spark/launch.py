@@ -367,9 +367,30 @@ def session(master: str = "local[*]", **conf: Any) -> Any:
         builder = builder.master(master)
     for name, value in conf.items():
         builder = builder.config(name, str(value).lower() if isinstance(value, bool) else str(value))
-    spark = builder.getOrCreate()
+    with _our_package_first(master):
+        spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+@contextlib.contextmanager
+def _our_package_first(master: str) -> Iterator[None]:
+    """Let Java, if it starts in this block, run Python workers that use this package, not one in the current folder.
+
+    Workers look into the current folder first. In a clone that would be the sources, in which nothing is compiled.
+    """
+    here = Path.cwd() / "pyconsumer"
+    if not master.startswith("local") or "PYTHONSAFEPATH" in os.environ or not (here / "__init__.py").exists():
+        yield
+        return
+    if here.resolve() == Path(__file__).resolve().parents[1]:
+        yield
+        return
+    os.environ["PYTHONSAFEPATH"] = "1"  # as -P does: Python's -m does not put the current folder into sys.path
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
 
 
 def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:

@@ -22,12 +22,15 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from pyconsumer.clock import Clock, SystemClock, checked_timestamp, seconds_of
+from pyconsumer.clock import Clock, SystemClock, seconds_of
 from pyconsumer.consumer.arguments import (
     as_partition,
     as_partitions,
     by_partition,
     check_max_records,
+    checked_offsets,
+    checked_position,
+    checked_times,
     is_partition,
     offsets_after,
 )
@@ -466,9 +469,7 @@ class MockConsumer(Consumer[K, V]):
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-        if number < 0:
-            raise ValueError(f"the offset must not be negative: {number}")
+        number, _ = checked_position(offset)
         self._assigned[self._check_assigned(partition)] = number
         self._resets.pop(partition, None)
 
@@ -596,11 +597,10 @@ class MockConsumer(Consumer[K, V]):
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         self._check_open()
-        wanted = by_partition(timestamps, "time in ms")
+        wanted = checked_times(by_partition(timestamps, "time in ms"))
         self._planned.take("offsets_for_times")
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for tp, time in wanted.items():
-            at = checked_timestamp(time, f"the time for {tp}")
+        for tp, at in wanted.items():
             first = next((r for r in self._records.get(tp, ()) if r.timestamp >= at), None)
             found[tp] = None if first is None else OffsetAndTimestamp(first.offset, first.timestamp)
         return found
@@ -744,12 +744,7 @@ class MockConsumer(Consumer[K, V]):
             return dict(self._stored)
         if offsets is None:
             return {tp: OffsetAndMetadata(at) for tp, at in self._assigned.items() if at is not None}
-        given = by_partition(offsets, "offset")
-        found = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in given.items()}
-        for tp, offset in found.items():
-            if offset.offset < 0:
-                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
-        return found
+        return checked_offsets(offsets)
 
     def _check_member(self) -> None:
         late = self._polled_at is not None and self._clock.now() - self._polled_at > self._max_poll_interval

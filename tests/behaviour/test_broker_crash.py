@@ -256,6 +256,16 @@ class TestStop:
             assert process.wait(60) == 0
         assert (tmp_path / "d" / "broker-0" / ".kafka_cleanshutdown").exists()
 
+    def test_as_a_program_it_says_why_it_cannot_start(
+        self, start: Callable[..., EmbeddedCluster], tmp_path: Path
+    ) -> None:
+        start()
+        command = [sys.executable, "-m", "pyconsumer.broker", "--port", "0", "--data-dir", str(tmp_path / "data")]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert "is in use by another broker" in ran.stderr
+        assert "Traceback" not in ran.stderr
+
 
 def _alive(pid: int) -> bool:
     try:

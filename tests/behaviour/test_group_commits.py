@@ -12,6 +12,7 @@ from pyconsumer import errors
 from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.testing import RunningClock
 from tests.behaviour.group_members import Listener, eventually, fill, join_all, make_consumer, running
 from tests.support.asyncio_face import AsyncioConsumer
 from tests.support.cluster import Cluster
@@ -184,6 +185,37 @@ def test_metadata_that_is_too_long(cluster: Cluster, topic: str, group_id: str) 
         consumer.commit({tp: OffsetAndMetadata(2, "x" * 4097)})
     assert consumer.committed(tp) == 1
     consumer.close()
+
+
+@pytest.mark.protocols
+def test_a_commit_without_a_membership_says_what_happened(cluster: Cluster, topic: str, group_id: str) -> None:
+    clock = RunningClock()
+    consumer = make_consumer(cluster, group_id, enable_auto_commit=False, max_poll_interval_ms=300_000, clock=clock)
+    offsets = {TopicPartition(topic, 0): 1}
+    try:
+        consumer.subscribe([topic])
+        with pytest.raises(errors.CommitFailedError) as raised:
+            consumer.commit(offsets)
+        assert str(raised.value) == (
+            f"offsets were not committed: this consumer is not a member of group {group_id} now. It joins in poll():"
+            " call that, then commit."
+        )
+        eventually(lambda: (consumer.poll(50), consumer.assignment())[1], "joining")
+        clock.advance(301)
+        eventually(lambda: consumer.group_metadata().generation_id < 0, "the heartbeat thread leaves the group")
+        with pytest.raises(errors.CommitFailedError) as raised:
+            consumer.commit(offsets)
+        text = str(raised.value)
+        assert text.startswith(
+            f"offsets were not committed: this consumer is not a member of group {group_id} now: the group has"
+            " continued without this member, and its partitions may have another owner. The last poll() was 30"
+        )
+        assert text.endswith(
+            " s ago; max_poll_interval_ms allows 300 s. Call poll() more often: raise max_poll_interval_ms, or lower"
+            " max_poll_records."
+        )
+    finally:
+        consumer.close()
 
 
 @pytest.mark.spec("transactions:OCM-06h")

@@ -197,7 +197,7 @@ def test_describe_shows_members_and_lag(
         assert {row["member_id"] for row in found["partitions"]} == {one["member_id"]}
         status, out, _ = command("groups", "describe", group_id)
         assert status == 0
-        head = f"group {group_id}: Stable, 1 member, protocol consumer, assignor range, coordinator {node.node_id} ("
+        head = f"group {group_id}: Stable, 1 member, type classic, assignor range, coordinator {node.node_id} ("
         assert out.startswith(head)
         for text in ("the-member", "127.0.0.1", "first", one["member_id"], f"{topic10}:0,1"):
             assert text in out

@@ -211,6 +211,45 @@ def test_spark_finds_the_format_without_a_call(embedded: Cluster, topic_name: st
     assert "replaced" in sparks
 
 
+_IN_A_CLONE = (
+    """
+import os, sys
+sys.path.insert(0, <root>)
+from pyconsumer.spark import session
+"""
+    + _SETTINGS
+    + """
+spark = session(master="local[1]", **settings)
+def look(_):
+    import pyconsumer
+    yield pyconsumer.__file__
+for found in spark.sparkContext.parallelize([0], 1).mapPartitions(look).collect():
+    print("workers", found)
+print("rows", spark.read.format("pyconsumer").options(**<options>).load().count())
+print("left", "PYTHONSAFEPATH" in os.environ)
+spark.stop()
+"""
+)
+
+
+def test_workers_do_not_take_the_sources_in_the_current_folder(
+    embedded: Cluster, topic_name: str, tmp_path: Path
+) -> None:
+    need_spark()
+    topic = embedded.create_topic(topic_name)
+    produce(embedded.bootstrap_servers, topic, [Row(b"x")])
+    sources = tmp_path / "clone" / "pyconsumer"
+    sources.mkdir(parents=True)
+    (sources / "__init__.py").write_text("raise RuntimeError('the sources of a clone')\n")
+    script = tmp_path / "script.py"
+    options = {"kafka.bootstrap.servers": embedded.bootstrap_servers, "subscribe": topic}
+    script.write_text(fill(_IN_A_CLONE, root=str(ROOT)).replace("<options>", repr(options)))
+    said = result_in({**os.environ, "PYSPARK_PYTHON": sys.executable}, script, sources.parent).stdout.splitlines()
+    (place,) = (line.removeprefix("workers ") for line in said if line.startswith("workers "))
+    assert not place.startswith(str(sources))
+    assert [line for line in said if line.startswith(("rows", "left"))] == ["rows 1", "left False"]
+
+
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[str]:
     """The address of a server of Spark Connect, beside which nothing of ours is installed."""

@@ -10,8 +10,8 @@ import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaProducer, TopicPartition
 from pyconsumer.admin import OffsetSpec
-from pyconsumer.errors import UnknownTopicOrPartitionError
-from tests.behaviour.consumer_support import consuming, fill, read
+from pyconsumer.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from tests.behaviour.consumer_support import consuming, fill, poll_until, read
 from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.faces
@@ -82,3 +82,64 @@ def test_what_was_made_a_moment_ago_counts(cluster: Cluster, topic: str) -> None
         admin.create_partitions({topic: 3})
         assert admin.list_offsets({TopicPartition(topic, 2): OffsetSpec.LATEST})[TopicPartition(topic, 2)]
         producer.send(topic, b"x", partition=2).get()
+
+
+@pytest.mark.parametrize("group", ["classic", "consumer", None])
+def test_a_topic_that_is_subscribed_before_it_exists_is_one_warning_and_stands_in_repr(
+    group: str | None, cluster: Cluster, topic_name: str, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing else would say it to a program that polls: it gets no record, for ever."""
+    settings = {"group_id": group_id, "group_protocol": group} if group else {}
+    with (
+        consuming(cluster, metadata_max_age_ms=500, allow_auto_create_topics=False, **settings) as consumer,
+        caplog.at_level(logging.WARNING, "pyconsumer.consumer"),
+    ):
+        consumer.subscribe([topic_name])
+        assert "missing_topics" not in repr(consumer)
+        text = f"topic {topic_name} is subscribed and does not exist; waiting for it"
+        poll_until(consumer, lambda: text in caplog.messages)
+        assert repr(consumer).endswith(f" AUTO_TOPICS missing_topics=['{topic_name}']>")
+        consumer.poll(500)
+        assert caplog.messages.count(text) == 1
+        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.create_topics([topic_name])
+        fill(cluster, topic_name, 3)
+        assert len(read(consumer, 3)) == 3
+        assert repr(consumer).endswith(" AUTO_TOPICS>")
+
+
+LATE: dict[str, Callable[[Any], object]] = {
+    "position": lambda consumer: consumer.position(TopicPartition("t", 0), timeout_ms=100),
+    "end_offsets": lambda consumer: consumer.end_offsets([TopicPartition("t", 0)], timeout_ms=100),
+    "offsets_for_times": lambda consumer: consumer.offsets_for_times({TopicPartition("t", 0): 0}, timeout_ms=100),
+    "partitions_for_topic": lambda consumer: consumer.partitions_for_topic("t", timeout_ms=100),
+    "topics": lambda consumer: consumer.topics(timeout_ms=100),
+    "committed": lambda consumer: consumer.committed(TopicPartition("t", 0), timeout_ms=100),
+    "commit": lambda consumer: consumer.commit({TopicPartition("t", 0): 1}, timeout_ms=100),
+}
+
+
+@pytest.mark.parametrize("call", LATE)
+def test_a_time_that_is_over_is_said_once(call: str, dead_address: str) -> None:
+    """The error has the reason; a second one behind it ("the call did not finish in time") would say nothing."""
+    with consuming(dead_address, TopicPartition("t", 0), group_id="g") as consumer:
+        with pytest.raises(KafkaTimeoutError) as raised:
+            LATE[call](consumer)
+        assert not isinstance(raised.value.__cause__, KafkaTimeoutError)
+        assert raised.value.__cause__ is not None or raised.value.__suppress_context__ or not raised.value.__context__
+        assert str(raised.value) != "the call did not finish in time"
+
+
+@pytest.mark.blocking_only("no consumer is used")
+def test_a_time_that_is_over_is_said_once_by_the_admin_client(dead_address: str) -> None:
+    with KafkaAdminClient(bootstrap_servers=dead_address) as admin:
+        for call in (
+            lambda: admin.list_topics(timeout_ms=100),
+            lambda: admin.list_offsets({TopicPartition("t", 0): OffsetSpec.LATEST}, timeout_ms=100),
+            lambda: admin.describe_groups(["g"], timeout_ms=100),
+        ):
+            with pytest.raises(KafkaTimeoutError) as raised:
+                call()
+            assert not isinstance(raised.value.__cause__, KafkaTimeoutError)
+            assert raised.value.__cause__ or raised.value.__suppress_context__ or not raised.value.__context__
+            assert str(raised.value) != "the call did not finish in time"

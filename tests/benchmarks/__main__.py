@@ -20,13 +20,13 @@ from tests.benchmarks.tables import markdown_table
 from tests.benchmarks.workloads import WORKLOADS
 
 #: These have pages of their own, and take long.
-_DEFAULT = [name for name in WORKLOADS if name not in ("rebalance", "groups", "growth")]
+_DEFAULT = [name for name in WORKLOADS if name not in ("rebalance", "groups", "growth", "starts")]
 
 
 @click.command(
-    help="Measure pyconsumer beside other clients. Without names, all workloads but rebalance, groups and growth: "
-    f"about 50 minutes, of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} kinds are "
-    "run once by `consume --grid`, about an hour."
+    help="Measure pyconsumer beside other clients. Without names, all workloads but rebalance, groups, growth and "
+    f"starts: about 50 minutes, of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} "
+    "kinds are run once by `consume --grid`, about an hour."
 )
 @click.argument("workloads", nargs=-1, type=click.Choice(list(WORKLOADS)))
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1))

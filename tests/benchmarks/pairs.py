@@ -79,7 +79,11 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> Ratio:
 @click.option("--pairs", default=10, show_default=True, type=click.IntRange(2))
 @click.option("--workload", "names", multiple=True, type=click.Choice(list(pair_program.PROGRAMS)), help="Repeatable.")
 @click.option("--scale", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Fewer records.")
-def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: float) -> None:
+@click.option("--codec", default="none", show_default=True, help="Compression of the topic that is read.")
+@click.option(
+    "--size", default=100, show_default=True, type=click.IntRange(1), help="Bytes of the values that are read."
+)
+def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: float, codec: str, size: int) -> None:
     for folder in (before, after):
         if not (folder / "pyconsumer" / "__init__.py").is_file():
             raise click.UsageError(f"no package pyconsumer in {folder}")
@@ -88,16 +92,18 @@ def main(before: Path, after: Path, pairs: int, names: tuple[str, ...], scale: f
     with EmbeddedCluster() as cluster:
         server = Server(cluster)
         for name in names or tuple(pair_program.PROGRAMS):
-            _compare(setup, server, name, (before, after), pairs)
+            _compare(setup, server, name, (before, after), pairs, codec, size)
 
 
-def _compare(setup: Setup, server: Server, name: str, folders: tuple[Path, Path], pairs: int) -> None:
+def _compare(
+    setup: Setup, server: Server, name: str, folders: tuple[Path, Path], pairs: int, codec: str, size: int
+) -> None:
     records = setup.scaled(_RECORDS.get(name, 3_000_000))
     arguments = {"program": name, "servers": server.bootstrap_servers, "partitions": _PARTITIONS, "records": records}
     if name == "produce":
         arguments["topic"] = server.create_topic(_PARTITIONS)
     elif name != "import":
-        arguments["topic"] = setup.fill(server, records, 100, partitions=_PARTITIONS).name
+        arguments["topic"] = setup.fill(server, records, size, partitions=_PARTITIONS, codec=codec).name
     found: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for number in range(pairs):
         turns = (0, 1) if number % 2 == 0 else (1, 0)

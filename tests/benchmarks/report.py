@@ -126,6 +126,15 @@ would be one to mend; both axes are logarithmic, so that equal slopes are equal 
 """,
         {"benchmarks-growth": plot_curves},
     ),
+    "benchmarks-starts": Page(
+        "How long a start takes",
+        """\
+One broker, the embedded one or Apache Kafka, with a topic of batches of 1 or of 500 records in 1 or in 1,000
+partitions: killed (`kill -9`) and started again, then stopped cleanly and started again. Both recover what was written
+after the last flush to disk: here all of it. {rounds} rounds at most, both in turn.
+""",
+        {},
+    ),
     "benchmarks": Page(
         "Benchmarks",
         """\
@@ -140,6 +149,7 @@ More:
 * [what a rebalance costs](benchmarks-rebalance.md)
 * [both group protocols in groups of 50 members](benchmarks-groups.md)
 * [how costs grow with partitions and connections](benchmarks-growth.md)
+* [how long a start takes](benchmarks-starts.md), after a crash and after a clean stop
 
 ![Rates, side by side](benchmarks.png)
 

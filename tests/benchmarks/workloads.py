@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.benchmarks import consume, group_protocols, growth, latency, memory, producers, rebalance, spark
+from tests.benchmarks import consume, group_protocols, growth, latency, memory, producers, rebalance, spark, starts
 from tests.benchmarks.cells import APACHE, EMBEDDED
 from tests.benchmarks.java_programs import consume_with_java, produce_with_java
 from tests.benchmarks.measure import ROOT, Contender, alternate, checked, child, timed
@@ -311,6 +311,7 @@ WORKLOADS: dict[str, Workload] = {
     "imports": Workload(imports, imports_tables),
     "poll": Workload(poll, poll_tables),
     "growth": Workload(growth.growth, growth.growth_tables),
+    "starts": Workload(starts.starts, starts.starts_tables),
     "rebalance": Workload(measure_rebalance, rebalance_tables),
     "groups": Workload(measure_groups, groups_tables),
 }

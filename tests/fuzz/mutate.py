@@ -108,6 +108,9 @@ class Inputs:
         damaged = bytes(self._damaged(bytearray(payload))) if source.random() < 0.8 else payload
         codec = source.choice(self._codecs)
         packed = streamed(damaged) if codec == 4 and source.random() < 0.5 else compress(codec, damaged)
+        if codec and source.random() < 0.1:  # something behind, which may be ignored
+            more = compress(codec, payload)
+            packed += source.choice((more, more[: source.randrange(len(more) + 1)], b"x", bytes(9), more[-3:]))
         if codec and source.random() < 0.3:
             packed = bytes(self._damaged(bytearray(packed)))
         attributes = codec | source.choice((0, 0, 0, 0x08, 0x10, 0x20, 0x30, 0x40, 0x80, 0x100))

@@ -119,6 +119,9 @@ class _Face:
             if not self._loop.is_running():
                 self._loop.close()
 
+    def __repr__(self) -> str:
+        return repr(self._client)
+
     def __enter__(self) -> Self:
         return self
 

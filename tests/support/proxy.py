@@ -88,10 +88,19 @@ class KafkaProxy(RuleBook):
         upstream: the brokers' bootstrap addresses, ``host:port`` separated by commas.
         round_trip_ms: added to every round trip, half in each direction, without limiting throughput.
         keep_frames: keep the bytes of every frame, so that :attr:`Event.message` works.
+        advertised: instead of the proxy's own, the address of every broker in responses.
     """
 
-    def __init__(self, upstream: str, *, round_trip_ms: float = 0.0, keep_frames: bool = True) -> None:
+    def __init__(
+        self,
+        upstream: str,
+        *,
+        round_trip_ms: float = 0.0,
+        keep_frames: bool = True,
+        advertised: tuple[str, int] | None = None,
+    ) -> None:
         super().__init__()
+        self._advertised = advertised
         self.round_trip_ms = round_trip_ms
         self._bootstrap = [_split(address) for address in upstream.split(",")]
         self._keep_frames = keep_frames
@@ -367,7 +376,10 @@ class KafkaProxy(RuleBook):
         changed = False
         for place in places:
             for broker in getattr(message, place) if place else [message]:
-                if broker.port > 0:  # there is none where the broker reports an error
+                if broker.port > 0 and self._advertised is not None:
+                    broker.host, broker.port = self._advertised
+                    changed = True
+                elif broker.port > 0:  # there is none where the broker reports an error
                     broker.port = await self._local_port((broker.host, broker.port))
                     broker.host = "127.0.0.1"
                     changed = True

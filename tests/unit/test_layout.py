@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.spec.naming import forget_trees, tree_of, walk
+from tests.support.syntax_trees import forget_trees, tree_of, walk
 
 pytestmark = pytest.mark.xdist_group("sources")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
@@ -32,9 +32,12 @@ from pyconsumer.protocol.offsets_topic import (
 from pyconsumer.protocol.records import ControlRecordType, SimpleRecord, decode_control_type, iter_records, scan
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["PartitionLoader"]
+__all__ = ["STEP_S", "PartitionLoader"]
 
 _log = Log(__name__)
+
+#: How long a load goes on before other requests get their turn.
+STEP_S: Final = 0.01
 
 _CONSUMER_GROUP_TYPES = frozenset(map(int, RecordType))
 
@@ -65,15 +68,15 @@ class PartitionLoader:
         self.unknown_count = 0
 
     def read(self, max_bytes: int) -> bool:
-        """Read about ``max_bytes`` more; return whether there may be more after that.
+        """Read about ``max_bytes`` more, for about ten milliseconds; return whether there may be more after that.
 
         As in Kafka, a read that returns nothing ends the load.
 
         Raises:
             ProtocolError: a record cannot be decoded (``CorruptRecordError`` if its batch is damaged).
         """
-        read = 0
-        while read < max_bytes:
+        read, until = 0, self._clock.now() + STEP_S
+        while read < max_bytes and self._clock.now() < until:
             piece = next(self._pieces, None)
             if piece is None or len(piece) == 0:
                 return False

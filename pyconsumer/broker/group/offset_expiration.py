@@ -70,11 +70,13 @@ class OffsetExpiration:
             The number of expired offsets, also of those whose tombstones could not be written.
         """
         count = 0
+        started = self._clock.now()
         for group in self._manager.groups:
             if self._manager.is_local(group.group_id):
                 try:
                     expired = self.expired(group)
-                    self._remove(group, expired, "expired").on_done(partial(self._on_expired, group, len(expired)))
+                    removed = self._remove(group, expired, "expired")
+                    removed.on_done(partial(self._on_expired, group, len(expired), started))
                 except Exception:
                     _log.exception("The search for expired offsets failed in group %s", group.group_id)
                 else:
@@ -114,7 +116,7 @@ class OffsetExpiration:
             return find(commit_time, group.subscribed_topics)
         return []
 
-    def _on_expired(self, group: Group, count: int, error_code: int) -> None:
+    def _on_expired(self, group: Group, count: int, started: float, error_code: int) -> None:
         if error_code != Errors.NONE:
             _log.warning(
                 "Group %s: tombstones could not be written (%s); the next search tries again",
@@ -123,7 +125,8 @@ class OffsetExpiration:
             )
         elif count:
             self._manager.metrics.expired(count)
-            _log.info("Removed %d expired offsets of group %s", count, group.group_id)
+            took_ms = (self._clock.now() - started) * 1000
+            _log.info("Removed %d expired offsets of group %s in %d ms", count, group.group_id, took_ms)
 
     # Removal
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.elections import PartitionState
-from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.error_responses import code_and_text, too_late
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -25,6 +25,8 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
     planned: dict[str, list[PartitionState]] = {}
     for topic in request.topics:
         try:
+            if request.timeout_ms <= 0:
+                raise too_late()
             if counts[topic.name] > 1:
                 raise InvalidRequestError("Duplicate topic name.")
             assignments = topic.assignments
@@ -39,6 +41,6 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
             failed |= dict.fromkeys(planned, error)
     results = [
         CreatePartitionsTopicResult(topic.name, *(code_and_text(failed[topic.name]) if topic.name in failed else ()))
-        for topic in request.topics
+        for topic in {topic.name: topic for topic in request.topics}.values()
     ]
     return CreatePartitionsResponse(results=results)

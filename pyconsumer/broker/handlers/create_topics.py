@@ -9,9 +9,14 @@ from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import TopicState
 from pyconsumer.broker.deferred import wait_for
-from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.error_responses import code_and_text, too_late
 from pyconsumer.broker.settings import format_value
-from pyconsumer.errors import BrokerResponseError, InvalidRequestError
+from pyconsumer.errors import (
+    BrokerResponseError,
+    InvalidConfigError,
+    InvalidReplicaAssignmentError,
+    InvalidRequestError,
+)
 from pyconsumer.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -25,9 +30,12 @@ __all__ = ["handle"]
 
 async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
     """Create the topics that can be created; the others get the controller's errors."""
+    if request.timeout_ms <= 0:
+        names = {topic.name: None for topic in request.topics}
+        return CreateTopicsResponse(topics=[_failed(name, too_late()) for name in names])
     counts = Counter(topic.name for topic in request.topics)
     planned: list[TopicState] = []
-    results = []
+    results: list[CreatableTopicResult] = []
     for topic in {topic.name: topic for topic in request.topics}.values():
         try:
             if counts[topic.name] > 1:
@@ -47,8 +55,14 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
 
 
 def _plan(broker: Broker, topic: CreatableTopic) -> TopicState:
-    config = {item.name: item.value for item in topic.configs if item.value is not None}
+    config: dict[str, str] = {}
+    for item in topic.configs:
+        if item.value is None:
+            raise InvalidConfigError(f"Null value not supported for topic configs: {item.name}")
+        config[item.name] = item.value
     assignments = {item.partition_index: item.broker_ids for item in topic.assignments}
+    if len(assignments) < len(topic.assignments):
+        raise InvalidReplicaAssignmentError("a partition has two assignments of replicas")
     return broker.controller.plan_topic(topic.name, topic.num_partitions, topic.replication_factor, config, assignments)
 
 

@@ -36,7 +36,11 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
     starts: list[tuple[Partition, int]] = []
     topics = [
         DeleteRecordsTopicResult(
-            topic.name, [_delete(broker, topic.name, wanted, starts) for wanted in topic.partitions]
+            topic.name,
+            [
+                _delete(broker, topic.name, wanted, starts)
+                for wanted in {each.partition_index: each for each in topic.partitions}.values()
+            ],
         )
         for topic in request.topics
     ]

@@ -6,13 +6,12 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.error_responses import code_and_text, too_late
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -29,19 +28,22 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     """Delete the topics that exist; the others get the controller's errors."""
     wanted = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in wanted)
+    both = {broker.topic_id(topic.name) for topic in wanted if topic.name is not None}
     results = []
     deleted: dict[str, DeletableTopicResult] = {}
-    for topic in wanted:
+    for topic in {(topic.name, topic.topic_id): topic for topic in wanted}.values():
+        if topic.name is None and topic.topic_id in both:
+            continue  # the result is that of the name
         try:
+            if request.timeout_ms <= 0:
+                raise too_late()
             if counts[topic.name, topic.topic_id] > 1:
                 raise InvalidRequestError("Duplicate topic name or id.")
             name, topic_id = _resolve(broker, topic)
+            if any(other.topic_id == topic_id for other in wanted) and topic.name is not None:
+                raise InvalidRequestError("The provided topic name maps to an ID that was already supplied.")
             if not broker.config.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabledError("Topic deletion is disabled.")
-            if name in deleted:  # the request has the topic's name and its id
-                if topic.name is None:
-                    raise UnknownTopicIdError("there is no topic with this id")
-                raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
             deleted[name] = result = DeletableTopicResult(name, topic_id)
         except BrokerResponseError as error:
             code, text = code_and_text(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.handlers.metadata import AUTHORIZED_OPERATIONS_OMITTED, CLUSTER_OPERATIONS
-from pyconsumer.errors import MismatchedEndpointTypeError
+from pyconsumer.errors import MismatchedEndpointTypeError, UnsupportedEndpointTypeError
 from pyconsumer.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -15,6 +15,7 @@ from pyconsumer.protocol.messages.describe_cluster import (
 __all__ = ["handle"]
 
 _BROKERS = 1
+_CONTROLLERS = 2
 
 
 async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
@@ -22,6 +23,12 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
 
     MISMATCHED_ENDPOINT_TYPE if the request is for controllers (KIP-919).
     """
+    if request.endpoint_type not in (_BROKERS, _CONTROLLERS):
+        return DescribeClusterResponse(
+            error_code=UnsupportedEndpointTypeError.errno,
+            error_message=f"endpoint type {request.endpoint_type} is unknown",
+            endpoint_type=_BROKERS,
+        )
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
             error_code=MismatchedEndpointTypeError.errno,

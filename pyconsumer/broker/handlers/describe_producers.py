@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.errors import BrokerResponseError
 from pyconsumer.protocol.messages.describe_producers import (
@@ -31,6 +32,7 @@ async def handle(
 
 def _partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         producers = broker.partition(topic, index).log.producers
     except BrokerResponseError as error:
         return PartitionResponse(index, *code_and_text(error))

@@ -7,12 +7,18 @@ from typing import cast
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
-from pyconsumer.broker.error_responses import storage_error
+from pyconsumer.broker.error_responses import error_response, storage_error
 from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
 from pyconsumer.broker.log.storage import FileRecords
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
-from pyconsumer.errors import BrokerResponseError, Errors, UnknownTopicIdError
+from pyconsumer.errors import (
+    BrokerResponseError,
+    Errors,
+    InvalidRequestError,
+    NotLeaderOrFollowerError,
+    UnknownTopicIdError,
+)
 from pyconsumer.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -28,6 +34,7 @@ from pyconsumer.protocol.records import scan
 
 __all__ = ["handle"]
 
+_READ_UNCOMMITTED = 0
 _READ_COMMITTED = 1
 _MOST_READ = 64 << 10  # records in an answer beyond so many bytes are read while it is sent
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
@@ -73,6 +80,11 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
         fetch = broker.fetch_sessions.context(request, context.api_version, context.now)
     except BrokerResponseError as error:
         return FetchResponse(error_code=error.errno)
+    if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
+        response = error_response(request, context.api_version, Errors.INVALID_REQUEST)
+        assert isinstance(response, FetchResponse)
+        response.error_code = Errors.INVALID_REQUEST
+        return response
     if not fetch.partitions:
         return FetchResponse(session_id=fetch.session_id)
     read = _read(broker, request, fetch, context)
@@ -107,7 +119,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: R
     room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
     committed_only = request.isolation_level == _READ_COMMITTED
     for key, cached in fetch.partitions:
-        result = _read_partition(broker, key, cached, context.api_version, room, committed_only, read)
+        result = _read_partition(broker, key, cached, request, context.api_version, room, committed_only, read)
         room = max(0, room - read.add(key, result))
     return read
 
@@ -116,6 +128,7 @@ def _read_partition(
     broker: Broker,
     key: PartitionKey,
     cached: CachedPartition,
+    request: FetchRequest,
     version: int,
     room: int,
     committed_only: bool,
@@ -129,6 +142,10 @@ def _read_partition(
             if name is None:
                 raise UnknownTopicIdError("there is no topic with this id")
         assert name is not None
+        if request.max_bytes < 0 or wanted.partition_max_bytes < 0:
+            raise InvalidRequestError("the maximal number of bytes must not be negative")
+        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+            raise NotLeaderOrFollowerError("replicas of this broker's partitions do not fetch by requests")
         find = broker.replica if version >= _FROM_FOLLOWERS else broker.partition
         partition = find(name, wanted.partition, wanted.current_leader_epoch)
         if wanted.last_fetched_epoch >= 0:

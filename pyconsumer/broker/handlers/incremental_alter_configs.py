@@ -135,10 +135,12 @@ def _dynamic_setting(name: str) -> BrokerSetting:
 def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
     name = resource.resource_name
     if resource.resource_type == TOPIC:
+        if not name:
+            raise InvalidRequestError("Default topic resources are not allowed.")
         check_topic_name(name)
         own = dict(broker.controller.topic(name).config)
         for change in resource.configs:
-            if change.name not in TOPIC_SETTINGS and change.name not in own:
+            if change.name not in TOPIC_SETTINGS and change.name not in own and change.config_operation != _DELETE:
                 parse_topic_config({change.name: change.value or ""})  # raises for an unknown name
             before = own.get(change.name)
             if before is None and change.name in TOPIC_SETTINGS:

@@ -17,7 +17,7 @@ async def handle(broker: Broker, request: InitProducerIdRequest, context: Reques
     """Return a new producer id; with a transactional id, the one that its coordinator gives it."""
     if request.transactional_id is None:
         return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
-    if (request.producer_id < 0) is not (request.producer_epoch < 0):
+    if (request.producer_id == -1) is not (request.producer_epoch == -1):
         return InitProducerIdResponse(error_code=Errors.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
     found = await wait_for(
         broker.transaction_coordinator.init_producer_id(

@@ -6,6 +6,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 __all__ = ["handle"]
@@ -14,9 +15,13 @@ __all__ = ["handle"]
 async def handle(broker: GroupBroker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
     """Return the new generation when the join phase ends; at once after an error, or if nothing changes."""
     version = context.api_version
-    protocols: dict[str, bytes] = {}
-    for protocol in request.protocols:
-        protocols.setdefault(protocol.name, protocol.metadata)  # otherwise a member could vote twice
+    protocols = {protocol.name: protocol.metadata for protocol in request.protocols}
+    if len(protocols) < len(request.protocols):  # the member would vote twice; Kafka fails then, and does not answer
+        return JoinGroupResponse(
+            error_code=Errors.INCONSISTENT_GROUP_PROTOCOL,
+            protocol_name=None if version >= 7 else "",
+            member_id=request.member_id,
+        )
     # Version 0 has no rebalance timeout. A negative one counts as 0.
     rebalance_timeout_ms = request.session_timeout_ms if version == 0 else max(request.rebalance_timeout_ms, 0)
     result = await wait_for(

@@ -8,6 +8,7 @@ from pyconsumer.broker.error_responses import storage_error
 from pyconsumer.broker.partition import Partition
 from pyconsumer.errors import (
     BrokerResponseError,
+    FencedLeaderEpochError,
     InvalidRequestError,
     LeaderNotAvailableError,
     OffsetNotAvailableError,
@@ -21,7 +22,7 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 
-__all__ = ["handle"]
+__all__ = ["check_known_epoch", "handle"]
 
 LATEST = -1
 EARLIEST = -2
@@ -34,6 +35,12 @@ EARLIEST_PENDING_UPLOAD = -6
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
+def check_known_epoch(epoch: int) -> None:
+    """Raise ``FencedLeaderEpochError`` for an epoch that no leader has had, as Kafka does here but not in Fetch."""
+    if epoch < -1:
+        raise FencedLeaderEpochError(f"there is no leader epoch {epoch}")
+
+
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
     """Return an offset for each partition, or an error code."""
     seen: set[tuple[str, int]] = set()
@@ -44,15 +51,18 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
         if (key := (topic.name, part.partition_index)) in seen or seen.add(key)  # type: ignore[func-returns-value]
     }
     topics = []
-    for topic in request.topics:
+    for topic in request.topics if len(request.topics) < 2 else {each.name: each for each in request.topics}.values():
         results = []
         for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
             try:
                 if (topic.name, wanted.partition_index) in duplicates:
                     raise InvalidRequestError("the partition is in the request twice")
+                if request.isolation_level not in (0, 1):
+                    raise InvalidRequestError(f"isolation level {request.isolation_level} is unknown")
                 if wanted.timestamp < 0 and context.api_version < _SINCE.get(wanted.timestamp, 0):
                     raise UnsupportedVersionError(f"timestamp {wanted.timestamp} needs a newer version of ListOffsets")
                 partition = broker.partition(topic.name, wanted.partition_index, wanted.current_leader_epoch)
+                check_known_epoch(wanted.current_leader_epoch)
                 found = _find(partition, wanted, committed_only=request.isolation_level == 1)
                 if context.api_version < 4:  # which has no leader epoch
                     found = ListOffsetsPartitionResponse(found.partition_index, 0, found.timestamp, found.offset)
@@ -87,7 +97,7 @@ def _find(partition: Partition, wanted: ListOffsetsPartition, *, committed_only:
     if wanted.timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp()
     elif wanted.timestamp < 0:
-        raise InvalidRequestError(f"timestamp {wanted.timestamp} is invalid")
+        raise UnsupportedVersionError(f"timestamp {wanted.timestamp} has no meaning")
     else:
         found = log.offset_for_timestamp(wanted.timestamp)
     if found is None or found.offset >= end:

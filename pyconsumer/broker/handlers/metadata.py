@@ -7,7 +7,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import code_and_text
-from pyconsumer.broker.topic_names import plain_name
+from pyconsumer.broker.topic_names import CLUSTER_METADATA, plain_name
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
@@ -30,6 +30,9 @@ from pyconsumer.protocol.primitives import ZERO_UUID
 __all__ = ["AUTHORIZED_OPERATIONS_OMITTED", "CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "handle"]
 
 
+_BY_TOPIC_ID = 12  # the version from which topics are found by their ids
+
+
 def _bits(*operations: int) -> int:
     return sum(1 << operation for operation in operations)
 
@@ -49,6 +52,11 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     if wanted is None or (context.api_version == 0 and not wanted):
         topics = [_topic(broker, topic, operations) for topic in list(controller.topics.values())]
     else:
+        if context.api_version < _BY_TOPIC_ID and any(each.topic_id != ZERO_UUID for each in wanted):
+            refused = [MetadataResponseTopic(InvalidRequestError.errno, each.name or "") for each in wanted]
+            return MetadataResponse(topics=refused)
+        if len(wanted) > 1:
+            wanted = list({(each.name, each.topic_id): each for each in wanted}.values())
         failed = await _create_missing(broker, wanted, request.allow_auto_topic_creation)
         topics = [_requested(broker, topic, failed, context.api_version, operations) for topic in wanted]
     return MetadataResponse(
@@ -92,7 +100,7 @@ async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], ma
 def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
     """Return the topic that is to be created; None for an internal topic, which is created here."""
     check_topic_name(name)
-    if not may_create or not broker.config.boolean("auto.create.topics.enable"):
+    if not may_create or name == CLUSTER_METADATA or not broker.config.boolean("auto.create.topics.enable"):
         raise UnknownTopicOrPartitionError(name)
     try:
         if name in INTERNAL_TOPICS:

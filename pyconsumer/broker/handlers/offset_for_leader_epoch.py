@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.handlers.list_offsets import check_known_epoch
 from pyconsumer.errors import BrokerResponseError
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -31,6 +32,7 @@ async def handle(
 def _end(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         partition = broker.partition(topic, wanted.partition, wanted.current_leader_epoch)
+        check_known_epoch(wanted.current_leader_epoch)
     except BrokerResponseError as error:
         return EpochEndOffset(error.errno, wanted.partition)
     epoch, end = partition.log.epochs.end_offset(wanted.leader_epoch, partition.log.log_end_offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
@@ -10,14 +11,14 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.broker.deferred import wait_for
-from pyconsumer.broker.error_responses import code_and_text, storage_error
-from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
+from pyconsumer.broker.error_responses import code_and_text, error_response, storage_error
+from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError, complete_size, only_batch
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
 from pyconsumer.broker.transaction.verification import RequestingProducer, Verified, is_enabled, verify
 from pyconsumer.errors import (
     BrokerResponseError,
+    CorruptMessageError,
     Errors,
-    InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTopicError,
     TransactionalIdAuthorizationFailedError,
@@ -36,6 +37,7 @@ from pyconsumer.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import Codec
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, CODEC_MASK
 from pyconsumer.structs import TopicPartition
@@ -46,6 +48,7 @@ _log = Log(__name__)
 
 _LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
 _TRANSACTIONAL_FLAG = 0x10  # in the low byte of a batch's attributes
+_MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 _ADDS_PARTITIONS = 12  # the version from which producing adds a partition to the transaction (KIP-890)
 _KNOWS_ABORTABLE = 11  # the version from which clients know TRANSACTION_ABORTABLE
@@ -57,14 +60,23 @@ _HAS_LEADERS = 10  # the version from which a partition's error comes with its l
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append to each partition. With ``acks=0`` there is no response; as in Kafka, an error closes the connection."""
+    whole = _whole_problem(request)
+    if whole is not None:
+        _log.info("refusing all batches of a request of %s: %s", context.client_id, whole)
+        if request.acks == 0:
+            context.session.end()
+            return None
+        refused = error_response(request, context.api_version, whole.errno, str(whole.args[0]))
+        assert isinstance(refused, ProduceResponse)
+        return refused
     responses = []
     failed = False
     verified = {} if request.transactional_id is None else await _verify(broker, request, context.api_version)
     unreplicated: list[_Unreplicated] = []
-    for topic in request.topic_data:
+    for topic in request.topic_data if len(request.topic_data) < 2 else _merged(request.topic_data):
         name, problem = _resolve(broker, topic, context.api_version)
         partitions: list[PartitionProduceResponse] = []
-        for data in topic.partition_data:
+        for data in topic.partition_data if len(topic.partition_data) < 2 else _distinct(topic.partition_data):
             if problem is not None:
                 partitions.append(_failed(data.index, problem, None, broker, context.api_version))
                 failed = True
@@ -110,6 +122,39 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
     return (name, None) if name is not None else ("", UnknownTopicIdError("there is no topic with this id"))
 
 
+def _whole_problem(request: ProduceRequest) -> BrokerResponseError | None:
+    """Return the error of one batch for which Kafka refuses all batches of a request, None if there is none.
+
+    Kafka looks for a transactional batch before anything else, and reads headers for that.
+    """
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
+        return None  # the partition gets its own error
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            try:
+                if not data.records or not complete_size(data.records, 0) or not _is_transactional(data.records):
+                    continue
+            except CorruptMessageError as error:
+                return error
+            if request.transactional_id is None:
+                return TransactionalIdAuthorizationFailedError("a transactional batch needs a transactional id")
+            return None
+    return None
+
+
+def _merged(topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    """Return each topic once, with all of its partitions: a client may list a topic several times."""
+    found: dict[tuple[str, bytes], list[PartitionProduceData]] = {}
+    for topic in topics:
+        found.setdefault((topic.name, topic.topic_id), []).extend(topic.partition_data)
+    return [TopicProduceData(*key, partitions) for key, partitions in found.items()]
+
+
+def _distinct(partitions: list[PartitionProduceData]) -> Iterable[PartitionProduceData]:
+    """Return each partition once. As in Kafka, the last batch of a partition is the one that counts."""
+    return {data.index: data for data in partitions}.values()
+
+
 async def _replicate(broker: Broker, unreplicated: list[_Unreplicated], until: float, version: int) -> bool:
     """Wait until the replicas in sync have the appends; fail the responses of the others, return whether any failed."""
     wait = DelayedProduce(broker.timer, broker.call_soon, until, [one.appended for one in unreplicated])
@@ -131,8 +176,10 @@ async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict
         name, problem = _resolve(broker, topic, version)
         for data in topic.partition_data if problem is None else ():
             batch = data.records
-            if batch and len(batch) >= BATCH_OVERHEAD and batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_FLAG:
+            if batch and len(batch) >= BATCH_OVERHEAD and _is_transactional(batch):
                 _, producer_id, epoch, sequence, _ = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+                if producer_id < 0:
+                    continue
                 producers.setdefault((producer_id, epoch), {})[TopicPartition(name, data.index)] = sequence
     if len(producers) > 1:
         invalid = Verified(Errors.INVALID_PRODUCER_ID_MAPPING)
@@ -150,6 +197,10 @@ async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict
     return found
 
 
+def _is_transactional(batch: Buffer) -> bool:
+    return batch[_MAGIC_AT] == 2 and batch[_ATTRIBUTES_AT] & _TRANSACTIONAL_FLAG != 0
+
+
 def _append(
     broker: Broker,
     topic: str,
@@ -159,13 +210,14 @@ def _append(
     verified: Verified | None,
 ) -> tuple[PartitionProduceResponse, AppendProgress | None]:
     try:
-        records = data.records
+        partition = broker.partition(topic, data.index)
+        records = only_batch(data.records)
+        if context.api_version < 7 and records[_ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
+            raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
         if request.acks not in (-1, 0, 1):
             raise InvalidRequiredAcksError(f"acks must be -1, 0 or 1, not {request.acks}")
         if topic in INTERNAL_TOPICS and context.client_id != "__admin_client":
             raise InvalidTopicError(f"the topic {topic} is internal: clients cannot write to it")
-        if not records or len(records) < BATCH_OVERHEAD:
-            raise InvalidRecordError("a produce request must have exactly one record batch for each partition")
         guard, verifies = None, False
         if records[_ATTRIBUTES_AT] & _TRANSACTIONAL_FLAG:
             if request.transactional_id is None:
@@ -174,9 +226,6 @@ def _append(
                 text = "the transaction coordinator did not accept this partition as part of the transaction"
                 raise for_code(verified.error_code, text)
             guard, verifies = None if verified is None else verified.guard, is_enabled(broker)
-        if context.api_version < 7 and records[_ATTRIBUTES_AT] & CODEC_MASK == Codec.ZSTD:
-            raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
-        partition = broker.partition(topic, data.index)
         result = partition.append(records, acks=request.acks, guard=guard, verify=verifies)
     except BrokerResponseError as error:
         return _failed(data.index, error, topic, broker, context.api_version), None

@@ -352,7 +352,7 @@ class PartitionLog:
         self._jitter_ms = self._choose_jitter()
 
     def write_snapshot(self) -> None:
-        """Write the producers' state as of the log end offset, also if there are none: nothing before it is replayed."""
+        """Write the producers' state as of the log end offset, even without producers: it ends what is replayed."""
         end = self.log_end_offset
         if self.storage.durable and end > self._bases[0] and end != self._last_snapshot:
             self.storage.write_small(segment_name(end, "snapshot"), self.producers.snapshot(), sync=False)

@@ -357,6 +357,10 @@ class ProducerState:
             if batch.is_transactional and verify:
                 self._check_verified(batch, entry, guard)
             if entry is None:
+                if batch.producer_epoch < _NO_EPOCH:
+                    raise InvalidProducerEpochError(
+                        f"producer {batch.producer_id} used the impossible epoch {batch.producer_epoch}"
+                    )
                 continue
             entry.check(batch)
             if not batch.is_transactional and entry.current_txn_first_offset >= 0:
@@ -508,7 +512,7 @@ class ProducerState:
                 entry.coordinator_epoch,
                 entry.last_timestamp,
                 entry.current_txn_first_offset,
-                [tuple(batch) for batch in entry.batches],
+                list(entry.batches),
             )
             for entry in self
         ]

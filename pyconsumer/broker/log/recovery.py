@@ -101,8 +101,10 @@ def opening_log(
     snapshots = snapshot_offsets(names)
     segments: list[Segment] = []
     try:
-        for base in bases or [max(0, log_start_offset)]:
-            segments.append(_open_segment(storage, base, config, clock, names if bases else ()))
+        for base in bases:
+            segments.append(_open_segment(storage, base, config, clock, names))  # noqa: PERF401 (closed after an error)
+        if not segments:
+            segments.append(_open_segment(storage, max(0, log_start_offset), config, clock))
         if clean and marks is not None:
             clean = _match(segments, marks, topic_partition, must_be_unchanged=must_be_unchanged)
         elif clean:

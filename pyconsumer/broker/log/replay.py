@@ -1,4 +1,4 @@
-"""Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass over the batches.
+"""Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
 
 The functions are generators: each step reads 1 MiB at most, yields its bytes, and other work gets its turn in between.
 No state.
@@ -28,7 +28,7 @@ _LARGE_BYTES: Final = 4 << 20
 
 
 class Replayed(NamedTuple):
-    """What was read.
+    """The result of reading a log again.
 
     Attributes:
         producers: the state of all producers.
@@ -133,9 +133,7 @@ def _scan(segments: Sequence[Segment], producers: ProducerState) -> LogScan:
     return log_scan
 
 
-def _pass_over(
-    segment: Segment, log_scan: LogScan, since: int, snapshot_offset: int
-) -> Generator[int, None, None]:
+def _pass_over(segment: Segment, log_scan: LogScan, since: int, snapshot_offset: int) -> Generator[int, None, None]:
     """Read the batches of a flushed segment from an offset on, without checksums; its other indexes stay."""
     segment.begin_scan(log_scan, since)
     yield from segment.scanning(log_scan, check_crcs=False)

@@ -4,9 +4,9 @@ A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partiti
 and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
 at last removed or closed.
 
-What a segment knows of its batches is found by :class:`~pyconsumer.protocol.records.LogScan`. After a clean stop nothing
-is read: the segment has its bounds from its mark (:meth:`Segment.mark`), and loads its indexes when they are first
-needed. If they are not those of the mark then, they are rebuilt.
+What a segment knows of its batches is found by :class:`~pyconsumer.protocol.records.LogScan`. After a clean stop
+nothing is read: the segment has its bounds from its mark (:meth:`Segment.mark`), and loads its indexes when they are
+first needed. If they are not those of the mark then, they are rebuilt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
 from pyconsumer.background_log import Log
-from pyconsumer.broker.log.index import IndexFile, OffsetIndex, TimeIndex
+from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
+from pyconsumer.broker.log.index_file import IndexFile
 from pyconsumer.broker.log.storage import DataFile, FileRecords, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from pyconsumer.errors import CorruptRecordError
@@ -225,8 +226,8 @@ class Segment:
             segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
         )
         self._suffix = suffix  # before the indexes, so that :meth:`remove` finds the log if one cannot be renamed
-        for index, kind in zip(indexes, ("index", "timeindex"), strict=True):
-            index.file.rename(self._name(kind))
+        indexes[0].file.rename(self._name("index"))
+        indexes[1].file.rename(self._name("timeindex"))
 
     # --- reading
 
@@ -384,6 +385,7 @@ class Segment:
         """
         if log_scan.position < self._log.size:
             self._log.truncate(log_scan.position)
+            self._newest = (0, 0, 0, 0)
             self._unsynced = True
         self._adopt_indexes(log_scan, start)
 
@@ -414,7 +416,7 @@ class Segment:
         self.transaction_index.append(AbortedTransaction(*entry) for entry in aborted)
 
     def damage_at(self, position: int) -> CorruptRecordError:
-        """Return the error for a scan that could not go on at a position."""
+        """Return the error for a scan that stopped at a position."""
         _, damage = scan_until_damage(self._log.read(position, _HEADERS_BYTES))
         return damage or CorruptRecordError(f"no batch at byte {position} of {self._name('log')}")
 

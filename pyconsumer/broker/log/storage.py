@@ -216,6 +216,10 @@ class FileRecords(StoredRecords):
             raise OSError(errno.ESTALE, f"{wanted} bytes were expected in a log's file, and {len(data)} are there")
         return data
 
+    def read_only(self) -> None:
+        """Have them read from now on, because the file system has no ``sendfile``."""
+        self.descriptor = -1
+
     def skip(self, size: int) -> None:
         """Leave out the first bytes, which were sent."""
         self.position += size

@@ -1,10 +1,11 @@
 """Validation of batches before they are appended, and the assignment of their offsets. Functions without state.
 
 The order is that of :meth:`~.partition_log.PartitionLog.append`: :func:`check_batches`, :func:`correct_timestamps`,
-:func:`recompress`, :func:`assign_offsets`. As in Java's ``LogValidator``, the records inside a client's batch are
-checked too, and decompressed for that. With ``pyconsumer.validate.records=false`` they are only read on a compacted
-topic, to check that they have keys, and on a topic that limits how old timestamps may be. The errors have Kafka's
-codes, and the producer gets their messages.
+:func:`recompress`, :func:`assign_offsets`. :func:`only_batch` comes before them, as Kafka checks a request before it
+looks for the partition. As in Java's ``LogValidator``, the records inside a client's batch are checked too, and
+decompressed for that. With ``pyconsumer.validate.records=false`` they are only read on a compacted topic, to check that
+they have keys, and on a topic that limits how old timestamps may be. The errors have Kafka's codes, and the producer
+gets their messages. ``tests/vectors/odd_requests.tsv`` compares them with Apache Kafka's.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import (
     BATCH_OVERHEAD,
     CODEC_MASK,
+    CONTROL_FLAG,
     CRC_START,
+    HEADER_V2,
     TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
     BatchInfo,
     check_crc,
     patch_batch,
     scan,
 )
-from pyconsumer.protocol.records.checking import Problem, RecordProblem, record_problems
+from pyconsumer.protocol.records.checking import Problem, RecordProblem, record_problems, renumbered
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
 
@@ -49,7 +53,9 @@ __all__ = [
     "InvalidTimestampsError",
     "assign_offsets",
     "check_batches",
+    "complete_size",
     "correct_timestamps",
+    "only_batch",
     "recompress",
     "record_columns",
 ]
@@ -63,6 +69,19 @@ _LONG_MIN: Final = -(2**63)
 _LONG_MAX: Final = 2**63 - 1
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _MAX_TIMESTAMP_AT: Final = 35
+_NO_BATCH: Final = "there is no complete record batch: a produce request must have one for each partition"
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_AT: Final = 8
+_MAGIC_AT: Final = 16
+#: The smallest length of a message of format v0; that of a batch is larger.
+_LEAST_LENGTH: Final = 14
+#: The attributes that a batch keeps when it gets the topic's compression: timestamp type, transactional, control.
+_KEPT_ATTRIBUTES: Final = TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+_LITTLE: Final = struct.Struct("<I")
+_LZ4_MAGIC: Final = 0x184D2204
+#: Bits of the two bytes of an lz4 frame's descriptor. To Kafka the dictionary's bit is a reserved one, too.
+_LZ4_RESERVED, _LZ4_CONTENT_CHECKSUM, _LZ4_CONTENT_SIZE = 0x03, 0x04, 0x08
+_LZ4_BLOCK_CHECKSUM, _LZ4_INDEPENDENT, _LZ4_SIZE_BITS = 0x10, 0x20, 0x70
 #: The number of records whose problems are in an error's message, as in Java.
 _MOST_IN_MESSAGE: Final = 3
 #: Records of a batch that are decoded at a time.
@@ -111,18 +130,63 @@ class _RejectedRecordsError(BrokerResponseError):
 
 
 class InvalidRecordsError(_RejectedRecordsError, InvalidRecordError):
-    """Records of a batch are damaged, or have no key on a compacted topic."""
+    """Records of a batch have no key on a compacted topic."""
 
 
 class InvalidTimestampsError(_RejectedRecordsError, InvalidTimestampError):
     """Timestamps of records in a batch are out of bounds."""
 
 
+def only_batch(records: Buffer | None) -> Buffer:
+    """Return the one batch of a partition in a Produce request, without an incomplete one behind it.
+
+    Raises:
+        CorruptMessageError: its length or its format version is impossible.
+        InvalidRecordError: there is no complete batch, or more than one, or it has an older format.
+    """
+    size = complete_size(records, 0) if records else 0
+    if not records or not size:
+        raise InvalidRecordError(_NO_BATCH)
+    if records[_MAGIC_AT] != 2:
+        raise InvalidRecordError(f"record batches must have format version 2, not {records[_MAGIC_AT]}")
+    if size == len(records):
+        return records
+    if complete_size(records, size):
+        raise InvalidRecordError(
+            "a produce request must have exactly one record batch for each partition, and has more"
+        )
+    return memoryview(records)[:size]
+
+
+def complete_size(records: Buffer, position: int) -> int:
+    """Return the size of the batch at a position, 0 if it is incomplete (Java: ``ByteBufferLogInputStream``).
+
+    Raises:
+        CorruptMessageError: its length or its format version is impossible.
+    """
+    left = len(records) - position
+    if left < _LENGTH_AT + _LENGTH.size:
+        return 0
+    (length,) = _LENGTH.unpack_from(records, position + _LENGTH_AT)
+    if length < _LEAST_LENGTH:
+        raise CorruptMessageError(f"the record batch claims a length of {length} bytes, which is too small")
+    if left <= _MAGIC_AT:
+        return 0
+    magic = records[position + _MAGIC_AT]
+    if magic > 2:
+        raise CorruptMessageError(f"the record batch has the unknown format version {magic}")
+    size = length + _LENGTH_AT + _LENGTH.size
+    if magic == 2 and size < BATCH_OVERHEAD:
+        raise CorruptMessageError(f"the record batch claims a length of {length} bytes, which is too small")
+    return int(size) if size <= left else 0
+
+
 def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_client: bool = True) -> list[BatchInfo]:
     """Check record batches that are to be appended.
 
     Args:
-        records: one batch from a client; the broker itself may append several, and control batches.
+        records: the batch of a client, as :func:`only_batch` returns it; the broker itself may append several, and
+            control batches.
         now_ms: wall time, with which timestamps are compared.
 
     Returns:
@@ -136,6 +200,12 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
         MessageTooLargeError, RecordListTooLargeError: a batch is larger than ``max.message.bytes`` or a segment.
         UnsupportedCompressionTypeError: the codec is unknown, or its library is missing.
     """
+    if from_client:
+        if only_batch(records) is not records:
+            raise CorruptMessageError("the record set does not end with its batch")
+        batch = _client_batch(records)
+        _check_batch(records, batch, config)
+        return [_check_client_batch(records, batch, config, now_ms)]
     try:
         batches = scan(records)
     except CorruptRecordError as error:
@@ -144,13 +214,21 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
         raise InvalidRecordError("there is no complete record batch")
     if batches[-1].end_position != len(records):
         raise CorruptMessageError("the record set does not end with its last batch")
-    if from_client and len(batches) != 1:
-        raise InvalidRecordError("a produce request must have exactly one record batch for each partition")
     for batch in batches:
         _check_batch(records, batch, config)
-    if from_client:
-        batches[0] = _check_client_batch(records, batches[0], config, now_ms)
     return batches
+
+
+def _client_batch(records: Buffer) -> BatchInfo:
+    """Read a header, whatever its numbers say.
+
+    Raises:
+        InvalidRecordError: the base offset is not 0.
+    """
+    base_offset, _, epoch, _, crc, attributes, delta, *rest = HEADER_V2.unpack_from(records)
+    if base_offset:
+        raise InvalidRecordError(f"the record batch must have base offset 0, not {base_offset}")
+    return BatchInfo(0, len(records), 2, 0, delta, epoch, attributes, crc, delta, *rest)
 
 
 def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig) -> None:
@@ -173,7 +251,7 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig) -> None
 def _check_client_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
     """Check what holds for clients' batches only; return the header with the records' greatest timestamp."""
     if batch.record_count <= 0:
-        raise InvalidRecordError(f"the record batch has a record count of {batch.record_count}")
+        raise InvalidRecordError(f"the record batch must have records, and its record count is {batch.record_count}")
     if batch.last_offset_delta + 1 != batch.record_count:
         raise InvalidRecordError(
             f"the record batch has {batch.record_count} records, but its offsets are for {batch.last_offset_delta + 1}"
@@ -191,9 +269,15 @@ def _check_client_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, 
 
 def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
     data, start, end = records, batch.position + BATCH_OVERHEAD, batch.end_position
+    needs_order = False
     if batch.codec:
+        # A batch that gets another compression is written anew, and then its records get consecutive offsets.
+        needs_order = _CODEC_NAMES.get(config.compression_type, batch.codec) == batch.codec
+        packed = memoryview(records)[start:end]
         try:
-            data = compression.decompress(batch.codec, memoryview(records)[start:end])
+            if batch.codec == compression.Codec.LZ4:
+                packed = _lz4_frame(packed)
+            data = compression.decompress(batch.codec, packed)
         except (DamageError, MemoryError) as error:
             raise InvalidRecordError(f"the records of the batch cannot be decompressed: {error}") from None
         except UnsupportedCodecError as error:
@@ -206,20 +290,55 @@ def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_m
     earliest, latest = _LONG_MIN, _LONG_MAX
     if config.log_append_time:
         if batch.attributes & TIMESTAMP_TYPE_FLAG:
-            raise InvalidTimestampError("the producer must not set the timestamp type to LogAppendTime")
+            text = "the producer must not set the timestamp type to LogAppendTime"
+            raise InvalidTimestampsError([(index, text) for index in range(batch.record_count)])
     else:
         earliest = max(now_ms - config.timestamp_before_max_ms, earliest)
         latest = min(now_ms + config.timestamp_after_max_ms, latest)
-    bad, max_timestamp = check_records(data, start, end, batch, config.compact, earliest, latest)
+    bad, max_timestamp = check_records(data, start, end, batch, config.compact, earliest, latest, needs_order)
     if bad >= 0:
-        raise _refusal(record_problems(data, start, end, batch, config.compact, earliest, latest), config, now_ms)
+        problems = record_problems(data, start, end, batch, config.compact, earliest, latest, needs_order)
+        raise _refusal(problems, config, now_ms)
     return batch if max_timestamp == batch.max_timestamp else batch._replace(max_timestamp=max_timestamp)
+
+
+def _lz4_frame(data: memoryview) -> memoryview:
+    """Return the first lz4 frame, which is all that Kafka reads.
+
+    Kafka's decoder is one of its own (``KafkaLZ4BlockInputStream``) and cannot read every frame that other decoders do.
+    The header's checksum and the blocks are left to ours.
+
+    Raises:
+        DamageError: the frame has a property that Kafka cannot read, or it is cut off.
+    """
+    if len(data) < 7 or _LITTLE.unpack_from(data)[0] != _LZ4_MAGIC:
+        raise DamageError("its lz4 data does not begin with an lz4 frame")
+    flags, sizes = data[4], data[5]
+    if flags >> 6 != 1 or flags & _LZ4_RESERVED or sizes & ~_LZ4_SIZE_BITS:
+        raise DamageError(f"Kafka cannot read an lz4 frame with the descriptor {flags:#04x}, {sizes:#04x}")
+    if not flags & _LZ4_INDEPENDENT:
+        raise DamageError("its lz4 blocks are linked, and Kafka needs independent blocks")
+    position = 15 if flags & _LZ4_CONTENT_SIZE else 7
+    after = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+    try:
+        while length := _LITTLE.unpack_from(data, position)[0] & 0x7FFFFFFF:
+            position += 4 + length + after
+            if position > len(data):
+                break
+    except struct.error:
+        position = len(data) + 1
+    end = position + (8 if flags & _LZ4_CONTENT_CHECKSUM else 4)
+    if end > len(data):
+        raise DamageError("lz4 data is cut off")
+    if data[position + 3]:  # a stored block without bytes, at which Kafka ends, too
+        return memoryview(bytes(data[:position]) + bytes(4) + data[position + 4 : end])
+    return data[:end]
 
 
 def _refusal(problems: list[RecordProblem], config: TopicConfig, now_ms: int) -> KafkaError:
     """Return the error for a batch with these problems. As in Java, damage takes precedence over other problems."""
     if problems[-1].kind == Problem.DAMAGE:
-        return InvalidRecordsError([(problems[-1].number, problems[-1].reason)])
+        return InvalidRecordError(f"the batch was rejected: record {problems[-1].number}: {problems[-1].reason}")
     texts = []
     for problem in problems:
         if problem.kind == Problem.TIMESTAMP:
@@ -314,7 +433,9 @@ def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, c
         plain = compression.decompress(batch.codec, data[BATCH_OVERHEAD:])
     except (DamageError, KafkaError) as error:
         raise InvalidRecordError(f"the record batch cannot be decompressed: {error}") from None
-    return rebuild_batch(data[:BATCH_OVERHEAD], plain, batch.attributes, codec, level)
+    if check_records(plain, 0, len(plain), batch, False, _LONG_MIN, _LONG_MAX)[0] >= 0:
+        plain = renumbered(plain, batch)
+    return rebuild_batch(data[:BATCH_OVERHEAD], plain, batch.attributes & _KEPT_ATTRIBUTES, codec, level)
 
 
 def rebuild_batch(header: Buffer, plain: Buffer, attributes: int, codec: int, level: int | None = None) -> bytearray:

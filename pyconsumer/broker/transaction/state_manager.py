@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.loading import STEP_S
 from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
@@ -165,8 +166,8 @@ class TransactionStateManager:
 
     def _read(self, number: int, partition: _Partition, pieces: Iterator[bytes | memoryview]) -> bool:
         """Read one step further; return whether there may be more."""
-        size = 0
-        while size < self.config.transaction_state_log_load_buffer_size:
+        size, until = 0, self._clock.now() + STEP_S
+        while size < self.config.transaction_state_log_load_buffer_size and self._clock.now() < until:
             piece = next(pieces, None)
             if piece is None:
                 return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,16 @@ import click
 from pyconsumer.cli.demo.flights import FLIGHTS, airlines, compare, flights
 from pyconsumer.cli.demo.group import DemoGroup
 from pyconsumer.cli.demo.screen import Screen
+from pyconsumer.cli.ending import SIGTERM_STATUS, FirstSignal, Terminated
+from pyconsumer.cli.notices import library_warnings
 from pyconsumer.cli.options import client_options, key_values, table
 from pyconsumer.errors import KafkaError
 
 __all__ = ["Demo", "command"]
 
 _PARTITIONS = 4
+#: The logger that warns where nothing was compiled, for this process and its members.
+_SLOW_DECODER = "pyconsumer.records"
 #: The flights are of 2013, older than any usual retention.
 _TOPIC_CONFIG = {"retention.ms": "-1"}
 
@@ -37,6 +41,7 @@ _TOPIC_CONFIG = {"retention.ms": "-1"}
 @click.option(
     "-b",
     "--bootstrap-servers",
+    "--bootstrap-server",
     "servers",
     metavar="HOST:PORT[,...]",
     help="Use this cluster; by default an embedded broker is started.",
@@ -61,12 +66,16 @@ def command(servers: str | None, settings: dict[str, str], output: Path | None, 
     airlines()  # fails at once if the data is missing
     folder = Path(tempfile.mkdtemp(prefix="pyconsumer-demo-")) if output is None else output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    with _cluster(screen, servers, folder) as address:
-        demo = Demo(screen, address, settings, folder)
-        demo.produce()
-        demo.consume()
-        succeeded = demo.spark() if spark else True
-        demo.exactly_once()
+    signals = FirstSignal(f"interrupted; what was written until now stays in {folder}")
+    try:
+        with signals, library_warnings(_SLOW_DECODER), _cluster(screen, servers, folder) as address:
+            demo = Demo(screen, address, settings, folder, on_spark=signals.install)
+            demo.produce()
+            demo.consume()
+            succeeded = demo.spark() if spark else True
+            demo.exactly_once()
+    except Terminated:
+        raise SystemExit(SIGTERM_STATUS) from None
     if servers is None:
         screen.say("the broker has been stopped; start it with the first command to use the others")
     screen.say(f"done in {time.monotonic() - started:.0f} s")
@@ -96,14 +105,24 @@ class Demo:
         servers: addresses of brokers.
         settings: further client settings.
         folder: the folder for results.
+        on_spark: called when Spark has started, which takes over SIGINT.
     """
 
-    def __init__(self, screen: Screen, servers: str, settings: dict[str, str], folder: Path) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        servers: str,
+        settings: dict[str, str],
+        folder: Path,
+        *,
+        on_spark: Callable[[], object] = lambda: None,
+    ) -> None:
         self.screen = screen
         self.servers = servers
         self.settings = settings
         self.options = client_options(servers, settings)
         self.folder = folder
+        self._on_spark = on_spark
         self.topic = "flights"
         self.second_topic = "flights-again"
         self.late_topic = "flights-late"
@@ -222,6 +241,7 @@ class Demo:
             with contextlib.ExitStack() as stack:
                 with self.screen.console.status("starting Spark"):
                     spark = stack.enter_context(spark_session("local[2]", CONF, log=log))
+                    self._on_spark()
                 self._delays(spark, options)
                 self._archive_and_replay(spark, options)
         except Exception as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import json
+import logging
 import signal
 from collections.abc import Collection, Mapping
 from multiprocessing.connection import Connection
@@ -145,6 +146,7 @@ def main(handle: int) -> None:
         handle: the file descriptor of the pipe to the parent; when it is closed, the parent has ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process
+    logging.getLogger("pyconsumer.records").setLevel(logging.ERROR)  # a slow decoder: the parent has warned of it
     pipe: Connection[Any, Any] = Connection(handle)
     try:
         job = pipe.recv()

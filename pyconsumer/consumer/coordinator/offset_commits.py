@@ -492,27 +492,37 @@ class OffsetCommitter:
     def _commit_failed(self, sent: Generation, cause: KafkaError | None = None) -> CommitFailedError:
         """Return the error for a commit that came too late, with the facts and the setting to change."""
         core = self._core
-        limit = core.settings.rebalance_timeout
+        group, limit = core.settings.group_id, core.settings.rebalance_timeout
         away = self._coordinator.clock.now() - core.timer.last_poll
         if not self._is_member():
             text = (
-                f"offsets were not committed: group {core.settings.group_id} has members that subscribe to topics;"
+                f"offsets were not committed: group {group} has members that subscribe to topics;"
                 " a consumer with partitions assigned by hand needs a group_id of its own"
             )
         else:
+            late = away >= limit
             too_rarely = "Call poll() more often: raise max_poll_interval_ms, or lower max_poll_records."
-            advice = (
-                too_rarely
-                if away >= limit or core.epoch_moves
-                else "If heartbeats came too late, raise session_timeout_ms; if poll() is called too rarely,"
-                " raise max_poll_interval_ms or lower max_poll_records."
-            )
-            text = (
-                f"offsets were not committed: the commit was for {sent} of group {core.settings.group_id}, and now it"
-                f" is {core.generation}: the group has continued without this member, and its partitions may have"
-                f" another owner. The last poll() was {away:.1f} s ago; max_poll_interval_ms allows {limit:g} s."
-                f" {advice}"
-            )
+            polled = f" The last poll() was {away:.1f} s ago; max_poll_interval_ms allows {limit:g} s."
+            if sent.joined:
+                now = f"it is {core.generation}" if core.generation.joined else "this consumer is no member any more"
+                what = f"the commit was for {sent} of group {group}, and now {now}"
+            else:
+                what = f"this consumer is not a member of group {group} now"
+            if sent.joined or late:
+                what += ": the group has continued without this member, and its partitions may have another owner."
+                advice = (
+                    polled
+                    + " "
+                    + (
+                        too_rarely
+                        if late or core.epoch_moves
+                        else "If heartbeats came too late, raise session_timeout_ms; if poll() is called too rarely,"
+                        " raise max_poll_interval_ms or lower max_poll_records."
+                    )
+                )
+            else:
+                advice = ". It joins in poll(): call that, then commit."
+            text = f"offsets were not committed: {what}{advice}"
         failed = CommitFailedError(text)
         failed.__cause__ = cause
         return failed

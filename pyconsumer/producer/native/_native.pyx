@@ -16,8 +16,8 @@ Rules
 2. A record is appended here only if no decision is needed: its batch is open and has room, memory is left, and there is
    no error to raise. Everything else is left to Python, which takes the lock and decides.
 3. A closed batch never changes. Whoever takes a batch out of its queue closes it first.
-4. Whatever Python code can make or pass is checked: ``__new__`` alone leaves each type valid, arguments are of any type,
-   and code that is called meanwhile may change lists and builders.
+4. Whatever Python code can make or pass is checked: ``__new__`` alone leaves each type valid, and arguments are of any
+   type. Lists and builders may have changed after each call of Python code.
 """
 
 cimport cython

@@ -224,18 +224,18 @@ cdef class Appender:
     def close(self):
         self.is_open = False
 
+    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
     cdef _Topic known_topic(self, topic):
         """Return the topic, or None if no records may be appended to its batches here."""
         cdef PyObject *found
         if not self.is_open or forks != self.forks:
             return None
         if type(topic) is not str:
-            if not isinstance(topic, str):
-                return None
-            topic = str.__str__(topic)  # a member of a StrEnum, for instance
+            return self.known_topic(str.__str__(topic)) if isinstance(topic, str) else None  # a StrEnum's
         found = PyDict_GetItem(self.topics, topic)
         return None if found is NULL else <_Topic>found
 
+    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
     cdef int64_t time_of(self, timestamp_ms):
         """Return milliseconds since the epoch, or -1 to leave that to Python."""
         if timestamp_ms is None:
@@ -252,6 +252,7 @@ cdef class Appender:
             return FAILED
         return partition
 
+    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
     cdef ProducerBatch place(
         self,
         _Topic known,
@@ -311,6 +312,7 @@ cdef class Appender:
             known.sticky[1] = used + size
         return batch
 
+    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
     cdef int announce(self, ProducerBatch batch) except -1:
         """Wake the sender once for a batch that is large enough."""
         if not batch.announced and batch.builder_.estimate() >= self.batch_size:
@@ -318,6 +320,7 @@ cdef class Appender:
             self.wake()
         return 0
 
+    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
     def append(self, topic, value, key, headers, partition, timestamp_ms):
         cdef _Topic known = None if headers else self.known_topic(topic)
         cdef ProducerBatch batch
@@ -351,6 +354,7 @@ cdef class Appender:
         self.announce(batch)
         return future
 
+    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
     def append_many(self, topic, values, keys, Py_ssize_t start, partition, timestamp_ms, runs):
         cdef _Topic known = self.known_topic(topic)
         cdef list value_list = exact_list(values)

@@ -289,7 +289,7 @@ cdef NewFunction first_new_future = NULL
 
 
 cdef object new_future(PyTypeObject *cls, args, PyObject *named):
-    """Return a new future that is valid without ``__init__``. The appender bypasses this, and sets the result itself."""
+    """Return a future that is valid without ``__init__``. The appender bypasses this, and sets the result itself."""
     cdef FutureRecordMetadata future = <FutureRecordMetadata?>first_new_future(cls, args, named)
     future.result_ = NO_RESULT
     future.timestamp_ms = -1

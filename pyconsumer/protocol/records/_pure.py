@@ -4,8 +4,8 @@ One loop decodes a batch. It is written for speed: no function call per record, 
 inline, bounds are checked once per record. A wrong length always leads to an error: to an index beyond the data, to a
 record that ends beyond the data, or to fields that do not end where their record does.
 
-Java's consumer reads some odd records, which Apache Kafka stores, and so does this decoder (the list for compressed data
-is in ``compression``, the cases are in ``tests/vectors/tolerance.json``):
+Java's consumer reads some odd records, which Apache Kafka stores, and so does this decoder. (The list for compressed
+data is in ``compression``, the cases are in ``tests/vectors/tolerance.json``.)
 
 * each negative length of a key, a value or a header's value means null, not only -1;
 * attributes of a record, and unknown attributes of a batch, are ignored;

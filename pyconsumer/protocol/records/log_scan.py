@@ -1,4 +1,4 @@
-"""One pass over the record batches of a broker's log: all that a broker derives from their headers.
+"""The scan of a broker's log: one pass through its batches finds all that the broker derives from their headers.
 
 That is the end of the log, entries for the offset and time indexes, leader epochs, the state of producers, and the
 transactions that have ended. No I/O: the caller reads the segments and feeds their bytes. :class:`LogScan` exists also
@@ -28,7 +28,7 @@ from pyconsumer.protocol.records.control import ControlRecordType
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.protocol.records.cursor import read_end_transaction_marker
 
-__all__ = ["LogScan", "ScannedBatch", "ScannedProducer", "ScanStop"]
+__all__ = ["LogScan", "ScanStop", "ScannedBatch", "ScannedProducer"]
 
 _KEPT_BATCHES: Final = 5
 _MAX_OFFSET: Final = 2**63 - 1

@@ -90,6 +90,8 @@ def test_an_unknown_setting_is_refused_and_the_nearest_proposed() -> None:
         BrokerConfig({"num.partition": 3})
     with pytest.raises(ConfigurationError, match=r"did you mean retention\.ms\?"):
         parse_topic_config({"retention.m": 3})
+    with pytest.raises(ConfigurationError, match=r"'advertised\.listeners' \(use --advertised-host of"):
+        BrokerConfig({"advertised.listeners": "PLAINTEXT://h:9092"})
 
 
 def test_every_default_passes_its_own_check() -> None:

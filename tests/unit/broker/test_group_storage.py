@@ -118,3 +118,13 @@ def test_it_is_not_created_while_fewer_brokers_are_alive_than_its_factor_demands
     assert answers[0].coordinators[0].error_code == 0
     assert len(brokers.controller.topics[OFFSETS_TOPIC].partitions[0].replicas) == 3
     brokers.stop()
+
+
+def test_a_load_reads_small_pieces(brokers: Brokers) -> None:
+    storage, _, _ = storages(brokers)
+    for number in range(30):
+        storage.append(0, [(b"key %d" % number, b"v" * 10_000)], 1_000)
+    brokers.run()
+    sizes = [len(piece) for piece in storage.read(0)]
+    assert len(sizes) >= 5
+    assert max(sizes) <= 64 << 10

@@ -11,7 +11,9 @@ import pytest
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
-from pyconsumer.errors import BrokerStartError, ConfigurationError
+from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
+from pyconsumer.structs import TopicPartition
+from tests.unit.broker.support import batch
 
 
 @pytest.fixture
@@ -99,6 +101,84 @@ def test_a_broker_that_cannot_come_back_may_try_again_on_its_port(
     host.restart_broker(1)
     assert host.ports()[1]["PLAINTEXT"] == port
     host.stop()
+
+
+class TestRecoveryInSteps:
+    @pytest.fixture
+    def host(self, loop: asyncio.AbstractEventLoop, tmp_path: Path) -> Iterator[ClusterHost]:
+        """Two brokers, the second of which was killed when it had a log of 3 MB."""
+        host = two(loop, tmp_path)
+        host.start()
+        host.controller.create_topic("t", 1, 2)
+        log = host.brokers[1].partitions[TopicPartition("t", 0)].log
+        for _ in range(30):
+            log.append(batch(b"x" * 100_000), 0)
+        host.kill_broker(1)
+        yield host
+        host.stop()
+
+    def test_the_other_brokers_work_in_between(self, host: ClusterHost) -> None:
+        steps = host.restarting_broker(1)
+        next(steps)
+        assert host.progress == "node 1: recovering t-0, 1.0 of 3.0 MB; 0 of 1 logs are open"
+        assert (sorted(host.brokers), sorted(host.servers), host.controller.brokers) == ([0], [0], [0])
+        host.command("create_topic", {"name": "new", "partitions": 1, "replication_factor": 1})
+        host.command("delete_topic", {"name": "t"})
+        host.command("create_topic", {"name": "t", "partitions": 2, "replication_factor": 1})
+        for _ in steps:
+            pass
+        assert (host.progress, sorted(host.brokers)) == ("", [0, 1])
+        assert TopicPartition("t", 0) not in host.brokers[1].partitions  # it was a replica of the deleted topic
+        host.command("create_topic", {"name": "both", "partitions": 1, "replication_factor": 2})
+
+    def test_one_that_is_given_up_can_be_tried_again(self, host: ClusterHost) -> None:
+        steps = host.restarting_broker(1)
+        next(steps)
+        steps.close()
+        assert host.progress == ""
+        host.restart_broker(1)
+        assert host.brokers[1].partitions[TopicPartition("t", 0)].log.log_end_offset == 30
+
+    def test_a_second_call_waits_for_the_first(self, host: ClusterHost) -> None:
+        first, second = host.restarting_broker(1), host.restarting_broker(1)
+        next(first)
+        next(second)
+        for _ in first:
+            next(second)
+        assert list(second) == []
+        with pytest.raises(IllegalStateError, match="was not killed"):
+            host.restart_broker(1)
+
+    def test_a_start_that_is_given_up_frees_the_folder(
+        self, loop: asyncio.AbstractEventLoop, host: ClusterHost, tmp_path: Path
+    ) -> None:
+        host.restart_broker(1)
+        host.abandon()
+        again = two(loop, tmp_path)
+        steps = again.starting()
+        next(steps)
+        assert again.progress.startswith("node 0: ")
+        steps.close()
+        runs(two(loop, tmp_path))
+
+
+def test_clients_are_served_only_when_all_brokers_have_started(loop: asyncio.AbstractEventLoop, tmp_path: Path) -> None:
+    host = two(loop, tmp_path)
+    host.start()
+    host.controller.create_topic("t", 1, 2)
+    host.abandon()
+    again = two(loop, tmp_path)
+    steps = again.starting()
+    next(steps)
+    address = "127.0.0.1", again.ports()[0]["PLAINTEXT"]
+    with socket.create_connection(address, 5):
+        loop.run_until_complete(asyncio.sleep(0))
+        assert not again.servers[0].connection_count
+        for _ in steps:
+            pass
+        while again.servers[0].connection_count != 1:
+            loop.run_until_complete(asyncio.sleep(0))
+    again.stop()
 
 
 def test_ports_end_at_65535() -> None:

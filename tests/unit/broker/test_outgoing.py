@@ -273,6 +273,22 @@ class TestOutgoing:
             received += link.receive()
         assert received + link.receive() == b"".join(b"header" + content for _, content in found)
 
+    def test_a_file_system_without_sendfile(
+        self, connect: Callable[..., Link], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*_: Any) -> int:
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(os, "sendfile", refused, raising=False)
+        link = connect()
+        records, content = stored(FileStorage(tmp_path), 1 << 20)
+        link.out.add([records])
+        received = b""
+        while link.out:
+            link.out.send(1 << 30)
+            received += link.receive()
+        assert received + link.receive() == content
+
     def test_a_piece_is_no_larger_than_it_may_be(self, connect: Callable[..., Link], storage: Storage) -> None:
         link = connect()
         records, content = stored(storage, 1 << 20)

@@ -14,6 +14,7 @@ from pyconsumer.broker.handlers.produce import _failed
 from pyconsumer.broker.log.validation import record_columns
 from pyconsumer.errors import CorruptRecordError, InvalidRecordError, InvalidTimestampError
 from pyconsumer.protocol.records import CREATE_TIME, scan
+from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.protocol.records.crc import crc32c
 from tests.unit.broker.support import NOW_MS, batch, keyed, log_in, records_of
 from tests.unit.records.helpers import CODECS, raw_batch
@@ -38,7 +39,7 @@ GARBAGE = {
     "too few": changed(batch(b"a", b"b"), (*COUNT, 1), (*LAST_DELTA, 0)),
     "2^31-1": changed(batch(b"a", b"b"), (*COUNT, 2**31 - 1), (*LAST_DELTA, 2**31 - 2)),
     "last offset delta": changed(batch(b"a", b"b"), (*LAST_DELTA, 2)),
-    "gap": raw_batch(b"\x0c\0\0\0\1\1\0" + b"\x0c\0\0\4\1\1\0", 2),
+    "gap": raw_batch(compress(Codec.GZIP, b"\x0c\0\0\0\1\1\0" + b"\x0c\0\0\4\1\1\0"), 2, attributes=1),
     **{f"codec {number}": raw_batch(random.Random(2).randbytes(200), 3, attributes=number) for number in CODEC_NUMBERS},
     "codec of nothing": raw_batch(b"", 3, attributes=4),
 }

@@ -173,9 +173,7 @@ class TestWhatIsRead:
         assert (steps, len(reads)) == ([], 1)  # the last batch
         assert log.close() == marks  # not even the indexes were loaded
 
-    def test_the_last_segment_from_the_recovery_point_on(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_last_segment_from_the_recovery_point_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = {"index_interval_bytes": 200}
         sequences: dict[int, int] = {}
         log = log_in(tmp_path, **settings)
@@ -217,9 +215,7 @@ class TestSnapshots:
         assert len(found) == 2
         assert found[-1] >= 44
 
-    def test_not_for_many_producers_that_write_little(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_not_for_many_producers_that_write_little(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(partition_log, "_SNAPSHOT_BYTES", 500)
         log = log_in(tmp_path)
         for number in range(50):
@@ -276,9 +272,7 @@ def test_a_start_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monke
     logs = LogManager(tmp_path, clock)
     wanted = [LogToOpen(TopicPartition("t", number), b"i" * 16, topic_config()) for number in range(2)]
     recovery = Recovery(2)
-    texts = []
-    for _ in logs.opening_all(wanted, recovery):
-        texts.append(str(recovery))
+    texts = [str(recovery) for _ in logs.opening_all(wanted, recovery)]
     assert texts[0] == "recovering t-0, 1.0 of 3.0 MB; 0 of 2 logs are open"
     assert texts[3] == "recovering t-0, 3.0 of 3.0 MB; 1 of 2 logs are open"
     assert texts[-1] == "2 of 2 logs are open"

@@ -6,11 +6,19 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from pyconsumer.broker import EmbeddedCluster, runners
-from pyconsumer.errors import BrokerStartError, KafkaTimeoutError, TopicAlreadyExistsError
+from pyconsumer.broker.log.manager import LogManager
+from pyconsumer.errors import (
+    BrokerStartError,
+    ConfigurationError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    TopicAlreadyExistsError,
+)
 
 pytestmark = pytest.mark.concurrent
 
@@ -100,3 +108,76 @@ def test_a_process_that_has_ended_is_named_as_the_cause() -> None:
         os.kill(cluster.pid, signal.SIGKILL)
         with pytest.raises(BrokerStartError, match="the broker process has ended: status -9"):
             cluster.command("ping")
+
+
+class TestStartsThatTakeTooLong:
+    def test_the_error_says_which_log_is_being_recovered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        line = '{"id": 1, "progress": "node 0: recovering t-0, 1.0 of 9.0 MB; 2 of 7 logs are open"}'
+        program = ["/bin/sh", "-c", f"read line; echo '{line}'; exec sleep 60"]
+        with monkeypatch.context() as patch:
+            patch.setattr(runners, "child_python", lambda *_: program)
+            cluster = EmbeddedCluster(start_timeout_ms=2000)
+            with pytest.raises(
+                BrokerStartError,
+                match=r"did not start within 2 s \(node 0: recovering t-0, 1\.0 of 9\.0 MB; 2 of 7 logs are open\); .*"
+                "start_timeout_ms",
+            ):
+                cluster.start()
+        cluster._deadlines = runners.Deadlines()
+        with cluster:  # the object is as before
+            assert cluster.elect_preferred_leaders() == 0
+
+    def test_in_a_thread_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        cluster = EmbeddedCluster(data_dir=tmp_path, in_thread=True)
+        with cluster:
+            cluster.create_topic("t", 1)
+            cluster.kill()
+            with monkeypatch.context() as patch:
+                patch.setattr(LogManager, "opening_all", _endless)
+                cluster._deadlines = runners.Deadlines(0.2)
+                with pytest.raises(
+                    BrokerStartError, match=r"did not start within 0\.2 s \(node 0: 0 of 1 logs are open"
+                ):
+                    cluster.restart()
+            cluster._deadlines = runners.Deadlines()
+            cluster.restart()
+            assert cluster.elect_preferred_leaders() == 0
+
+    @pytest.mark.parametrize("in_thread", [False, True])
+    def test_a_broker_that_restarts_late_may_be_waited_for_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_thread: bool
+    ) -> None:
+        with EmbeddedCluster(2, tmp_path, in_thread=in_thread) as cluster:
+            cluster.kill_broker(1)
+            cluster._runner._deadlines = runners.Deadlines(0.0)  # type: ignore[union-attr]
+            with pytest.raises(KafkaTimeoutError, match=r"broker 1 did not restart within 0 s.*, and goes on"):
+                cluster.restart_broker(1)
+            cluster._runner._deadlines = runners.Deadlines()  # type: ignore[union-attr]
+            cluster.restart_broker(1)
+            with pytest.raises(IllegalStateError, match="was not killed"):
+                cluster.restart_broker(1)
+            cluster.create_topic("t", 1, 2)
+
+    def test_a_temporary_cluster_keeps_its_data_when_a_restart_fails(self) -> None:
+        with EmbeddedCluster() as cluster:
+            cluster.create_topic("t", 1)
+            cluster.kill()
+            with EmbeddedCluster(data_dir=cluster.data_dir), pytest.raises(BrokerStartError, match="in use by another"):
+                cluster.restart()
+            cluster.restart()
+            with pytest.raises(TopicAlreadyExistsError):
+                cluster.create_topic("t", 1)
+            folder = cluster.data_dir
+        assert folder is not None
+        assert not folder.exists()
+
+    @pytest.mark.parametrize("name", ["start_timeout_ms", "stop_timeout_ms"])
+    def test_times_that_cannot_be(self, name: str) -> None:
+        for value in (0, -1, float("nan")):
+            with pytest.raises(ConfigurationError, match=f"{name} must be greater than 0"):
+                EmbeddedCluster(**{name: value})  # type: ignore[arg-type]
+
+
+def _endless(_logs: LogManager, *_: object) -> Iterator[None]:
+    while True:
+        yield

@@ -61,6 +61,7 @@ def opened(listener: Listener) -> tuple[BrokerServer, Loop]:
     broker: Any = SimpleNamespace(config=BrokerConfig({"connections.max.idle.ms": -1}))
     server = BrokerServer(broker, loop, SecurityConfig())  # type: ignore[arg-type]
     server.open("PLAINTEXT", "127.0.0.1", 0, held=listener)  # type: ignore[arg-type]
+    server.accept()
     return server, loop
 
 

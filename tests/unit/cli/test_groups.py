@@ -32,10 +32,15 @@ def group(*members: MemberDescription, **more: object) -> GroupDescription:
 
 def test_a_classic_group_has_no_epochs(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, group(member("a", "01"), member("b", "")))
-    assert out.startswith("group g: Stable, 2 members, protocol consumer, assignor uniform, coordinator 3 (one:9092)\n")
+    assert out.startswith("group g: Stable, 2 members, type classic, assignor uniform, coordinator 3 (one:9092)\n")
     assert "epoch" not in out
     assert "to be" not in out
     assert "none" in out
+
+
+def test_a_classic_group_of_other_things_says_of_what(capsys: pytest.CaptureFixture[str]) -> None:
+    out = shown(capsys, replace(group(), protocol_type="connect", group_type=""))
+    assert ", type unknown, protocol type connect, assignor" in out
 
 
 def test_epochs_and_what_is_still_to_come(capsys: pytest.CaptureFixture[str]) -> None:

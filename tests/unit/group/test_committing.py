@@ -218,11 +218,24 @@ def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptu
     world.advance(1196)
     assert (world.offset(TP0), world.offset(TP1)) == (-1, -1)
     assert world.manager.metrics.expired_offsets == 2
-    assert "Removed 2 expired offsets" in caplog.text
+    assert f"Removed 2 expired offsets of group {GROUP} in 0 ms" in caplog.text
     tombstones = [key.partition for key, value in world.storage.offset_records(world.partition()) if value is None]
     assert tombstones == [0, 1]
     assert GroupConfig().offsets_retention_check_interval_ms == 600_000
     assert world.restarted().offset(TP0) == -1
+
+
+def test_the_line_of_an_expiry_says_how_long_the_tombstones_took(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    world = retention_world()
+    value_of(world.commit({TP0: 1}))
+    world.advance(61)
+    world.storage.hold = True
+    world.coordinator._expiration.clean_up()
+    assert "expired offsets" not in caplog.text
+    world.advance(1.5)
+    world.storage.release_all()
+    assert f"Removed 1 expired offsets of group {GROUP} in 1500 ms" in caplog.text
 
 
 @pytest.mark.spec("broker:EXP-14", "broker:TMB-07", "transactions:OEX-06", "broker:TMB-06")

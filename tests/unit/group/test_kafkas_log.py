@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.protocol.offsets_topic import NEWER_KINDS, NewerKey, decode_newer_key
-from pyconsumer.protocol.records import iter_records
+from pyconsumer.protocol.records import BatchBuilder, iter_records
 from pyconsumer.structs import TopicPartition
 from tests.unit.group.support import Client, MemoryStorage, World, client_of, value_of
 from tests.vectors.make_offsets_log import LOG, TOLD
@@ -133,3 +134,21 @@ def test_members_of_kafkas_groups_go_on_with_our_coordinator() -> None:
     assert world.fetch(CLICKS, group="transactional")[CLICKS[1]].offset == 5
     unstable = world.fetch(CLICKS, group="transactional", stable=True)
     assert [unstable[tp].error_code for tp in CLICKS] == [Errors.NONE, Errors.UNSTABLE_OFFSET_COMMIT]
+
+
+def test_a_step_of_a_load_takes_ten_milliseconds() -> None:
+    clock = ManualClock()
+    builder = BatchBuilder()
+    builder.try_append(0, b"\0\x63", b"of a type that nobody knows")
+    piece = builder.build()
+
+    def slow_pieces() -> Iterator[bytes]:
+        for _ in range(4):
+            clock.advance(0.006)
+            yield piece
+
+    loader = PartitionLoader(0, slow_pieces(), clock)
+    steps = 0
+    while loader.read(1 << 30):
+        steps += 1
+    assert steps == 2

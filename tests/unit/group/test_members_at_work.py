@@ -184,6 +184,20 @@ def test_what_a_failed_write_is_told_as(append_error: int, told: int) -> None:
     assert value_of(world.sync(client_of(answer), {})).error_code == told
 
 
+def test_a_plan_that_cannot_be_stored_takes_the_assignments_of_the_plan_before() -> None:
+    """Nobody may be told to read what the next generation has not been given."""
+    world = World()
+    (client,) = world.stable()
+    member = world.group().get(client.member_id)
+    world.rejoin(client)
+    member.assign(b"of the generation before")
+    world.storage.fail_with = 7
+    answer = world.sync(Client(client.member_id, world.group().generation_id), {client.member_id: b"new"})
+    assert value_of(answer).error_code == Errors.COORDINATOR_NOT_AVAILABLE
+    assert member.assignment == b""
+    assert world.state is GroupState.PREPARING_REBALANCE
+
+
 # Heartbeat
 
 

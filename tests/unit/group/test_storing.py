@@ -605,8 +605,12 @@ def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCap
     caplog.set_level("INFO")
     world = World()
     (client,) = world.stable()
-    value_of(world.commit({TP0: 1}, client))
+    value_of(world.commit({TP0: 1, TP1: 1}, client))
     group, here = world.group(), world.partition()
+    beside = next(name for name in map(str, range(999)) if world.partition(name) == here)
+    value_of(world.commit({TP0: 1}, group=beside))
+    elsewhere = next(name for name in map(str, range(999)) if world.partition(name) != here)
+    value_of(world.commit({TP0: 1}, group=elsewhere))
     before = list(world.storage.batches[here])
     world.coordinator.on_resign(here, 2)
     assert here not in world.manager.owned_partitions
@@ -615,7 +619,7 @@ def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCap
     assert world.manager.get_group(GROUP) is None
     assert group.state is GroupState.DEAD
     assert world.storage.batches[here] == before
-    assert f"Unloaded __consumer_offsets-{here}: removed 1 cached offsets and 1 groups" in caplog.text
+    assert f"Unloaded __consumer_offsets-{here}: removed 3 cached offsets and 2 groups" in caplog.text
     world.advance(100)
 
 

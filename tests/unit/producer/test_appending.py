@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import random
 import sys
@@ -26,6 +27,22 @@ def native() -> Any:
     if compiled is None:
         pytest.skip(reason)
     return compiled
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Bytes(bytes):
+    pass
+
+
+class Rows(list[Any]):
+    pass
+
+
+class Topic(enum.StrEnum):
+    ORDERS = "t"
 
 
 class Bench:
@@ -146,6 +163,40 @@ def test_the_future_of_an_appended_record(native: Any) -> None:
     found = future.get(0)
     assert tuple(found) == ("t", 3, 101, NOW, 1, 6, -1)
     assert bench.records()[3] == [(None, b"first"), (b"k", "zwölf".encode())]
+
+
+@pytest.mark.parametrize("topic", [Topic.ORDERS, Text("t")])
+def test_a_topic_may_be_any_kind_of_str(topic: str, native: Any) -> None:
+    bench = Bench(native)
+    for n, batch in enumerate(bench.batches):
+        bench.appender.remember(topic, 4, batch, n, bench.sticky)
+    assert bench.append(topic=topic, partition=1) is not None
+    assert bench.append(partition=1) is not None
+    runs: list[Any] = []
+    assert bench.appender.append_many(topic, Rows([b"v", "w"]), Rows(["k", None]), 0, 1, NOW, runs) == 2
+    assert bench.records()[1] == [(None, b"v"), (None, b"v"), (b"k", b"v"), (None, b"w")]
+
+
+def test_subclasses_in_batches_and_results(appending_twin: dict[str, type]) -> None:
+    kinds: Any = appending_twin
+    memory = kinds["BufferMemory"](1000)
+    builder = kinds["BatchBuilder"](size_limit=500)
+    batch = kinds["ProducerBatch"](P0, builder, 0.0, memory)
+    assert batch.append(NOW, Bytes(b"k"), Bytes(b"v"), Rows([(Text("h"), Bytes(b"1"))]), 10) == 0
+    expected = BatchBuilder()
+    expected.try_append(NOW, b"k", b"v", [("h", b"1")])
+    assert builder.build() == expected.build()
+    assert batch.built(Bytes(b"data")) == batch.data == b"data"
+    batch.take_number(TopicPartition("7", 1), 5)
+    assert (batch.producer, batch.base_sequence) == (("7", 1), 5)
+    whole, part = kinds["BatchResult"](P0), kinds["BatchResult"](P0)
+    whole.split(Rows([(0, part)]))
+    assert whole.of(3) == (part, 3)
+
+
+def test_hashes_of_anything_with_bytes(native: Any) -> None:
+    for key in (Bytes(b"key"), bytearray(b"key"), memoryview(b"a key")[2:]):
+        assert native.murmur2(key) == murmur2(b"key")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pyconsumer.protocol.records import scan
-from pyconsumer.protocol.records.checking import Problem, check_records, record_problems
+from pyconsumer.protocol.records.checking import Problem, check_records, record_problems, renumbered
 from tests.unit.records.helpers import TIME, batch, raw_batch
 
 Check = Callable[..., "tuple[int, int]"]
@@ -45,10 +45,16 @@ def record(
 
 
 def run(
-    check: Check, data: bytes, *, needs_keys: bool = False, earliest: int = LOWEST, latest: int = HIGHEST
+    check: Check,
+    data: bytes,
+    *,
+    needs_keys: bool = False,
+    earliest: int = LOWEST,
+    latest: int = HIGHEST,
+    needs_order: bool = True,
 ) -> tuple[int, int]:
     (info,) = scan(data)
-    return check(data, 61, len(data), info, needs_keys, earliest, latest)
+    return check(data, 61, len(data), info, needs_keys, earliest, latest, needs_order)
 
 
 def test_a_good_batch(check: Check) -> None:
@@ -75,10 +81,11 @@ def test_the_place_of_the_records_in_the_data(check: Check) -> None:
         (record(0) + record(1), 3, 2, "cut off"),
         (record(0) + record(1) + record(2), 2, 2, "left over"),
         (record(0) + b"\0", 1, 1, "left over"),
-        (record(0) + record(0), 2, 1, "comes after"),
-        (record(0) + record(2), 2, 1, "beyond"),
-        (record(1) + record(0), 2, 1, "comes after"),
-        (record(-1), 1, 0, "comes after"),
+        (record(0) + record(0), 2, 1, "offset delta is 0 instead of 1"),
+        (record(0) + record(2), 2, 1, "offset delta is 2"),
+        (record(1) + record(0), 2, 0, "offset delta is 1"),
+        (record(-1), 1, 0, "offset delta is -1"),
+        (record(0, tail=b"\2\1\1"), 1, 0, "name"),
         (record(0) + record(1, tail=b"\0\0"), 2, 1, "fields"),
         (record(0) + record(1, tail=b"\2"), 2, 1, "header"),
         (record(0, tail=b"\x80\x80\x80\x80\x80\x00"), 1, 0, "32 bits"),
@@ -97,7 +104,20 @@ def test_damage(check: Check, payload: bytes, count: int, bad: int, reason: str)
 
 def test_offset_deltas_have_to_be_consecutive(check: Check) -> None:
     assert run(check, raw_batch(record(0) + record(1) + record(3), 3)) == (2, TIME)
-    assert run(check, raw_batch(record(1) + record(2), 2)) == (1, TIME)
+    assert run(check, raw_batch(record(1) + record(2), 2)) == (0, -1)
+    assert run(check, raw_batch(record(1) + record(0) + record(7), 3), needs_order=False) == (-1, TIME)
+
+
+def test_a_negative_length_is_null(check: Check) -> None:
+    data = raw_batch(b"\x0c\0\0\0\3\5\0" + b"\x10\0\0\2\3\3\2\0\3", 2)
+    assert run(check, data) == (-1, TIME)
+    assert run(check, data, needs_keys=True) == (0, -1)
+
+
+def test_records_get_consecutive_offsets() -> None:
+    wrong = record(5) + record(1, tail=b"\2\2h\1") + record(-(2**31), key=None)
+    (info,) = scan(raw_batch(wrong, 3))
+    assert renumbered(wrong, info) == record(0) + record(1, tail=b"\2\2h\1") + record(2, key=None)
 
 
 def test_keys(check: Check) -> None:
@@ -142,11 +162,12 @@ def test_both_twins_say_the_same() -> None:
     native = pytest.importorskip("pyconsumer.protocol.records._native")
     bad = 0
     for number, data in enumerate(_mutated()):
-        bounds = {"needs_keys": number % 2 == 0, "earliest": TIME - 5, "latest": TIME + 100}
+        needs_keys, needs_order = number % 2 == 0, number % 3 > 0
+        bounds = {"needs_keys": needs_keys, "earliest": TIME - 5, "latest": TIME + 100, "needs_order": needs_order}
         expected = run(check_records, data, **bounds)  # type: ignore[arg-type]
         assert run(native.check_records, data, **bounds) == expected, data.hex()
         (info,) = scan(data)
-        problems = record_problems(data, 61, len(data), info, number % 2 == 0, TIME - 5, TIME + 100)
+        problems = record_problems(data, 61, len(data), info, needs_keys, TIME - 5, TIME + 100, needs_order)
         assert (problems[0].number if problems else -1) == expected[0]
         bad += expected[0] >= 0
     assert 500 < bad < 3000

@@ -44,6 +44,32 @@ def test_mutated_inputs_do_no_harm(native: Decoder) -> None:
             read_quickly(native, changed, way % WAYS)
 
 
+class Data(bytes):
+    pass
+
+
+class Records(list[Any]):
+    pass
+
+
+@pytest.mark.parametrize("twin", ["pure", "native"])
+def test_subclasses_are_taken(twin: str) -> None:
+    found = decoder_named(twin) or pytest.skip("the compiled decoder was not built")
+    record = found.ConsumerRecord("t", 0, 1, key=Data(b"key"), value=Data(b"value"))
+    assert (record.serialized_key_size, record.serialized_value_size) == (3, 5)
+    data = batch(0, 5)
+    for source in (Data(data), bytearray(data), memoryview(data)):
+        raw = found.Cursor(TP, source, fetch_offset=0, aborted=Records([])).take(2)
+        assert [one.offset for one in raw] == [0, 1]
+    good = Records()
+    assert found.convert(Records(raw), 1, bytes.decode, None, good) == (2, "", None)
+    assert [(one.key, one.value) for one in good] == [("k1", b"v1")]
+    builder = found.ColumnsBuilder(with_headers=True)
+    builder.add(Records([record, *raw[:1]]))
+    columns = builder.build()
+    assert bytes(columns.values.data) == b"valuev0"
+
+
 def varint(number: int) -> bytes:
     """The base-128 form of a number that is zigzagged already."""
     encoded = bytearray()

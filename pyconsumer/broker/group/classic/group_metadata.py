@@ -240,7 +240,7 @@ class MemberMetadata:
 
 
 def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
-    """Raise ``IllegalStateError`` if a protocol is listed twice; the handler of JoinGroup keeps only the first."""
+    """Raise ``IllegalStateError`` if a protocol is listed twice; the handler of JoinGroup refuses that."""
     names = [name for name, _ in protocols]
     if len(set(names)) != len(names):
         raise IllegalStateError(f"a member lists a protocol twice: {names}")

@@ -23,8 +23,8 @@ Rules
    compared with the number of bytes left.
 2. Records own copies. Only the cursor refers to the receive buffer.
 3. Work that is done once per batch, or only after an error, is left to Python.
-4. Whatever Python code can make or pass is checked: ``__new__`` alone leaves each type valid, arguments are of any type,
-   and code that is called meanwhile may change lists. Memory is read past a check only, never past a bare cast.
+4. Whatever Python code can make or pass is checked: ``__new__`` alone leaves each type valid, and arguments are of any
+   type. Lists may have changed after each call of Python code. An object is never used after a bare cast.
 """
 
 cimport cython

@@ -1,4 +1,4 @@
-# The headers of a broker's log, in one pass: bounds, indexes, leader epochs, producers. The twin is ``log_scan.LogScan``.
+# The scan of a broker's log: bounds, indexes, leader epochs, producers. The twin is ``log_scan.LogScan``.
 
 from array import array
 
@@ -164,7 +164,7 @@ cdef class LogScan:
         producer.last_timestamp = producer.coordinator_epoch = -1
         producer.txn_first_offset = -1
         producer.before_open = producer.after_open = NOT_OPEN
-        self.producer_count += 1
+        self.producer_count = self.producer_count + 1
         self.slots[slot] = index + 1
         return index
 
@@ -309,13 +309,13 @@ cdef class LogScan:
                     return SCAN_NO_MEMORY
                 self.last_indexed_timestamp = self.max_timestamp
             self.since_index = 0
-        self.since_index += header.size
+        self.since_index = self.since_index + header.size
         if header.leader_epoch > self.latest_epoch:
             self.latest_epoch = header.leader_epoch
             if push(&self.epoch_numbers, header.leader_epoch) < 0 or push(&self.epoch_numbers, header.base_offset) < 0:
                 return SCAN_NO_MEMORY
         self.last_batch_position = self.position
-        self.position += header.size
+        self.position = self.position + header.size
         self.next_offset = header.last_offset + 1
         return SCAN_NONE
 

@@ -44,9 +44,9 @@ cdef extern from *:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class ConsumerRecord:
-    # _publish_members below relies on the order of these members. `origin_` is a RecordOrigin from `new_record` on, so the
-    # properties do not check it. `ConsumerRecord.__new__` in this module bypasses `new_record`, which costs a record
-    # nothing; whoever calls it sets the origin.
+    # _publish_members below relies on the order of these members. `new_record` sets `origin_`, so the properties do not
+    # check it. `ConsumerRecord.__new__` in this module bypasses `new_record`, so that a record costs no more. Callers
+    # set the origin themselves.
     cdef int64_t offset_
     cdef int64_t timestamp_
     cdef int32_t key_size

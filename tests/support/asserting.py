@@ -1,4 +1,4 @@
-"""Finds tests that name an item but assert nothing, by reading the syntax trees of the tests; imports none of them.
+"""Finds tests that assert nothing, by reading the syntax trees of the tests; imports none of them.
 
 A function asserts if its body has an `assert`, a `raise AssertionError`, one of pytest's `raises`, `warns`,
 `deprecated_call` and `fail`, a mock's `assert_...`, or calls a function of the tests that asserts. A plain name is
@@ -9,12 +9,12 @@ tests: there every method of that name has to assert.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.spec.items import FULL_ID
-from tests.spec.naming import LEFT_OUT, TESTS, modules, tree_of, walk
+from tests.support.syntax_trees import TESTS, modules, tree_of, walk
+
+__all__ = ["silent_tests"]
 
 _PYTEST = frozenset({"raises", "warns", "deprecated_call", "fail", "RaisesGroup"})
 
@@ -28,19 +28,23 @@ class _Module:
     tree: ast.Module
     functions: dict[str, _Function] = field(default_factory=dict)  # qualified name -> function
     nodes: dict[str, list[ast.AST]] = field(default_factory=dict)  # qualified name -> the function's nodes
-    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> path of module, name there
 
 
-def silent_tests(folder: Path = TESTS, *, left_out: Iterable[str] = LEFT_OUT) -> list[str]:
-    """Return one line for each test (or table that no asserting test uses) that names an item and asserts nothing."""
+def silent_tests(folder: Path = TESTS) -> list[str]:
+    """Return the tests of test modules that assert nothing, as ``path::name``."""
     found: dict[str, _Module] = {}
     for path in modules(folder, ()):
         name = str(path.relative_to(folder.parent))
         found[name] = _read(name, tree_of(path))
     asserting = _asserting(found)
-    read = {str(path.relative_to(folder.parent)) for path in modules(folder, left_out)}
-    return [line for name, module in found.items() if name in read for line in _silent(module, asserting)]
+    return [
+        f"{path}::{name.replace('.', '::')}"
+        for path, module in found.items()
+        if Path(path).name.startswith("test_")
+        for name in module.functions
+        if name.rpartition(".")[2].startswith("test_") and (path, name) not in asserting
+    ]
 
 
 def _read(path: str, tree: ast.Module) -> _Module:
@@ -52,7 +56,6 @@ def _read(path: str, tree: ast.Module) -> _Module:
                 module.functions[prefix + node.name] = node
                 module.nodes[prefix + node.name] = walk(node)
             elif isinstance(node, ast.ClassDef):
-                module.classes[prefix + node.name] = node
                 collect(node.body, f"{prefix}{node.name}.")
 
     collect(tree.body, "")
@@ -140,66 +143,3 @@ def _is_assertion(node: ast.AST) -> bool:
     owner = node.func.value
     of_pytest = isinstance(owner, ast.Name) and owner.id == "pytest"
     return (of_pytest and node.func.attr in _PYTEST) or node.func.attr.startswith("assert_")
-
-
-def _silent(module: _Module, asserting: set[_Key]) -> Iterator[str]:
-    """The tests of one module that name items and assert nothing, and its tables that no asserting test uses."""
-    tests = {name: node for name, node in module.functions.items() if name.rpartition(".")[2].startswith("test")}
-    heard = {name for name in tests if (module.path, name) in asserting}
-    inside: set[ast.AST] = set()
-    for name, function in module.functions.items():
-        inside.update(module.nodes[name])
-        if name in tests and name not in heard and (ids := _ids(module.nodes[name])):
-            yield f"{module.path}:{function.lineno}: {name} names {', '.join(ids)} but asserts nothing"
-    for class_name, node in module.classes.items():
-        ids = [one for decorator in node.decorator_list for one in _ids(walk(decorator))]
-        inside.update(inner for decorator in node.decorator_list for inner in walk(decorator))
-        of_class = [name for name in tests if name.startswith(f"{class_name}.")]
-        if ids and (silent := [name for name in of_class if name not in heard] or not of_class):
-            yield f"{module.path}:{node.lineno}: {class_name} names {', '.join(ids)}, but asserts nothing: {silent}"
-    yield from _unused_tables(module, tests, heard, inside)
-
-
-def _unused_tables(
-    module: _Module, tests: dict[str, _Function], heard: set[str], inside: set[ast.AST]
-) -> Iterator[str]:
-    """Statements outside of functions whose ids reach no test that asserts: a table has to be used by one."""
-    users: dict[str, set[str]] = {}  # a name of the module -> the statements and tests that mention it
-    for name in heard:
-        for node in module.nodes[name]:
-            if isinstance(node, ast.Name):
-                users.setdefault(node.id, set()).add(name)
-    used = set(users)
-    statements = [node for node in module.tree.body if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)]
-    for node in reversed(statements):  # a table that a used table is made of is used
-        if _targets(node) & used:
-            used |= {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
-    for name, function in module.functions.items():  # a table that a helper or fixture of the module yields
-        if not _is_test(function):
-            used |= {inner.id for inner in module.nodes[name] if isinstance(inner, ast.Name)}
-    for node in module.tree.body:
-        if isinstance(node, _Function | ast.ClassDef):
-            continue
-        ids = [one.value for one in walk(node) if one not in inside and _is_id(one)]  # type: ignore[attr-defined]
-        if ids and "pytestmark" not in _targets(node) and not _targets(node) & used:
-            yield f"{module.path}:{node.lineno}: no test that asserts something uses {', '.join(ids)}"
-
-
-def _is_test(node: _Function) -> bool:
-    return node.name.startswith("test")
-
-
-def _targets(node: ast.stmt) -> set[str]:
-    if isinstance(node, ast.Assign):
-        return {one.id for target in node.targets for one in walk(target) if isinstance(one, ast.Name)}
-    if isinstance(node, ast.AnnAssign | ast.AugAssign):
-        return {one.id for one in walk(node.target) if isinstance(one, ast.Name)}
-    return set()
-
-
-def _ids(nodes: Iterable[ast.AST]) -> list[str]:
-    return [one.value for one in nodes if _is_id(one)]  # type: ignore[attr-defined]
-
-
-def _is_id(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(FULL_ID.fullmatch(node.value))

@@ -1,0 +1,49 @@
+"""Syntax trees of modules, each parsed once however many checks read it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+__all__ = ["TESTS", "forget_trees", "modules", "tree_of", "walk"]
+
+TESTS = Path(__file__).parent.parent
+
+
+def modules(folder: Path, left_out: Iterable[str]) -> Iterator[Path]:
+    """The modules below `folder` in the order of their paths, without those in or below `left_out`."""
+    skipped = [folder / path for path in left_out]
+    for path in sorted(folder.rglob("*.py")):
+        if not any(path == other or other in path.parents for other in skipped):
+            yield path
+
+
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a module, which is parsed once however many checks read it."""
+    state = path.stat()
+    return _parsed(path, state.st_mtime_ns, state.st_size)
+
+
+def forget_trees() -> None:
+    """Drop the parsed modules, a million objects."""
+    _parsed.cache_clear()
+
+
+def walk(node: ast.AST) -> list[ast.AST]:
+    """Return a node and all below it in the order of ``ast.walk``, in half its time and without ``ctx``."""
+    nodes = [node]
+    for each in nodes:
+        for name in each._fields:
+            value = getattr(each, name, None)
+            if isinstance(value, list):
+                nodes.extend(one for one in value if isinstance(one, ast.AST))
+            elif isinstance(value, ast.AST) and name != "ctx":
+                nodes.append(value)
+    return nodes
+
+
+@functools.lru_cache(1024)
+def _parsed(path: Path, modified: int, size: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))

@@ -1,0 +1,36 @@
+"""Every test asserts something, or is listed here: all that it checks is that nothing raises."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.asserting import silent_tests
+from tests.support.syntax_trees import forget_trees
+
+pytestmark = pytest.mark.xdist_group("sources")
+
+#: Tests that fail by an exception alone.
+_BY_EXCEPTION = {
+    "tests/behaviour/test_broker_crash.py::TestPortsOfAKilledCluster::test_they_are_free_when_it_is_given_up",
+    "tests/behaviour/test_brokers.py::test_there_is_a_listener_of_each_protocol",
+    "tests/simulation/test_schedules.py::test_schedules_that_once_broke_a_rule",
+    "tests/unit/broker/test_fetch_sessions.py::test_epochs_begin_again_at_one",
+    "tests/unit/broker/test_replication_histories.py::test_random_histories",
+    "tests/unit/consumer/test_fetcher.py::test_errors_for_which_a_partition_pauses_do_not_hold_up_its_neighbours",
+    "tests/unit/coordinator/test_consumer_coordinator.py::test_a_coordinator_lost_in_that_commit_is_found_again_first",
+    "tests/unit/coordinator/test_consumer_coordinator.py::test_no_automatic_commit_while_rebalancing",
+    "tests/unit/network/test_client.py::test_wakeup_before_a_poll_ends_that_poll",
+    "tests/unit/protocol/test_api.py::test_random_frames_give_protocol_errors_only",
+    "tests/unit/protocol/test_api.py::test_messages_are_imported_when_they_are_first_used",
+    "tests/unit/records/test_twins.py::test_mutated_inputs_do_no_harm",
+    "tests/unit/spark/test_options.py::test_what_has_no_meaning_without_a_group_is_accepted",
+    "tests/unit/spark/test_stream_reader.py::test_stop_need_not_be_called_and_may_be_called_early",
+    "tests/unit/test_docs.py::test_python_in_the_documentation_compiles",
+}
+
+
+def test_every_test_asserts_something() -> None:
+    try:
+        assert set(silent_tests()) == _BY_EXCEPTION
+    finally:
+        forget_trees()  # a million objects, which would slow down later tests' garbage collections
