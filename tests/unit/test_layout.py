@@ -242,6 +242,7 @@ _IN_OUR_THREADS = ("network", "producer", "broker", "consumer/coordinator", "pro
 _ONLY_IN_THE_APPLICATIONS_THREADS = {
     "pyconsumer/network/properties.py": "reads settings",
     "pyconsumer/protocol/compiled.py": "logs when a client is made",
+    "pyconsumer/broker/console_log.py": "is a log handler itself, which the log thread calls",
 }
 _TAKES_LOCKS_OF_OTHERS = re.compile(r"getLogger|LoggerAdapter|\bwarnings\.warn|sys\.stderr|showwarning|\blastResort")
 
@@ -273,7 +274,8 @@ def test_the_threads_that_we_start_are_marked() -> None:
 
 
 #: The producer starts the sender's `run`, the coordinator the heartbeat thread.
-_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {"pyconsumer/producer/producer.py"}
+#: The handler of a broker's program has a thread that writes counts of repeated lines, for which nobody waits.
+_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {"pyconsumer/producer/producer.py", "pyconsumer/broker/console_log.py"}
 
 
 #: Requests that several clients send: each is built in one place, whoever sends it.
@@ -383,7 +385,7 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
     )
     bare, everything = map(int, _in_fresh_python(program).stdout.split())
     assert bare <= 40
-    assert everything <= 202
+    assert everything <= 205
 
 
 #: Modules that assign to attributes of other objects, each with the reason; five, and no more.
