@@ -66,7 +66,8 @@ class Member:
         self.generation = -1
 
     def send_join(self, version: int | None = None) -> None:
-        protocols = [JoinGroupRequestProtocol(name=name, metadata=self.metadata) for name in self.protocols]
+        metadata = subscription(*self.topics) if self.metadata is None else self.metadata
+        protocols = [JoinGroupRequestProtocol(name=name, metadata=metadata) for name in self.protocols]
         request = JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.network import client as network_client
 from pyconsumer.network.selector import Selector, new_selector
@@ -48,7 +48,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def heartbeats(consumer: KafkaConsumer) -> float:
-    return consumer.metrics()["consumer-coordinator-metrics"]["heartbeat-total"]
+    return consumer.metrics()["consumer-coordinator-metrics"]["heartbeat-total"] or 0.0
 
 
 @pytest.mark.concurrent
@@ -56,12 +56,13 @@ def heartbeats(consumer: KafkaConsumer) -> float:
 def test_an_idle_member_waits_between_heartbeats(
     cluster: Cluster, topic: str, group_id: str, waits: dict[str, int], group_protocol: str
 ) -> None:
-    settings: dict[str, Any] = {"heartbeat_interval_ms": 100} if group_protocol == "classic" else {}
+    settings: dict[str, Any] = {"group_protocol": group_protocol}
+    if group_protocol == "classic":
+        settings["heartbeat_interval_ms"] = 100
     with KafkaConsumer(
         topic,
         bootstrap_servers=cluster.bootstrap_servers,
         group_id=group_id,
-        group_protocol=group_protocol,
         **settings,
     ) as consumer:
         poll_until(consumer, consumer.assignment)
@@ -88,7 +89,7 @@ def test_an_idle_producer_waits_between_its_requests(cluster: Cluster, topic: st
 @pytest.mark.concurrent
 def test_a_poll_of_an_empty_topic_waits(cluster: Cluster, topic: str, waits: dict[str, int]) -> None:
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, fetch_max_wait_ms=200) as consumer:
-        consumer.assign([(topic, 0)])
+        consumer.assign([TopicPartition(topic, 0)])
         consumer.poll(500)
         name = threading.current_thread().name
         before = waits[name]
@@ -103,7 +104,7 @@ def test_an_idle_broker_with_100_connections_waits(
 ) -> None:
     waits = [0]
 
-    class Counting(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
+    class Counting(selectors.DefaultSelector):
         def select(self, timeout: float | None = None) -> Any:
             waits[0] += 1
             return super().select(timeout)

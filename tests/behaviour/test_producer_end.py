@@ -16,6 +16,8 @@ from tests.support.cluster import Cluster
 from tests.support.log_reader import read_partition
 
 ROOT = Path(__file__).parents[2]
+#: A record waits for a flush, so that its callback is there before it is sent, and runs in the producer's thread.
+LINGER_MS = 500
 
 
 def exits(metadata: object) -> None:
@@ -25,7 +27,7 @@ def exits(metadata: object) -> None:
 @pytest.mark.concurrent
 def test_calls_after_a_callback_has_exited_name_it(cluster: Cluster, topic: str) -> None:
     named = r"cannot be used any more: the producer's sender thread has ended by SystemExit\(7\) in a callback"
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=LINGER_MS)
     try:
         producer.send(topic, b"0").get(60)
         producer.send(topic, b"1").add_callback(exits)
@@ -48,7 +50,7 @@ def test_calls_after_a_callback_has_exited_name_it(cluster: Cluster, topic: str)
 @pytest.mark.concurrent
 @pytest.mark.asyncio
 async def test_calls_of_an_asyncio_producer_after_a_callback_has_exited_name_it(cluster: Cluster, topic: str) -> None:
-    async with AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+    async with AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=LINGER_MS) as producer:
         (await producer.send(topic, b"1")).add_callback(exits)
         with pytest.raises(IllegalStateError, match=r"SystemExit\(7\)"):
             await producer.flush()
@@ -62,7 +64,10 @@ def test_a_callback_that_never_returns_does_not_hold_up_for_ever(cluster: Cluste
     """As in Java, callbacks run in the thread that sends. But each call has a limit."""
     release = threading.Event()
     producer = KafkaProducer(
-        bootstrap_servers=cluster.bootstrap_servers, linger_ms=0, request_timeout_ms=900, delivery_timeout_ms=1000
+        bootstrap_servers=cluster.bootstrap_servers,
+        linger_ms=LINGER_MS,
+        request_timeout_ms=1000,
+        delivery_timeout_ms=1000 + LINGER_MS,
     )
     try:
         producer.send(topic, b"1").get(60)

@@ -236,7 +236,10 @@ def use_with_full_pipe(who: str, servers: str, topic: str, group_id: str) -> Non
 
 if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
-    {"handler": load_twice, "pipe": use_with_full_pipe}[kind](*rest)
+    if kind == "handler":
+        load_twice(*rest)
+    else:
+        use_with_full_pipe(*rest)
     print("returned", flush=True)
     if kind == "pipe":
         os._exit(0)  # logging.shutdown would wait for the reader of the pipe
