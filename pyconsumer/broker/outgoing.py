@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pyconsumer.background_log import Log
-from pyconsumer.broker.log.storage import FileRecords, spill
+from pyconsumer.broker.log.file_records import FileRecords, spill
 from pyconsumer.broker.security import TlsLayer
 from pyconsumer.protocol.primitives import Buffer
 
@@ -283,7 +283,7 @@ class SendTurns:
         self._waiting.pop(sender, None)
 
     def _schedule(self) -> None:
-        if not self._scheduled and (self._waiting or self._room < self._full_room):
+        if not self._scheduled and (self._waiting or self._room < self._full_room // 2):
             self._scheduled = True
             self._call_soon(self._run)
 

@@ -9,7 +9,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import error_response, storage_error
 from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
-from pyconsumer.broker.log.storage import FileRecords
+from pyconsumer.broker.log.file_records import FileRecords
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
 from pyconsumer.errors import (

@@ -17,10 +17,11 @@ from typing import Final, NamedTuple
 from pyconsumer.background_log import Log
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
+from pyconsumer.broker.log.file_records import FileRecords
 from pyconsumer.broker.log.producer_state import ProducerState, VerificationGuard, remove_snapshots, snapshot_offsets
 from pyconsumer.broker.log.replay import replaying, tail_before
 from pyconsumer.broker.log.segment import Segment
-from pyconsumer.broker.log.storage import FileRecords, Storage, segment_name
+from pyconsumer.broker.log.storage import Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction
 from pyconsumer.broker.log.validation import (
     assign_offsets,

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Final
 
 from pyconsumer.background_log import Log
+from pyconsumer.broker.log.file_records import FileRecords
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
 from pyconsumer.broker.log.index_file import IndexFile
-from pyconsumer.broker.log.storage import DataFile, FileRecords, Storage, segment_name
+from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import AbortedTransaction, TransactionIndex
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.primitives import Buffer

@@ -1,15 +1,8 @@
 """The storage of a log: files in a folder, or memory. Both behave the same; they differ only in ``durable``.
 
-A :class:`DataFile` is appended to, read at any position and truncated. A part of it can be kept as
-:class:`FileRecords`, which are read later, while an answer is sent:
-
-1. The bytes can be read although the file was closed, renamed or removed in the meantime, as deletion and compaction of
-   segments do. The descriptor is closed when the file and all such parts of it are gone.
-2. If a truncation took some of the bytes, other bytes may have come in their place. Reading them is an ``OSError``.
-3. Nothing of them is in memory, except in a cluster without files, whose log is in memory itself.
-
-Small files (checkpoints, snapshots) are
-replaced as a whole: the new content is written to a ``.tmp`` file, flushed to disk if that is asked for, and renamed.
+A :class:`DataFile` is appended to, read at any position and truncated. A part of it can be read later, see
+:mod:`.file_records`. Small files (checkpoints, snapshots) are replaced as a whole: the new content is written to a
+``.tmp`` file, flushed to disk if that is asked for, and renamed.
 """
 
 from __future__ import annotations
@@ -17,24 +10,22 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from pyconsumer.protocol.primitives import Buffer, StoredRecords
+from pyconsumer.broker.log.file_records import FileRecords, OpenFile
+from pyconsumer.protocol.primitives import Buffer
 
 __all__ = [
     "DataFile",
-    "FileRecords",
     "FileStorage",
     "MemoryStorage",
     "Storage",
     "append_line",
     "read_file",
     "replace_file",
-    "spill",
     "sync_folder",
 ]
 
@@ -165,117 +156,13 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class _Source(Protocol):
-    """The bytes of a file, which outlive its being closed.
-
-    Attributes:
-        cuts: the sizes to which the file was truncated.
-        descriptor: of the file, -1 if it is in memory.
-    """
-
-    cuts: list[int]
-    descriptor: int
-
-    def read(self, position: int, size: int) -> bytes: ...
-
-
-class FileRecords(StoredRecords):
-    """A part of a file that is read later, in pieces. The module's text has the rules.
-
-    Attributes:
-        descriptor: of the file, for ``sendfile``; -1 if the file is in memory.
-    """
-
-    __slots__ = ("_known_cuts", "_size", "_source", "descriptor", "position")
-
-    def __init__(self, source: _Source, position: int, size: int) -> None:
-        self.position = position
-        self.descriptor = source.descriptor
-        self._size = size
-        self._source = source
-        self._known_cuts = len(source.cuts)
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __bytes__(self) -> bytes:
-        return self.read(self._size)
-
-    def check(self) -> None:
-        """Raise ``OSError`` if a truncation took some of the bytes (rule 2)."""
-        cuts = self._source.cuts
-        if len(cuts) > self._known_cuts and min(cuts[self._known_cuts :]) < self.position + self._size:
-            raise OSError(errno.ESTALE, "the log was truncated while its records were being sent")
-
-    def read(self, size: int) -> bytes:
-        """Return the first bytes: ``size``, or all if there are fewer. ``OSError`` if they cannot be read."""
-        self.check()
-        wanted = min(size, self._size)
-        data = self._source.read(self.position, wanted)
-        if len(data) != wanted:
-            raise OSError(errno.ESTALE, f"{wanted} bytes were expected in a log's file, and {len(data)} are there")
-        return data
-
-    def read_only(self) -> None:
-        """Have them read from now on, because the file system has no ``sendfile``."""
-        self.descriptor = -1
-
-    def skip(self, size: int) -> None:
-        """Leave out the first bytes, which were sent."""
-        self.position += size
-        self._size -= size
-
-
-class _OpenFile:
-    """The descriptor of a file, which is closed when nothing refers to this any more (rule 1)."""
-
-    __slots__ = ("cuts", "descriptor")
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.cuts: list[int] = []
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-    def read(self, position: int, size: int) -> bytes:
-        data = os.pread(self.descriptor, size, position)
-        if len(data) == size:
-            return data
-        parts = [data]  # a read stops short at 2 GiB and on some file systems
-        while data and size > len(data):
-            size -= len(data)
-            position += len(data)
-            data = os.pread(self.descriptor, size, position)
-            parts.append(data)
-        return b"".join(parts)
-
-
-def spill(folder: Path | None, buffers: Sequence[Buffer]) -> FileRecords:
-    """Write buffers to a file without a name, from which they are read later. ``OSError`` if that fails.
-
-    Args:
-        folder: on whose file system the file is to be.
-    """
-    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-        source = _OpenFile(os.dup(file.fileno()))
-    size = 0
-    for buffer in buffers:
-        view = memoryview(buffer)
-        while view:
-            written = os.pwrite(source.descriptor, view, size)
-            view = view[written:]
-            size += written
-    return FileRecords(source, 0, size)
-
-
 class _DiskFile:
     __slots__ = ("_descriptor", "_open", "_path", "size")
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._open: _OpenFile | None = _OpenFile(self._descriptor)
+        self._open: OpenFile | None = OpenFile(self._descriptor)
         self.size = os.fstat(self._descriptor).st_size
 
     def append(self, buffers: Sequence[Buffer]) -> None:
@@ -315,7 +202,7 @@ class _DiskFile:
     def records(self, position: int, size: int) -> FileRecords:
         return FileRecords(self._opened(), position, size)
 
-    def _opened(self) -> _OpenFile:
+    def _opened(self) -> OpenFile:
         if self._open is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return self._open

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.client_connection import ClientConnection
+from pyconsumer.broker.log.file_records import FileRecords, spill
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.storage import FileRecords, FileStorage, MemoryStorage, Storage, spill
+from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage
 from pyconsumer.broker.outgoing import MOST_HELD, Outgoing, SendTurns
 from pyconsumer.broker.security import SecurityConfig, Session, TlsLayer
 from pyconsumer.protocol.api import encode_request, encode_response, encode_stored_response
