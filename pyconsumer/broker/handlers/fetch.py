@@ -83,8 +83,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     if request.isolation_level not in (_READ_UNCOMMITTED, _READ_COMMITTED):
         response = error_response(request, context.api_version, Errors.INVALID_REQUEST)
         assert isinstance(response, FetchResponse)
-        response.error_code = Errors.INVALID_REQUEST
-        return response
+        return FetchResponse(error_code=Errors.INVALID_REQUEST, responses=response.responses)
     if not fetch.partitions:
         return FetchResponse(session_id=fetch.session_id)
     read = _read(broker, request, fetch, context)
