@@ -271,7 +271,7 @@ def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_m
     data, start, end = records, batch.position + BATCH_OVERHEAD, batch.end_position
     needs_order = False
     if batch.codec:
-        # A batch that gets another compression is written anew, and then its records get consecutive offsets.
+        # A batch that gets another compression is written again, and then its records get consecutive offsets.
         needs_order = _CODEC_NAMES.get(config.compression_type, batch.codec) == batch.codec
         packed = memoryview(records)[start:end]
         try:
