@@ -131,7 +131,9 @@ def test_without_its_packages_the_command_says_in_one_line_what_to_install(
 def test_the_version_needs_no_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["pyconsumer", "--version"])
     entry_point.main()
-    assert re.fullmatch(r"pyconsumer \d+\..*, record decoder: .*\n", capsys.readouterr().out)
+    first, *codecs = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"pyconsumer \d+\..*, record decoder: .*", first)
+    assert [line.split()[0] for line in codecs] == ["gzip", "snappy", "lz4", "zstd", "snappy,", "CRC-32C"]
 
 
 def test_the_version_is_the_same_with_all_packages(

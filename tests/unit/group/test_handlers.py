@@ -85,10 +85,7 @@ def test_find_many_coordinators(broker: FakeBroker, version: int) -> None:
 
 
 def join_request(member_id: str = "", instance: str | None = None, **more: Any) -> JoinGroupRequest:
-    protocols = [
-        JoinGroupRequestProtocol(name="range", metadata=subscription("t")),
-        JoinGroupRequestProtocol(name="range", metadata=b"twice"),
-    ]
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription("t"))]
     return JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=10_000,
@@ -126,6 +123,14 @@ def test_joining(broker: FakeBroker, version: int) -> None:
     refused = ask(broker, join_request("stranger"), version)
     assert (refused.error_code, refused.generation_id, refused.member_id) == (Errors.UNKNOWN_MEMBER_ID, -1, "stranger")
     assert refused.protocol_name == (None if version >= 7 else "")
+
+
+@pytest.mark.parametrize("version", versions(JoinGroupRequest))
+def test_a_member_may_not_vote_twice(broker: FakeBroker, version: int) -> None:
+    request = join_request("me")
+    request.protocols.append(JoinGroupRequestProtocol(name="range", metadata=b"twice"))
+    refused = value_of(send(broker, request, version))
+    assert (refused.error_code, refused.member_id) == (Errors.INCONSISTENT_GROUP_PROTOCOL, "me")
 
 
 @pytest.mark.parametrize("version", versions(JoinGroupRequest, 5))
