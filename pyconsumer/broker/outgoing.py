@@ -44,7 +44,7 @@ _PIECE_BYTES: Final = 256 << 10
 #: What is sent in one turn of the loop: by several connections, and by one that is alone.
 _TURN_BYTES: Final = 512 << 10
 _TURN_BYTES_ALONE: Final = 4 << 20
-#: Records of at most so many bytes are read, to be sent together with what is beside them.
+#: Records up to this size in bytes are read at once and sent together with the bytes beside them.
 _FEW_BYTES: Final = 16 << 10
 _MOST_BUFFERS: Final = 256
 #: The file system has no ``sendfile``.

@@ -26,7 +26,7 @@ Read = Callable[[Any], Any]
 
 
 class FailedError(Exception):
-    """What the application raises."""
+    """An error of the application."""
 
 
 def settings(cluster: Cluster, group_id: str, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What does nothing wakes up rarely: counts of waits that ended, by events and not by a machine's speed."""
+"""Idle threads and brokers wake up rarely: waits that ended are counted, by events, not by the speed of a machine."""
 
 from __future__ import annotations
 

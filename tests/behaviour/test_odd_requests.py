@@ -1,4 +1,4 @@
-"""What a client sends by mistake: the embedded broker answers as Apache Kafka does.
+"""Odd requests, as clients send them by mistake: the embedded broker answers as Apache Kafka does.
 
 Inputs and answers are in a table, see :mod:`tests.support.odd`. On Apache Kafka the tests show that the table is still
 right, on the embedded broker that it accepts and refuses the same, with the same codes. Where it answers otherwise, the

@@ -231,7 +231,7 @@ class _Game:
                 pass
 
     def play(self, rounds: int) -> int:
-        """Use everything so many times. Return the number of objects and functions that were used."""
+        """Use everything ``rounds`` times. Return the number of objects and functions that were used."""
         ours = tuple(self.types)
         used = 0
         for number in range(rounds):
@@ -262,7 +262,7 @@ def copyreg_made(kind: type) -> Any:
 
 
 def play(modules: list[types.ModuleType], seed: int, rounds: int, trace: bool = False) -> str:
-    """Use the types and functions of modules so many times. Return a line that says so."""
+    """Use the types and functions of modules, and return a line that says so."""
     event, threading.Event = threading.Event, _NoWait  # type: ignore[misc]
     logging.disable()
     try:

@@ -36,7 +36,7 @@ __all__ = ["handle"]
 
 _READ_UNCOMMITTED = 0
 _READ_COMMITTED = 1
-_MOST_READ = 64 << 10  # records in an answer beyond so many bytes are read while it is sent
+_MOST_READ = 64 << 10  # bytes of records in an answer. What exceeds them is read while the answer is sent.
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
 _HAS_LEADERS = 12  # the version from which a partition's error comes with its leader (KIP-951)
 _BY_TOPIC_ID = 13
