@@ -32,7 +32,7 @@ from pyconsumer.broker.ports import hold_port
 from pyconsumer.protocol.api import ApiKey, decode_request_header, decode_response, encode_request, encode_response
 from pyconsumer.protocol.api_keys import API
 from pyconsumer.protocol.messages import load
-from tests.support.proxy_rules import Direction, Event, Rule, RuleBook
+from tests.support.proxy_rules import Direction, Event, Rule, RuleBook, wire_version
 
 __all__ = ["Direction", "Event", "KafkaProxy", "Rule"]
 
@@ -354,17 +354,18 @@ class KafkaProxy(RuleBook):
         info = API.get(event.api_key)  # type: ignore[call-overload]
         if info is not None and info.min_version <= event.api_version <= info.max_version:
             if event.direction == "response":
+                version = wire_version(event.api_key, event.api_version, data)
                 message: Any = None
                 changed = False
                 if event.api_key in _ADDRESSES:
-                    message = decode_response(event.api_key, event.api_version, data)[1]
+                    message = decode_response(event.api_key, version, data)[1]
                     changed = await self._replace_addresses(message, _ADDRESSES[event.api_key])
                 if edit is not None:
-                    message = message or decode_response(event.api_key, event.api_version, data)[1]
-                    message = edit(message, event.api_version) or message
+                    message = message or decode_response(event.api_key, version, data)[1]
+                    message = edit(message, version) or message
                     changed = True
                 if changed:
-                    return b"".join(encode_response(message, event.api_version, event.correlation_id))
+                    return b"".join(encode_response(message, version, event.correlation_id))
             elif edit is not None:
                 start = decode_request_header(data).body_offset
                 message = load(event.api_key)[0].decode(memoryview(data)[start:], event.api_version)

@@ -8,14 +8,21 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.api import API, ApiKey, decode_request_header, decode_response
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.schema import Struct
 
-__all__ = ["Direction", "Event", "Rule", "RuleBook", "replace_errors"]
+__all__ = ["Direction", "Event", "Rule", "RuleBook", "replace_errors", "wire_version"]
 
 Direction = Literal["request", "response"]
 _ANY_API: frozenset[int] = frozenset()
+
+
+def wire_version(api_key: int, version: int, frame: bytes) -> int:
+    """Return the version that a response is written in: 0 where a broker refuses a newer ApiVersions (KIP-511)."""
+    refused = api_key == ApiKey.API_VERSIONS and int.from_bytes(frame[4:6], "big") == Errors.UNSUPPORTED_VERSION
+    return 0 if refused else version
 
 
 @dataclass
@@ -38,7 +45,8 @@ class Event:
         """The request or response, decoded from what arrived (before any rule changed it)."""
         assert self.frame is not None, "the proxy keeps no frames (keep_frames=False)"
         if self.direction == "response":
-            return decode_response(self.api_key, self.api_version, self.frame)[1]
+            version = wire_version(self.api_key, self.api_version, self.frame)
+            return decode_response(self.api_key, version, self.frame)[1]
         header = decode_request_header(self.frame)
         return load(self.api_key)[0].decode(memoryview(self.frame)[header.body_offset :], self.api_version)
 
