@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 #: ``PYCONSUMER_EXAMPLES=full`` tries all examples, hypothesis's default of 100 among others.
 FULL = os.environ.get("PYCONSUMER_EXAMPLES") == "full"
@@ -16,6 +16,14 @@ def examples(full: int) -> int:
 
 
 def load_profile() -> None:
-    """Let tests without settings of their own try as many examples as this run should have."""
-    settings.register_profile("pyconsumer", max_examples=examples(100))
+    """Let tests without settings of their own try as many examples as this run should have.
+
+    No test fails because the machine is slow: an example has no deadline of its own, and neither has making it.
+    """
+    settings.register_profile(
+        "pyconsumer",
+        max_examples=examples(100),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     settings.load_profile("pyconsumer")
