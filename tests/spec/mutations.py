@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.spec.areas import ROOT, Area, area_of
+from tests.spec.areas import ROOT, area_of
 from tests.spec.items import FOLDER, Item, read_lists
 
 __all__ = ["MISSED", "MUTATIONS", "UNTRIED", "Mutation", "draw", "problems_of_mutations", "read_mutations"]
@@ -33,7 +33,7 @@ __all__ = ["MISSED", "MUTATIONS", "UNTRIED", "Mutation", "draw", "problems_of_mu
 MUTATIONS = FOLDER / "mutations.tsv"
 UNTRIED = "-"
 MISSED = "not noticed"
-_COPIED = ("pyconsumer", "tests", "pyproject.toml", "docs", "examples", "README.md", "CHANGELOG.md")
+_COPIED = ("pyconsumer", "tests", "pyproject.toml", "setup.py", "docs", "examples", "README.md", "CHANGELOG.md")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?:\[.*)?(?: - .*)?$", re.MULTILINE)
 _TIMEOUT_S = 900
 
@@ -101,35 +101,42 @@ def draw(commit: str, count: int, items: Iterable[Item], mutations: Iterable[Mut
 
 
 def try_mutation(mutation: Mutation, root: Path) -> Mutation:
-    """Break one rule in a copy of the sources, run the tests of its area, and say which test noticed."""
+    """Break one rule in a copy of the sources, run the tests of its area, and say which test noticed.
+
+    Raises:
+        RuntimeError: the tests could not be run, or the one that noticed fails without the broken rule, too.
+    """
     area = area_of(mutation.full_id)
     mutation.apply(root)
     try:
-        return replace(mutation, noticed_by=_noticed_by(area, root))
+        noticed_by = _first_failure(area.tests, root) or _first_failure(area.behaviour, root)
     finally:
         mutation.undo(root)
+    if noticed_by is not None and _first_failure((noticed_by,), root) is not None:
+        raise RuntimeError(f"{noticed_by} fails whether {mutation.full_id} is broken or not")
+    return replace(mutation, noticed_by=noticed_by or MISSED)
 
 
-def _noticed_by(area: Area, root: Path) -> str:
-    for paths in (area.tests, area.behaviour):
-        ended = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"),
-                *("-m", "not kafka and not spark and not slow", "--timeout", "120"),
-                *dict.fromkeys(paths),
-            ],
-            cwd=root,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        if ended.returncode == 1 and (found := _FAILED.search(ended.stdout)):
-            return found[1]
-        if ended.returncode != 0:
-            text = ended.stdout[-2000:] + ended.stderr[-2000:]
-            raise RuntimeError(f"pytest ended with status {ended.returncode}:\n{text}")
-    return MISSED
+def _first_failure(paths: Sequence[str], root: Path) -> str | None:
+    """Run tests until one fails; return it, None if all pass."""
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"),
+            *("-m", "not kafka and not spark and not slow", "--timeout", "120"),
+            *dict.fromkeys(paths),
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if ended.returncode == 1 and (found := _FAILED.search(ended.stdout)):
+        return found[1]
+    if ended.returncode != 0:
+        text = ended.stdout[-2000:] + ended.stderr[-2000:]
+        raise RuntimeError(f"pytest ended with status {ended.returncode}:\n{text}")
+    return None
 
 
 def copy_sources(root: Path) -> None:
