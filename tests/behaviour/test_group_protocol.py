@@ -234,7 +234,7 @@ def test_offsets_of_a_transaction_carry_the_member_epoch(
         assert member.do(lambda consumer: consumer.committed([tp])) == {tp: 2}
         stale = type(metadata)(group_id, metadata.generation_id - 1, metadata.member_id)
         producer.begin_transaction()
-        with pytest.raises(errors.TransactionAbortableError, match="ILLEGAL_GENERATION|STALE_MEMBER_EPOCH"):
+        with pytest.raises(errors.TransactionAbortableError, match=r"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH"):
             producer.send_offsets_to_transaction({tp: OffsetAndMetadata(3)}, stale)
         producer.abort_transaction()
         assert member.do(lambda consumer: consumer.committed([tp])) == {tp: 2}
