@@ -11,8 +11,6 @@ from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker.ports import hold_port
 from pyconsumer.cli import _run
 from pyconsumer.errors import KafkaError
-from pyconsumer.spark.archive import _identify
-from pyconsumer.spark.options import SourceOptions
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
@@ -95,6 +93,10 @@ def test_errors_of_the_clients_say_where_the_address_is_from(unreachable: tuple[
 
 
 def test_archive_ends_with_an_error_before_its_stream_begins(unreachable: tuple[str, str], topic: str) -> None:
+    pytest.importorskip("pyspark")
+    from pyconsumer.spark.archive import _identify
+    from pyconsumer.spark.options import SourceOptions
+
     servers, dead = unreachable
     client = SourceOptions.parse(
         {"kafka.bootstrap.servers": servers, "subscribe": topic, "kafka.default.api.timeout.ms": "3000"}

@@ -203,7 +203,7 @@ def test_a_signal_ends_the_demo_and_everything_that_it_started(
         wait_until(lambda: len(descendants(process.pid)) >= 4, 120, "broker and members")
         children = descendants(process.pid)
         os.kill(process.pid, number)
-        os.kill(process.pid, signal.SIGINT)  # as tox does
+        os.kill(process.pid, number)  # as tox does with SIGINT
         _, errors = process.communicate(timeout=60)
 
     assert process.returncode == status

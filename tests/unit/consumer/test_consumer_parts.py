@@ -15,7 +15,9 @@ import pytest
 
 import pyconsumer
 from pyconsumer import ConsumerRecords, OffsetAndMetadata, TopicPartition
+from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
+from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.guard import NO_THREAD, AccessGuard
 from pyconsumer.consumer.interceptors import Interceptors
@@ -29,6 +31,7 @@ from pyconsumer.errors import (
     UnknownServerError,
 )
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Wait
+from pyconsumer.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from tests.unit.consumer.builders import interrupted_at, record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
@@ -528,3 +531,14 @@ def test_logging_of_a_skipped_record_is_a_warning(caplog: pytest.LogCaptureFixtu
         Deserialization(None, int, "skip")([record(2, b"x")])
 
     assert "skipped a record" in caplog.text
+
+
+@pytest.mark.parametrize(("hides", "expected"), [(True, ["t"]), (False, ["__consumer_offsets", "t"])])
+def test_internal_topics_are_hidden_unless_they_are_asked_for(hides: bool, expected: list[str]) -> None:
+    settings = {"bootstrap_servers": "h:1", "exclude_internal_topics": hides}
+    delegate = ConsumerDelegate.open(settings, ManualClock(), on_news=lambda: None)
+    topics = [MetadataResponseTopic(name="t"), MetadataResponseTopic(name="__consumer_offsets", is_internal=True)]
+    delegate.metadata.set_all_topics(True)
+    delegate.metadata.update(MetadataResponse(topics=topics), 13, 1.0)
+    assert delegate.metadata.topics() == expected
+    delegate.client.close()

@@ -26,7 +26,7 @@ def run(inner: pytest.Pytester) -> pytest.Pytester:
 
 def _result(run: pytest.Pytester, fill: str) -> pytest.RunResult:
     run.makeconftest(_CONFTEST.format(fill=fill))
-    options = ("-p", "pytest_timeout", "-p", "tests.conftest", "--spec-check", "never", "--timeout", "0.5")
+    options = ("-p", "pytest_timeout", "-p", "tests.conftest", "--timeout", "0.5")
     return run.runpytest_subprocess(*options, timeout=60)
 
 

@@ -29,7 +29,7 @@ def test_a_group_of_tests_is_run_by_one_process(
     pytester.makepyfile(test_one=_MODULE, test_two=_MODULE)
 
     result = pytester.runpytest_subprocess(
-        *("-p", "xdist.plugin", "-p", "tests.conftest", "--spec-check", "never"),
+        *("-p", "xdist.plugin", "-p", "tests.conftest"),
         *("-v", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"),
         timeout=60,
     )

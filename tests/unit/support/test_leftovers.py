@@ -15,7 +15,7 @@ def run(inner: pytest.Pytester) -> pytest.Pytester:
 
 
 def _result(run: pytest.Pytester) -> pytest.RunResult:
-    return run.runpytest_subprocess("-p", "tests.conftest", "--spec-check", "never", timeout=60)
+    return run.runpytest_subprocess("-p", "tests.conftest", timeout=60)
 
 
 def test_a_thread_left_behind_fails_its_own_test(run: pytest.Pytester) -> None:
