@@ -300,7 +300,7 @@ import logging
 class Blocking(logging.Handler):
     def createLock(self):
         self.lock = None  # logging.shutdown would wait for it
-    def emit(self, record):
+    def handle(self, record):  # from 3.13 on, the inherited one needs a lock
         threading.Event().wait()
 
 logging.getLogger().addHandler(Blocking())
