@@ -69,7 +69,7 @@ def read_mutations(path: Path = MUTATIONS) -> list[Mutation]:
 
 
 def write_mutations(mutations: Iterable[Mutation], path: Path = MUTATIONS) -> None:
-    """Write the file anew."""
+    """Replace the file."""
     lines = []
     for one in mutations:
         before, after = (text.replace("\n", "\\n") for text in (one.before, one.after))

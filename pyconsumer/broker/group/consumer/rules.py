@@ -181,7 +181,7 @@ def check_commit(
         )
     if epoch == member.member_epoch:
         return
-    knows_stale = version >= FIRST_VERSION_WITH_GROUP_ERRORS if transactional else True
+    knows_stale = not transactional or version >= FIRST_VERSION_WITH_GROUP_ERRORS
     error = StaleMemberEpochError if knows_stale and not classic else IllegalGenerationError
     word = "generation id" if classic else "member epoch"
     if epoch > member.member_epoch:
