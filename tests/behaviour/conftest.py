@@ -31,7 +31,7 @@ from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
 from tests.support.spark import start_spark
-from tests.unit.records.helpers import Decoder, decoder_named
+from tests.unit.protocol.records.helpers import Decoder, decoder_named
 
 #: Programs in Go and JavaScript fetch their clients from elsewhere: ``tox -e clients`` asks for them.
 collect_ignore = [] if os.environ.get("PYCONSUMER_OTHER_CLIENTS") else ["test_other_clients.py"]

@@ -16,7 +16,7 @@ from pyconsumer.protocol.records import scan
 from tests.behaviour.consumer_support import append, check_damage, consuming, fill, offsets, poll_until, read
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
-from tests.unit.records.helpers import decoder_named, streamed_batch
+from tests.unit.protocol.records.helpers import decoder_named, streamed_batch
 
 if decoder_named("native") is None:
     pytest.skip("the compiled decoder was not built", allow_module_level=True)

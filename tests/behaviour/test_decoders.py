@@ -7,7 +7,7 @@ import pytest
 from pyconsumer import TopicPartition
 from tests.behaviour.consumer_support import consuming, fill, read
 from tests.support.cluster import Cluster
-from tests.unit.records.helpers import Decoder
+from tests.unit.protocol.records.helpers import Decoder
 
 pytestmark = [pytest.mark.twins, pytest.mark.embedded_only("the decoder is ours, whatever broker the bytes come from")]
 

@@ -52,7 +52,7 @@ def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: 
     if sanitize and _BUILT not in os.environ:
         raise SystemExit(_run_sanitized(sys.argv[1:]))
     _load_sanitized()
-    from tests.unit.records.helpers import decoder_named
+    from tests.unit.protocol.records.helpers import decoder_named
 
     native = decoder_named("native")
     if native is None:
@@ -84,7 +84,7 @@ def _play(begin: int, seed: int, compare: int) -> int:
     """The thousand inputs from a number on. Returns how many were read by both decoders."""
     from tests.fuzz.compare import WAYS, difference, read, read_quickly
     from tests.fuzz.mutate import Inputs
-    from tests.unit.records.helpers import PURE, decoder_named
+    from tests.unit.protocol.records.helpers import PURE, decoder_named
 
     native = decoder_named("native")
     assert native is not None

@@ -23,7 +23,7 @@ import click
 from pyconsumer.protocol.records import BatchBuilder, scan
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.protocol.records.compression import Codec, decompress
-from tests.unit.records.helpers import raw_batch, streamed
+from tests.unit.protocol.records.helpers import raw_batch, streamed
 
 ROOT = Path(__file__).parents[2]
 _NATIVE = ROOT / "pyconsumer/protocol/records/native"

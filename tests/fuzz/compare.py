@@ -9,7 +9,7 @@ from typing import Any
 
 from pyconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from pyconsumer.structs import TopicPartition
-from tests.unit.records.helpers import Decoder
+from tests.unit.protocol.records.helpers import Decoder
 
 __all__ = ["MAX_DECOMPRESSED_BYTES", "WAYS", "difference", "read", "read_quickly"]
 

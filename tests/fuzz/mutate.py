@@ -19,7 +19,7 @@ from pyconsumer.protocol.records import (
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, LOG_OVERHEAD
 from pyconsumer.protocol.records.compression import compress
 from pyconsumer.protocol.records.crc import crc32c
-from tests.unit.records.helpers import CODECS, TIME, batch, message, message_set, raw_batch, streamed
+from tests.unit.protocol.records.helpers import CODECS, TIME, batch, message, message_set, raw_batch, streamed
 
 __all__ = ["Inputs"]
 

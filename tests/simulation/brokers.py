@@ -20,7 +20,7 @@ from pyconsumer.protocol.offsets_topic import GroupMetadataKey, decode_group_val
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 from tests.simulation import broken
-from tests.unit.group.support import NOT_LEADER, MemoryStorage, handled
+from tests.unit.broker.group.support import NOT_LEADER, MemoryStorage, handled
 
 if TYPE_CHECKING:
     from tests.simulation.network import Exchange

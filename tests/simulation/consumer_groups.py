@@ -28,7 +28,7 @@ from pyconsumer.errors import Errors
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from pyconsumer.structs import TopicPartition
-from tests.unit.group.support import MemoryStorage
+from tests.unit.broker.group.support import MemoryStorage
 
 __all__ = ["GROUP", "Simulation", "run"]
 

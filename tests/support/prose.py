@@ -123,19 +123,17 @@ def _place(path: Path, line: int) -> str:
 
 def _docstrings(path: Path) -> list[Text]:
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    found = []
-    for node in walk(tree_of(path)):
-        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
-            found.append(Text(_place(path, node.body[0].lineno), text))
-    return found
+    nodes = [node for node in walk(tree_of(path)) if isinstance(node, kinds)]
+    return [Text(_place(path, node.body[0].lineno), text) for node in nodes if (text := ast.get_docstring(node))]
 
 
 def _names_of_tests(path: Path) -> list[Text]:
-    found = []
-    for node in walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-            found.append(Text(_place(path, node.lineno), node.name.removeprefix("test_").replace("_", " ")))
-    return found
+    functions = [node for node in walk(tree_of(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [
+        Text(_place(path, each.lineno), each.name.removeprefix("test_").replace("_", " "))
+        for each in functions
+        if each.name.startswith("test_")
+    ]
 
 
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn", "secho", "echo", "note"}

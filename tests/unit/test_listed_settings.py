@@ -17,7 +17,7 @@ from pyconsumer.consumer.coordinator.classic_group_state import PrepareJoin
 from pyconsumer.consumer.coordinator.group_state import SendLeave
 from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
-from tests.unit.coordinator.script import Member
+from tests.unit.consumer.coordinator.script import Member
 
 BROKER_LESS = "localhost:9"
 OF_THE_TOPICS = {

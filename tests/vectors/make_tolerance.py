@@ -18,7 +18,7 @@ import cramjam
 
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.protocol.records.crc import crc32c
-from tests.unit.records.helpers import TIME, message, message_set, raw_batch, streamed
+from tests.unit.protocol.records.helpers import TIME, message, message_set, raw_batch, streamed
 
 HERE = Path(__file__).parent
 FILE = HERE / "tolerance.json"

@@ -49,7 +49,7 @@ from pyconsumer.protocol.requests.find_coordinator import find_coordinator_reque
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 from tests.support.java import KafkaTools
-from tests.unit.coordinator.script import NODE, Member
+from tests.unit.consumer.coordinator.script import NODE, Member
 from tests.vectors.make_group import VECTORS, expected
 
 

@@ -17,7 +17,7 @@ from pyconsumer.protocol.records import Codec, compression, scan
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import TopicPartition
-from tests.unit.records.helpers import Decoder, decoder_named
+from tests.unit.protocol.records.helpers import Decoder, decoder_named
 from tests.vectors.make_tolerance import judged, record_sets
 
 TP = TopicPartition("vectors", 3)

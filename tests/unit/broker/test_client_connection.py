@@ -25,7 +25,7 @@ from pyconsumer.protocol.messages.metadata import MetadataRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
 from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.schema import Message
-from tests.unit.group.support import World
+from tests.unit.broker.group.support import World
 
 MEMBERS = 150
 

@@ -17,7 +17,7 @@ from pyconsumer.protocol.records import CREATE_TIME, scan
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.protocol.records.crc import crc32c
 from tests.unit.broker.support import NOW_MS, batch, keyed, log_in, records_of
-from tests.unit.records.helpers import CODECS, raw_batch
+from tests.unit.protocol.records.helpers import CODECS, raw_batch
 
 CODEC_NUMBERS = [1, 2, 3, 4]
 

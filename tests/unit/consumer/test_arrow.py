@@ -10,7 +10,7 @@ import pytest
 from pyconsumer.consumer.arrow import ArrowColumns
 from pyconsumer.protocol.records import Cursor
 from pyconsumer.structs import TopicPartition
-from tests.unit.records.helpers import batch
+from tests.unit.protocol.records.helpers import batch
 
 pa = pytest.importorskip("pyarrow")
 

@@ -16,7 +16,7 @@ from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition
 from tests.unit.consumer.builders import batch
 from tests.unit.consumer.worlds import LEADER, Desk
-from tests.unit.records.helpers import decoder_named
+from tests.unit.protocol.records.helpers import decoder_named
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 MIB = 1 << 20

@@ -20,7 +20,7 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.steps import steps_of
 from tests.unit.consumer.builders import batches, data, finish, leaders_of_t, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
-from tests.unit.records.helpers import Decoder, decoder_named
+from tests.unit.protocol.records.helpers import Decoder, decoder_named
 
 T0 = TopicPartition("t", 0)
 

@@ -17,7 +17,7 @@ from pyconsumer.protocol.records import ControlRecordType, build_end_transaction
 from pyconsumer.spark.errors import DataLossError, ReadError
 from pyconsumer.spark.offset_ranges import OffsetRange
 from pyconsumer.spark.partition_reader import PartitionReader
-from tests.unit.records.helpers import TIME, batch
+from tests.unit.protocol.records.helpers import TIME, batch
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
 LEADER = 1

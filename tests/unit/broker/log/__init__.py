@@ -1,0 +1,1 @@
+"""The broker's log: segments, indexes, replay and recovery, without sockets."""
