@@ -46,7 +46,11 @@ AREAS = (
     Area(
         "assignors",
         (*_prefixes("client", "AS IC"), *_prefixes("transactions", "ASG RNG RRB STK CUS RND RCK BRC SHR")),
-        _paths("unit", "assignors coordinator/test_rounds.py coordinator/test_consumer_coordinator.py coordinator"),
+        _paths(
+            "unit",
+            "assignors consumer/coordinator/test_rounds.py consumer/coordinator/test_consumer_coordinator.py "
+            "consumer/coordinator",
+        ),
         _paths("behaviour", "test_custom_assignors.py test_group_delayed.py test_group_callbacks.py"),
     ),
     Area(
@@ -56,7 +60,10 @@ AREAS = (
             *_prefixes("transactions", "LSN RBL SEQ ERR"),
         ),
         (
-            *_paths("unit", "coordinator network/test_consumer_network_client.py consumer producer group protocol"),
+            *_paths(
+                "unit",
+                "consumer/coordinator network/test_consumer_network_client.py consumer producer broker/group protocol",
+            ),
             "tests/vectors/test_group_vectors.py",
         ),
         _paths("behaviour", "test_group_phases.py test_group_membership.py test_group_static.py test_group_kills.py"),
@@ -87,7 +94,7 @@ AREAS = (
             *_prefixes("broker", "AMB RTE COT"),
             *_prefixes("transactions", "ZKL FCO JGR LDR VOT SGR HBT"),
         ),
-        _paths("unit", "group coordinator broker/test_controller.py broker/test_coordinator_moves.py"),
+        _paths("unit", "broker/group consumer/coordinator broker/test_controller.py broker/test_coordinator_moves.py"),
         _paths("behaviour", "test_broker_groups_protocol.py test_broker_groups_clients.py test_group_membership.py"),
     ),
     Area(
@@ -98,8 +105,8 @@ AREAS = (
         ),
         _paths(
             "unit",
-            "group protocol/test_offset_requests.py protocol/test_group_bytes.py broker/test_group_storage.py "
-            "broker/test_cleaner.py broker/test_controller.py",
+            "broker/group protocol/test_offset_requests.py protocol/test_group_bytes.py "
+            "broker/test_group_storage.py broker/log/test_cleaner.py broker/test_controller.py",
         ),
         _paths("behaviour", "test_broker_groups_protocol.py test_offsets_dump.py test_kafkas_offsets.py"),
     ),
@@ -107,9 +114,9 @@ AREAS = (
         "idempotence and transactions",
         _prefixes("transactions", "DLV IDP TXA ISO CTL TXC TXL TXR CTP VEC GAP FIG"),
         (
-            *_paths("unit", "producer broker/test_producer_state.py broker/test_transaction_coordinator.py"),
+            *_paths("unit", "producer broker/log/test_producer_state.py broker/test_transaction_coordinator.py"),
             *_paths("unit", "broker/test_transaction_files.py protocol/test_transaction_bytes.py"),
-            *_paths("unit", "protocol/test_group_bytes.py records coordinator group broker"),
+            *_paths("unit", "protocol/test_group_bytes.py protocol/records consumer/coordinator broker/group broker"),
             "tests/simulation/transactions",
         ),
         _paths("behaviour", "test_transactions.py test_exactly_once.py test_producer.py test_group_commits.py"),
@@ -120,7 +127,7 @@ AREAS = (
         _paths(
             "unit",
             "test_listed_settings.py test_config.py broker/test_config.py consumer/test_consumer_parts.py "
-            "producer/test_transaction_settings.py group broker network consumer coordinator",
+            "producer/test_transaction_settings.py broker network consumer",
         ),
         _paths("behaviour", "test_broker_settings.py test_group_commits.py"),
     ),
