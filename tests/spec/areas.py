@@ -71,7 +71,7 @@ AREAS = (
     Area(
         "consumer: positions, fetches, polls",
         _prefixes("client", "KC PL SS FE AM"),
-        _paths("unit", "consumer records"),
+        _paths("unit", "consumer protocol/records"),
         _paths(
             "behaviour",
             "test_consumer_assign.py test_consumer_assign_fetching.py test_consumer_assign_limits.py "
