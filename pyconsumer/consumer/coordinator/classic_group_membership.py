@@ -31,8 +31,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyconsumer.consumer.coordinator.classic_group_state import (
-    JOIN,
-    SYNC,
     BuildJoin,
     ClassicMemberState,
     CompleteJoin,
@@ -45,16 +43,8 @@ from pyconsumer.consumer.coordinator.classic_group_state import (
     next_state,
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.consumer.coordinator.group_state import (
-    NO_GENERATION,
-    ErrorAction,
-    FindCoordinator,
-    Generation,
-    Raise,
-    SendHeartbeat,
-    action_for,
-)
-from pyconsumer.consumer.coordinator.heartbeat import HEARTBEAT
+from pyconsumer.consumer.coordinator.error_actions import HEARTBEAT, JOIN, SYNC, ErrorAction, action_for
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, FindCoordinator, Generation, Raise, SendHeartbeat
 from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, MemberSettings
 from pyconsumer.errors import FencedInstanceIdError, InconsistentGroupProtocolError, KafkaError
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -1,6 +1,6 @@
-"""A member's states under the classic protocol, the action for each error code, its actions, as tables.
+"""A member's states under the classic protocol, as a table, and the actions that only this protocol has.
 
-No I/O, no clock. What both group protocols share is in :mod:`.group_state`.
+No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 
 States
 
@@ -26,21 +26,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyconsumer.consumer.coordinator.group_state import (
-    COORDINATOR_LOST,
-    ErrorAction,
-    FindCoordinator,
-    Generation,
-    Raise,
-)
-from pyconsumer.errors import Errors, IllegalStateError
+from pyconsumer.consumer.coordinator.group_state import FindCoordinator, Generation, Raise
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponseMember
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = [
-    "JOIN",
-    "SYNC",
     "TRANSITIONS",
     "BuildJoin",
     "ClassicMemberState",
@@ -53,8 +45,6 @@ __all__ = [
     "UserAction",
     "next_state",
 ]
-
-_R = ErrorAction
 
 
 class ClassicMemberState(enum.Enum):
@@ -102,33 +92,6 @@ def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
         return TRANSITIONS[event][state]
     except KeyError:
         raise IllegalStateError(f"{event.value} is impossible for a member that is {state.value}") from None
-
-
-JOIN: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
-    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
-    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
-    Errors.INVALID_GROUP_ID: _R.RAISE,
-    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
-    Errors.INVALID_SESSION_TIMEOUT: _R.RAISE,
-    Errors.REBALANCE_IN_PROGRESS: _R.RETRY_NOW,
-    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
-    Errors.UNSUPPORTED_VERSION: _R.RAISE,
-    Errors.MEMBER_ID_REQUIRED: _R.TAKE_MEMBER_ID,  # KIP-394
-    Errors.GROUP_MAX_SIZE_REACHED: _R.RAISE,
-    Errors.FENCED_INSTANCE_ID: _R.FENCED,
-}
-
-
-SYNC: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
-    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
-    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
-    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
-    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
-    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
-    Errors.FENCED_INSTANCE_ID: _R.FENCED,
-}
 
 
 @dataclass(frozen=True, slots=True)

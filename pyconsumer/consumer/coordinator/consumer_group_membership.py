@@ -1,7 +1,7 @@
 """Membership under the consumer protocol (KIP-848): heartbeats carry everything. A core, as :mod:`.membership`.
 
 It behaves as Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``, apart from what is said
-below. States and error codes are tables in :mod:`.consumer_group_state`.
+below. States are a table in :mod:`.consumer_group_state`, error codes in :mod:`.error_actions`.
 
 Invariants
 
@@ -51,16 +51,8 @@ from pyconsumer.consumer.coordinator.consumer_group_state import (
     check_transition,
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.consumer.coordinator.group_state import (
-    NO_GENERATION,
-    ErrorAction,
-    FindCoordinator,
-    Generation,
-    Raise,
-    SendHeartbeat,
-    action_for,
-)
-from pyconsumer.consumer.coordinator.heartbeat import CONSUMER_GROUP_HEARTBEAT
+from pyconsumer.consumer.coordinator.error_actions import CONSUMER_GROUP_HEARTBEAT, ErrorAction, action_for
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, FindCoordinator, Generation, Raise, SendHeartbeat
 from pyconsumer.consumer.coordinator.membership import GroupMember, Leaving, MemberSettings
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (

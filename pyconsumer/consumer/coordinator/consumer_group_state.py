@@ -1,6 +1,6 @@
 """A member's states under the consumer protocol (KIP-848), its actions, as tables.
 
-No I/O, no clock. What both group protocols share is in :mod:`.group_state`, the action for each error code included.
+No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 
 States
 

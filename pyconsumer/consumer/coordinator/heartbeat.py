@@ -1,10 +1,9 @@
-"""Heartbeats of a member: when one is due, what an error code in the response leads to, when the session is over.
+"""Timers of a member: when a heartbeat is due, when the session is over, when the next poll is overdue.
 
 A core: times come in as seconds. :mod:`.heartbeat_thread` acts on it.
 
-What an error code leads to is decided by the tables :data:`HEARTBEAT` (classic protocol) and
-:data:`CONSUMER_GROUP_HEARTBEAT` (KIP-848), and carried out by ``on_heartbeat_response`` of the membership. A heartbeat
-that gets no response loses the coordinator (``GroupMember.on_heartbeat_failed``).
+The action for an error code in the response is in :mod:`.error_actions`. ``on_heartbeat_response`` of the membership
+carries it out. A heartbeat that gets no response loses the coordinator (``GroupMember.on_heartbeat_failed``).
 
 Rules of the three timers: the next heartbeat, the end of the session, the deadline of the next poll
 
@@ -19,45 +18,10 @@ Rules of the three timers: the next heartbeat, the end of the session, the deadl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Final
 
-from pyconsumer.consumer.coordinator.group_state import COORDINATOR_LOST, ErrorAction
-from pyconsumer.errors import Errors
 from pyconsumer.network.backoff import Backoff
 
-__all__ = ["CONSUMER_GROUP_HEARTBEAT", "HEARTBEAT", "Heartbeat"]
-
-_R = ErrorAction
-
-HEARTBEAT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
-    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
-    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
-    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
-    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
-    Errors.FENCED_INSTANCE_ID: _R.FENCED,
-}
-
-CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = {
-    Errors.COORDINATOR_NOT_AVAILABLE: _R.REDISCOVER,
-    Errors.NOT_COORDINATOR: _R.REDISCOVER,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
-    Errors.FENCED_MEMBER_EPOCH: _R.LOSE,
-    Errors.UNKNOWN_MEMBER_ID: _R.LOSE,
-    # A member of a group that has vanished joins again; one that joins has met a group of the classic protocol.
-    Errors.GROUP_ID_NOT_FOUND: _R.LOSE,
-    Errors.TOPIC_AUTHORIZATION_FAILED: _R.RAISE,  # the member stays: access may be granted
-    Errors.GROUP_AUTHORIZATION_FAILED: _R.STOP,
-    Errors.INVALID_REQUEST: _R.STOP,
-    Errors.GROUP_MAX_SIZE_REACHED: _R.STOP,
-    Errors.UNSUPPORTED_ASSIGNOR: _R.STOP,
-    Errors.UNSUPPORTED_VERSION: _R.STOP,
-    Errors.UNRELEASED_INSTANCE_ID: _R.STOP,
-    Errors.FENCED_INSTANCE_ID: _R.STOP,
-    Errors.INVALID_REGULAR_EXPRESSION: _R.STOP,
-    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.STOP,
-}
+__all__ = ["Heartbeat"]
 
 
 class Heartbeat:

@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, CoordinatorDiscovery
+from pyconsumer.consumer.coordinator.error_actions import ErrorAction
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
     BackgroundAction,
-    ErrorAction,
     FindCoordinator,
     Generation,
     SendHeartbeat,

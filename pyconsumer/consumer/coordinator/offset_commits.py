@@ -36,14 +36,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
-from pyconsumer.consumer.coordinator.group_state import (
-    NO_GENERATION,
-    OFFSET_COMMIT,
-    OFFSET_FETCH,
-    ErrorAction,
-    Generation,
-    action_for,
-)
+from pyconsumer.consumer.coordinator.error_actions import OFFSET_COMMIT, OFFSET_FETCH, ErrorAction, action_for
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, Generation
 from pyconsumer.errors import (
     CommitFailedError,
     Errors,

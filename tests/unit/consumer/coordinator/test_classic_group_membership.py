@@ -16,7 +16,8 @@ from pyconsumer.consumer.coordinator.classic_group_state import (
     PrepareJoin,
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, ErrorAction, FindCoordinator, Generation, Raise
+from pyconsumer.consumer.coordinator.error_actions import ErrorAction
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, FindCoordinator, Generation, Raise
 from pyconsumer.errors import BY_CODE, Errors, GroupAuthorizationFailedError, KafkaConnectionError, for_code
 from tests.unit.consumer.coordinator.script import NODE, OTHER, Member, settings
 

@@ -21,9 +21,9 @@ from pyconsumer.consumer.coordinator.consumer_group_state import (
     check_transition,
 )
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.error_actions import CONSUMER_GROUP_HEARTBEAT, ErrorAction
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
-    ErrorAction,
     FindCoordinator,
     Raise,
     SendHeartbeat,
@@ -31,7 +31,6 @@ from pyconsumer.consumer.coordinator.group_state import (
     Sleep,
     Stop,
 )
-from pyconsumer.consumer.coordinator.heartbeat import CONSUMER_GROUP_HEARTBEAT
 from pyconsumer.errors import (
     BY_CODE,
     Errors,
