@@ -65,7 +65,7 @@ class Background(HeartbeatThread):
         self._wake: TimerHandle | None = None
         self._inbox: list[Callable[[], None]] = []
         self._notified = False
-        self._epoch = -1
+        self._revision = -1
         self.stopped = False
         self.network = SimulatedClient(self._world, f"{member.name}/hb", self.deliver, self.notify)
         coordinator = member.coordinator
@@ -115,7 +115,7 @@ class Background(HeartbeatThread):
         core, now = self._core, self._world.clock.now()
         while True:
             step = core.next_background(now)
-            moved, self._epoch = self._epoch != core.epoch, core.epoch
+            moved, self._revision = self._revision != core.revision, core.revision
             if moved:
                 self._changed()
             if isinstance(step, Stop):

@@ -1,5 +1,7 @@
 """Counts the modules that four journeys pass through: a record, a commit, a rebalance, a Spark batch.
 
+``tests/unit/support/test_journeys.py`` runs it and compares the counts with their aims.
+
 ``python -m tests.support.journeys`` runs each of them against an embedded broker in a thread, and prints for each
 
 * the modules on its *way*: those on the call stack whenever the thing is handed on, at the functions of

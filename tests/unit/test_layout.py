@@ -425,6 +425,56 @@ def test_objects_change_their_own_attributes() -> None:
     assert len(_SET_FROM_OUTSIDE) <= 5
 
 
+#: Private names of one module that another uses, to become none.
+_USED_PRIVATE_NAMES = {
+    "aio/producer.py": {
+        "_adding_offsets",
+        "_begin_call",
+        "_changes",
+        "_check_outcome",
+        "_drop",
+        "_flushing",
+        "_may_abort",
+        "_partitions_steps",
+        "_patience_after_error_ms",
+        "_send_arrow_steps",
+        "_send_at_once",
+        "_send_many_steps",
+        "_send_steps",
+    },
+    "protocol/records/_pure.py": {"_headers"},
+    "protocol/records/cursor.py": {"_headers"},
+    "spark/exactly_once.py": {"_calls"},
+    "spark/sink.py": {"_detach_transaction"},
+}
+#: Public names of Python that begin with an underscore.
+_PUBLIC_ALL_THE_SAME = {"_replace", "_make", "_asdict", "_fields", "_getframe", "_get_running_loop"}
+#: Names of PySpark, which has no public ones for the same.
+_OF_PYSPARK = {"_active_spark_context", "_gateway", "_jsparkSession", "_jvm", "_python_includes"}
+
+
+def _private_names_of_others(path: Path) -> set[str]:
+    """Private attributes that are read from something else than ``self``, and that the module does not define."""
+    own: set[str] = set()
+    used: set[str] = set()
+    for node in walk(tree_of(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                own.add(name)
+            case ast.Name(id=name) | ast.Constant(value=str(name)):
+                own.add(name)  # a constant: an item of __slots__
+            case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=name):
+                own.add(name)
+            case ast.Attribute(attr=name) if name.startswith("_") and not name.startswith("__"):
+                used.add(name)
+    return used - own - _PUBLIC_ALL_THE_SAME - _OF_PYSPARK
+
+
+def test_no_module_uses_private_names_of_another() -> None:
+    found = {path.relative_to(PACKAGE).as_posix(): _private_names_of_others(path) for path in _modules()}
+    assert {place: names for place, names in found.items() if names} == _USED_PRIVATE_NAMES
+
+
 def test_lines_of_compiled_sources_are_as_short_as_those_of_python() -> None:
     """Ruff looks at Python alone."""
     found = [

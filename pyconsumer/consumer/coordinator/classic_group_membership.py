@@ -171,7 +171,7 @@ class ClassicMembership(GroupMember):
         if not self._active:
             self._active = True
             self.rejoin_needed = True
-            self.epoch += 1
+            self.revision += 1
         self._look_for_changes()
 
     def on_topics_assigned(self, topics: Iterable[str]) -> None:
@@ -207,7 +207,7 @@ class ClassicMembership(GroupMember):
         self.log.info("asking for a rebalance: %s", reason)
         self.rejoin_needed = True
         self._reason = reason if short is None else short
-        self.epoch += 1
+        self.revision += 1
 
     def schedule_rejoin(self, when: float) -> None:
         """Request another rebalance at a time (seconds), unless there is one before; infinity: don't."""
@@ -250,7 +250,7 @@ class ClassicMembership(GroupMember):
         self._joined_topics = self._assigned_by = self._members = None
         self._rejoin_at = math.inf
         self._errors.clear()
-        self.epoch += 1
+        self.revision += 1
 
     @property
     def leads_others(self) -> bool:
@@ -282,7 +282,7 @@ class ClassicMembership(GroupMember):
         return self.generation
 
     @property
-    def epoch_moves(self) -> bool:
+    def epoch_is_volatile(self) -> bool:
         """Return False: in another generation there may be other partitions."""
         return False
 
@@ -468,7 +468,7 @@ class ClassicMembership(GroupMember):
         self._attempt = _Attempt(number=number, completed=completed)
         self.rejoin_needed = False
         self._reason = ""
-        self.epoch += 1
+        self.revision += 1
 
     def on_step_failed(self, number: int, error: KafkaError, now: float) -> None:
         """Record that JoinGroup or SyncGroup got no response: it was not sent, timed out, or lost its connection."""
@@ -597,7 +597,7 @@ class ClassicMembership(GroupMember):
         )
         self._move(Event.RESET)
         self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
-        self.epoch += 1
+        self.revision += 1
         self._generation_lost(reason)
 
     def _fence(self, error: KafkaError) -> None:
@@ -677,7 +677,7 @@ class ClassicMembership(GroupMember):
         self._attempt = _Attempt(number=self._attempt.number + 1)
         self._move(Event.STEP_FAILED)
         self.rejoin_needed = True
-        self.epoch += 1
+        self.revision += 1
         if error_action is ErrorAction.TAKE_MEMBER_ID:
             self.log.debug("joining with the member id from the coordinator, %s", self.generation.member_id)
         else:

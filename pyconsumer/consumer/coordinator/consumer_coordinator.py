@@ -125,7 +125,7 @@ class ConsumerCoordinator:
         self._protocol = make_protocol(context, self._coordinator, self._committer, hooks)
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
-        self._notified = (self._core.epoch, self._core.stage)
+        self._notified = (self._core.revision, self._core.stage)
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
@@ -438,7 +438,7 @@ class ConsumerCoordinator:
                 due = math.inf if not self._knows_topics else max(due, self._protocol.due_at)
             self._group_due_at = due
             self._due_at = min(due, self._auto_commit.next_at)
-            notified, self._notified = self._notified, (core.epoch, core.stage)
+            notified, self._notified = self._notified, (core.revision, core.stage)
             news = notified != self._notified
         if news and self._heartbeat is not None:
             # Above all when JoinGroup has succeeded: from then on there are heartbeats and a poll deadline.

@@ -219,7 +219,7 @@ class ConsumerMembership(GroupMember):
         self._lost = False
         self._topics, self._regex = frozenset(), None
         self._errors.clear()
-        self.epoch += 1
+        self.revision += 1
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
         """Do nothing but log that: the coordinator decides when the group is rebalanced (as in Java)."""
@@ -250,7 +250,7 @@ class ConsumerMembership(GroupMember):
         return self.life
 
     @property
-    def epoch_moves(self) -> bool:
+    def epoch_is_volatile(self) -> bool:
         """Return True: see the invariants."""
         return True
 
@@ -336,7 +336,7 @@ class ConsumerMembership(GroupMember):
         if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
             self._failures += 1
-            self.epoch += 1
+            self.revision += 1
 
     def on_unresolved(self, action: Reconcile) -> None:
         """Wait for newer metadata (:meth:`on_metadata`), because the names of the topics are unknown."""
@@ -355,7 +355,7 @@ class ConsumerMembership(GroupMember):
         if action.life != self.life:
             return
         self._lost = False
-        self.epoch += 1
+        self.revision += 1
         if self._active and self.state in (_S.FENCED, _S.STALE):
             self._join(now)
 
@@ -490,12 +490,12 @@ class ConsumerMembership(GroupMember):
         if message.member_epoch > 0 and message.member_epoch != self.generation.generation_id:
             self.log.debug("the member epoch is %d", message.member_epoch)
             self.generation = Generation(message.member_epoch, self.member_id)
-            self.epoch += 1
+            self.revision += 1
         if message.assignment is not None and self.state in _ASSIGNABLE:
             self._on_assignment(message.assignment)
         if self._reported:
             self._reported = False
-            self.epoch += 1
+            self.revision += 1
 
     def _on_assignment(self, assignment: Assignment) -> None:
         wanted: dict[bytes, frozenset[int]] = {}
@@ -508,7 +508,7 @@ class ConsumerMembership(GroupMember):
         if self.target is NOTHING or wanted != self.target.partitions:
             self.target = LocalAssignment(self.target.number + 1, wanted)
             self._reconcile_at = -math.inf
-            self.epoch += 1
+            self.revision += 1
         if self.target != self.current:
             self._move(_S.RECONCILING)
         elif self.state in (_S.RECONCILING, _S.JOINING) and not self._reconciling and not self._failures:
@@ -601,7 +601,7 @@ class ConsumerMembership(GroupMember):
         """Send the next heartbeat once no other one is in flight and no pause after a failure lasts."""
         self._urgent = True
         self.timer.hasten()
-        self.epoch += 1
+        self.revision += 1
 
     def _forget(self) -> None:
         self.generation = NO_GENERATION
@@ -611,7 +611,7 @@ class ConsumerMembership(GroupMember):
         self._reconcile_at = -math.inf
         self._failures = 0
         self._expect_nothing()
-        self.epoch += 1
+        self.revision += 1
 
     def _on_lost_response(self, now: float) -> None:
         if self._awaited is not None:
@@ -629,4 +629,4 @@ class ConsumerMembership(GroupMember):
         if self.state is not after:
             self.log.debug("%s -> %s", self.state.value, after.value)
             self.state = after
-            self.epoch += 1
+            self.revision += 1

@@ -142,14 +142,14 @@ class HeartbeatThread:
 
     @background()
     def _run(self) -> None:
-        epoch, beating = -1, False
+        revision, beating = -1, False
         client = None
         try:
             client = self._client = self._make_client()
             while True:
                 with self._lock:
                     action = self._next(self._clock.now())
-                    moved, epoch = epoch != self._core.epoch, self._core.epoch
+                    moved, revision = revision != self._core.revision, self._core.revision
                     before, beating = beating, self._core.beats
                 if before is not beating:
                     self._core.log.debug("heartbeats %s", "begin" if beating else "pause")

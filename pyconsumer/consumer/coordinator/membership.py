@@ -7,12 +7,12 @@ the coordinator computes (KIP-848).
 Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out; the heartbeat thread
 asks :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
 under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
-``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning
-of error codes are in :mod:`.group_state` and the two modules that it names.
+``timer``, a single float that the heartbeat thread reads, at worst one poll late. States and actions
+are in :mod:`.group_state` and the two modules that it names, error codes in :mod:`.error_actions`.
 
 Invariants
 
-1. ``epoch`` changes with everything that a running step has to notice: a lost generation, a requested rejoin, a
+1. ``revision`` changes with everything that a running step has to notice: a lost generation, a requested rejoin, a
    coordinator found or lost.
 2. Everything for the application waits in a queue until *its* thread asks. The heartbeat thread never calls it.
 3. The heartbeat thread checks in this order: leaving, coordinator unknown, session over, no poll for too long,
@@ -132,7 +132,7 @@ class GroupMember(ABC):
         log: writes the member's lines of the log.
         generation: the member's identity; under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
-        epoch: see the module's invariants.
+        revision: see the module's invariants.
         timer: the member's clocks.
         metrics: what happened so far, for ``KafkaConsumer.metrics()``.
     """
@@ -142,7 +142,7 @@ class GroupMember(ABC):
         self.log = GroupLog(settings.label)
         self.generation = NO_GENERATION
         self.discovery = CoordinatorDiscovery(settings.backoff)
-        self.epoch = 0
+        self.revision = 0
         self.timer = Heartbeat(
             interval=settings.heartbeat_interval,
             session_timeout=settings.session_timeout,
@@ -194,7 +194,7 @@ class GroupMember(ABC):
 
     @property
     @abstractmethod
-    def epoch_moves(self) -> bool:
+    def epoch_is_volatile(self) -> bool:
         """Return whether the generation id may change while we keep our partitions; a request then reads it as it is
         encoded.
         """
@@ -278,7 +278,7 @@ class GroupMember(ABC):
         """Record that FindCoordinator named the coordinator."""
         if self.discovery.found(who, node):
             self.log.info("the group's coordinator is %s", node)
-            self.epoch += 1
+            self.revision += 1
         self.timer.reset_session(now)
 
     def on_coordinator_not_found(self, who: str, error: KafkaError, now: float) -> None:
@@ -296,7 +296,7 @@ class GroupMember(ABC):
         self.log.info("coordinator %s is lost: %s", node, why)
         self.timer.forget_sent()
         self._leaving = Leaving()  # a group that does not receive our LeaveGroup will notice by itself
-        self.epoch += 1
+        self.revision += 1
         self._abandon(str(why), now)
         return True
 
@@ -347,7 +347,7 @@ class GroupMember(ABC):
     def on_leave_done(self) -> None:
         """Record that the request to leave has ended, in whatever way."""
         self._leaving.end()
-        self.epoch += 1
+        self.revision += 1
 
     def on_background_failed(self, error: KafkaError) -> None:
         """Record that the heartbeat thread failed; the error is raised to the application."""
@@ -366,6 +366,6 @@ class GroupMember(ABC):
 
     def _report(self, error: KafkaError) -> None:
         """Queue an error for the application, unless one of its type is queued already."""
-        self.epoch += 1
+        self.revision += 1
         if not any(type(queued) is type(error) for queued in self._errors):
             self._errors.append(error)

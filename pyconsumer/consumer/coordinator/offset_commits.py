@@ -399,7 +399,7 @@ class OffsetCommitter:
         def encode(version: int) -> OffsetCommitRequest:
             nonlocal sent
             with self._coordinator.lock:  # the heartbeat thread may have received another epoch
-                if sent.joined and self._core.epoch_moves and self._core.term_of_commits == term_of_commit:
+                if sent.joined and self._core.epoch_is_volatile and self._core.term_of_commits == term_of_commit:
                     sent = self._core.generation if self._core.may_commit else sent
             return offset_commit_request(
                 version,
@@ -509,7 +509,7 @@ class OffsetCommitter:
                     + " "
                     + (
                         too_rarely
-                        if late or core.epoch_moves
+                        if late or core.epoch_is_volatile
                         else "If heartbeats came too late, raise session_timeout_ms; if poll() is called too rarely,"
                         " raise max_poll_interval_ms or lower max_poll_records."
                     )
@@ -661,7 +661,7 @@ class CommittedOffsets:
         def encode(version: int) -> OffsetFetchRequest:
             core = self._coordinator.core
             with self._coordinator.lock:
-                member = core.generation if core.epoch_moves and core.may_commit else NO_GENERATION
+                member = core.generation if core.epoch_is_volatile and core.may_commit else NO_GENERATION
             return offset_fetch_request(
                 version,
                 group_id=group_id,

@@ -694,10 +694,10 @@ def test_the_end_of_a_life_ends_a_step(caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_rebalance_cannot_be_enforced(caplog: pytest.LogCaptureFixture) -> None:
     member = stable()
-    before = member.core.epoch
+    before = member.core.revision
     member.core.request_rejoin("I want it")
     assert member.core.state is S.STABLE
-    assert member.core.epoch == before
+    assert member.core.revision == before
     assert "has no effect" in caplog.text
 
 

@@ -86,9 +86,9 @@ def test_a_rebalance_is_no_news_to_one_that_takes_part() -> None:
     step = member.heartbeat()
     member.core.request_rejoin("because")
     member.join(6)
-    epoch = member.core.epoch
+    epoch = member.core.revision
     member.answer_heartbeat(step, 27)
-    assert member.core.epoch == epoch
+    assert member.core.revision == epoch
 
 
 @pytest.mark.parametrize("code", [15, 16])
