@@ -1,8 +1,8 @@
 """Measures prose: how often it has what makes readers read twice, for each 1,000 words.
 
 ``python -m tests.support.prose`` prints a row for each part: a package's docstrings, its messages, each user page, and
-the names and docstrings of each folder of tests. ``--show PART`` prints the places.
-``tests/unit/test_language.py`` compares the counts with its budgets.
+the names and docstrings of each folder of tests. Arguments choose parts by their beginnings.
+``--show`` prints the places.
 
 Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
 word. A message is a text in a ``raise``, in a call of a logger or of ``warn``.
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tests.support.syntax_trees import tree_of, walk
 
-__all__ = ["MEASURES", "Count", "Prose", "Text", "count", "parts"]
+__all__ = ["MEASURES", "Count", "Text", "count", "parts"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,7 +51,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Count:
-    """How much prose a part has, and the places of what is counted."""
+    """The words of a part, and the places of each measure."""
 
     words: int = 0
     places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in (*MEASURES, "long")})
@@ -62,7 +62,7 @@ class Count:
         return float(found) if measure == "long" else 1000 * found / max(self.words, 1)
 
 
-def count(texts: Iterator[Text] | list[Text]) -> Count:
+def count(texts: list[Text]) -> Count:
     """Count words and measures in pieces of prose."""
     result = Count()
     for place, text in texts:
@@ -90,14 +90,7 @@ def _sentences(text: str) -> Iterator[str]:
 # -- where prose stands ------------------------------------------------------------------------------------------------
 
 
-class Prose(NamedTuple):
-    """Prose of one part: its name, and its pieces."""
-
-    part: str
-    texts: list[Text]
-
-
-def parts() -> list[Prose]:
+def parts() -> dict[str, list[Text]]:
     """Return all prose of the repository that a reader or a user reads, part by part."""
     package = ROOT / "pyconsumer"
     found: dict[str, list[Text]] = {}
@@ -114,7 +107,7 @@ def parts() -> list[Prose]:
         found.setdefault("examples", []).extend(_docstrings(path))
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
         found[path.relative_to(ROOT).as_posix()] = [_page(path)]
-    return [Prose(part, texts) for part, texts in found.items()]
+    return found
 
 
 def _place(path: Path, line: int) -> str:
@@ -128,12 +121,9 @@ def _docstrings(path: Path) -> list[Text]:
 
 
 def _names_of_tests(path: Path) -> list[Text]:
-    functions = [node for node in walk(tree_of(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return [
-        Text(_place(path, each.lineno), each.name.removeprefix("test_").replace("_", " "))
-        for each in functions
-        if each.name.startswith("test_")
-    ]
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    tests = [node for node in walk(tree_of(path)) if isinstance(node, kinds) and node.name.startswith("test_")]
+    return [Text(_place(path, test.lineno), test.name.removeprefix("test_").replace("_", " ")) for test in tests]
 
 
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn", "secho", "echo", "note"}
@@ -167,7 +157,7 @@ def main() -> None:
     """Print the table, or the places of the parts whose names begin with those given."""
     wanted = [each for each in sys.argv[1:] if each != "--show"]
     print(f"{'':34} {'words':>7} " + " ".join(f"{name:>11}" for name in (*MEASURES, "long")))
-    for part, texts in parts():
+    for part, texts in parts().items():
         if wanted and not part.startswith(tuple(wanted)):
             continue
         found = count(texts)
