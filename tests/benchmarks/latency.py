@@ -95,8 +95,8 @@ def latency_tables(results: Results) -> list[Table]:
         return []
     how = (
         f"From the `send` of a Java producer without linger, {_RATE:,} records of {_SIZE_BYTES} bytes a second in "
-        f"{_PARTITIONS} partitions of Apache Kafka. Measured to the return of the call that returns the record, by the same "
-        "clock. Default settings. CPU: the consumer's process."
+        f"{_PARTITIONS} partitions of Apache Kafka. Measured to the return of the call that returns the record, by the "
+        "same clock. Default settings. CPU: the consumer's process."
     )
     found = []
     for share, text in (("p50", how), ("p99", "One record in a hundred waits longer than this.")):

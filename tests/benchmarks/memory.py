@@ -87,8 +87,8 @@ def tables(results: Results) -> list[Table]:
         return []
     text = (
         f"A topic of {_RECORDS:,} records of {_SIZE_BYTES / 1e6:g} MB in {_PARTITIONS} partitions of Apache Kafka, "
-        f"read {_PASSES} times. The figure is the largest growth of the process, compared with one that has imported everything "
-        "and has made and closed one consumer. Each record is dropped before the next call."
+        f"read {_PASSES} times. The figure is the largest growth of the process, compared with one that has imported "
+        "everything and has made and closed one consumer. Each record is dropped before the next call."
     )
     table = Table("memory", "Memory", "MB", text, "").take(series, lambda run: run.values["growth"])
     for item, row in zip(series, table.series, strict=True):

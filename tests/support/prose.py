@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tests.support.syntax_trees import tree_of, walk
 
-__all__ = ["MEASURES", "Count", "Text", "count", "parts"]
+__all__ = ["BUDGETS", "MEASURES", "Count", "Text", "count", "page", "parts"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +28,7 @@ LONGEST_SENTENCE = 35  #: in words
 
 _WORD = re.compile(r"[A-Za-z0-9][\w'’./:+-]*")
 _CODE = re.compile(r"``.+?``|`[^`]+`|:\w+:`[^`]+`", re.DOTALL)
-_BLOCK = re.compile(r"^```.*?^```|^<!--.*?-->", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```.*?^```|^<!-- file map.*?^<!-- end of the file map -->|^<!--.*?-->", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"\]\([^)]*\)")
 _ITEM = re.compile(r"^\s*(?:[-*+] |\d+\. |\|.*|#+ .*|>>> .*|\.\.\. .*)", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])[\"'”)*_]*\s+(?=[A-Z`*_\"“(\[])|\n\s*\n|(?<=:)\s*\n")
@@ -40,6 +40,10 @@ MEASURES = {
     "what": re.compile(r"\bwhat\b", re.IGNORECASE),
     "nobody": re.compile(r"\b(?:nobody|nothing|neither|nor)\b", re.IGNORECASE),
 }
+
+
+#: The most of each that user pages may have.
+BUDGETS = {"semicolons": 4.0, "what": 1.0, "nobody": 1.5, "long": 0.0}
 
 
 class Text(NamedTuple):
@@ -106,7 +110,7 @@ def parts() -> dict[str, list[Text]]:
     for path in sorted((ROOT / "examples").rglob("*.py")):
         found.setdefault("examples", []).extend(_docstrings(path))
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
-        found[path.relative_to(ROOT).as_posix()] = [_page(path)]
+        found[path.relative_to(ROOT).as_posix()] = [page(path)]
     return found
 
 
@@ -148,7 +152,8 @@ def _name_of(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _page(path: Path) -> Text:
+def page(path: Path) -> Text:
+    """Return the prose of a page, without the file map, whose rows are docstrings."""
     text = _TARGET.sub("]", _BLOCK.sub("", path.read_text(encoding="utf-8")))
     return Text(path.relative_to(ROOT).as_posix(), text)
 

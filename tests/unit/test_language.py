@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.prose import BUDGETS, count, page
+
 pytestmark = pytest.mark.xdist_group("sources")
 
 ROOT = Path(__file__).parents[2]
@@ -188,3 +190,14 @@ def test_retired_words_are_gone() -> None:
     texts = [*_docstrings(), *((page, _prose(page)) for page in _PAGES), *compiled]
     found = {(place, match.lower()) for place, text in texts for match in _RETIRED.findall(" ".join(text.split()))}
     assert found == _RIGHT_USE.keys()
+
+
+@pytest.mark.parametrize("name", [*_PAGES, *sorted(path.name for path in ROOT.glob("*.md") if path.name not in _PAGES)])
+def test_pages_for_users_keep_the_budget_of_prose(name: str) -> None:
+    """``python -m tests.support.prose NAME --show`` prints the places. A page may have one of each in any case."""
+    found = count([page(ROOT / name)])
+    assert [
+        measure
+        for measure, most in BUDGETS.items()
+        if found.rate(measure) > most and (len(found.places[measure]) > 1 or measure == "long")
+    ] == []
