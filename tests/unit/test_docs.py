@@ -43,6 +43,22 @@ def test_python_in_the_documentation_compiles(page: Path) -> None:
             compile(code, str(page), "exec")
 
 
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_rows_of_a_table_have_as_many_cells_as_its_head(page: Path) -> None:
+    """A row that is wrapped ends the table."""
+    wrong = []
+    cells = 0  #: of the table at hand, 0 outside of one
+    for line in _FENCE.sub("", page.read_text(encoding="utf-8")).splitlines():
+        if not line.startswith("|"):
+            cells = 0
+            continue
+        found = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line)))
+        cells = cells or found
+        if found != cells or not line.rstrip().endswith("|"):
+            wrong.append(line)
+    assert wrong == []
+
+
 def test_the_file_map_is_current() -> None:
     """Every module is in the map, with the first sentence of its docstring."""
     assert PAGE.read_text(encoding="utf-8") == page_with_map(), "run python -m tests.support.make_file_map"
