@@ -4,7 +4,7 @@
 compiled sources, and the names and docstrings of each folder of tests. Arguments choose parts by their beginnings.
 ``--show`` prints the places. ``tests/unit/test_language.py`` holds each part to ``BUDGETS``.
 
-Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
+The file map is left out, for its rows are docstrings. Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
 word. A message is a text in a ``raise``, in a call of a logger or of ``warn``.
 """
 
@@ -30,7 +30,7 @@ LONGEST_SENTENCE = 35  #: in words
 
 _WORD = re.compile(r"[A-Za-z0-9][\w'’./:+-]*")
 _CODE = re.compile(r"``.+?``|`[^`]+`|:\w+:`[^`]+`", re.DOTALL)
-_BLOCK = re.compile(r"^```.*?^```|^<!--.*?-->", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```.*?^```|^<!-- file map.*?^<!-- end of the file map -->|^<!--.*?-->", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"\]\([^)]*\)")
 _ITEM = re.compile(r"^\s*(?:[-*+] |\d+\. |\|.*|#+ .*|>>> .*|\.\.\. .*)", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])[\"'”)*_]*\s+(?=[A-Z`*_\"“(\[])|\n\s*\n|(?<=:)\s*\n")
