@@ -1,4 +1,4 @@
-"""Which columns ``poll_arrow`` gives, and their types. What is in them: tests/behaviour/test_poll_arrow.py."""
+"""The columns of ``poll_arrow`` and their types. Their content is tested in tests/behaviour/test_poll_arrow.py."""
 
 from __future__ import annotations
 

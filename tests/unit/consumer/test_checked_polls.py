@@ -32,7 +32,7 @@ class Polls:
         self.next = 0
 
     def looks(self) -> int:
-        """Poll; return how many looks were taken."""
+        """Poll, and return the number of full polls."""
         before = len(self.group.polls_at)
         assert [record.offset for record in self.consumer.poll(0, 2).records()] == [self.next, self.next + 1]
         self.next += 2

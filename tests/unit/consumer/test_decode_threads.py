@@ -1,4 +1,4 @@
-"""The number of threads that decompress ahead, and what the buffer is charged for their output."""
+"""The number of threads that decompress ahead, and the memory reserved in the buffer for their output."""
 
 from __future__ import annotations
 
@@ -121,11 +121,11 @@ def test_the_room_is_a_part_of_the_buffer_and_bounded(buffer_bytes: int, room: i
     assert made.size_bytes == room
 
 
-def test_no_threads_decompress_nothing_ahead() -> None:
+def test_zero_threads_decompress_no_batch_ahead() -> None:
     assert decode_ahead(0, 8 * MIB) is None
 
 
-def test_without_compiled_code_nothing_is_decompressed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_compiled_code_no_batch_is_decompressed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode_threads, "DecodeAhead", None)
 
     assert decode_ahead(4, 8 * MIB) is None
@@ -135,7 +135,7 @@ def test_without_compiled_code_nothing_is_decompressed_ahead(monkeypatch: pytest
 
 
 class Ahead:
-    """Writes down what is queued, and decompresses nothing."""
+    """Records queued batches without decompressing them."""
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -221,7 +221,7 @@ def test_a_seek_frees_the_room() -> None:
 
 
 @native
-def test_what_is_set_aside_leaves_the_queue() -> None:
+def test_paused_batches_leave_the_queue() -> None:
     desk = AheadDesk()
     desk.add(A, zstd(0))
     desk.subscriptions.pause(A)

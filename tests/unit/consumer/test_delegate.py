@@ -1,4 +1,4 @@
-"""The order of steps of ``poll`` and its like, over stand-ins for network and coordinator; and the facade's rules."""
+"""The order of steps of ``poll`` and similar calls, over stubs of network and coordinator, and the facade's rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_poll_needs_a_subscription() -> None:
         next(ConsumerWorld().poll())
 
 
-def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
+def test_poll_sends_fetches_waits_once_and_returns_the_records() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(10.0)
@@ -88,7 +88,7 @@ def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned()
 
     finish(steps)
 
-    assert positions[0] == 0  # transmitted while nothing had been handed out
+    assert positions[0] == 0  # transmitted while nothing had been returned
     (sent,) = world.client.sent
     assert [p.fetch_offset for t in sent.request.topics for p in t.partitions] == [3]
 
@@ -130,7 +130,7 @@ def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions()
 
 
 def test_a_fetch_waits_for_the_positions_that_its_node_is_asked_for() -> None:
-    """A broker answers in order, and holds a fetch of idle partitions back: what comes behind it waits as long."""
+    """A broker answers in order, and delays a fetch of idle partitions: requests behind it wait as long."""
     world = ConsumerWorld(T0, T2)
     world.start(T0)  # T2, of the same node, has no position yet
     steps = world.poll()
@@ -185,7 +185,7 @@ def test_poll_repeats_until_its_time_is_over_and_never_waits_for_the_join() -> N
     assert finish(steps) == {}
 
 
-def test_what_interceptors_make_of_the_records_is_returned() -> None:
+def test_records_changed_by_interceptors_are_returned() -> None:
     class OnlyFirst:
         def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
             return ConsumerRecords({tp: found[:1] for tp, found in records.items()})
@@ -200,7 +200,7 @@ def test_what_interceptors_make_of_the_records_is_returned() -> None:
     assert world.subscriptions.state(T0).position == 3
 
 
-def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read_meanwhile() -> None:
+def test_the_coordinator_is_polled_without_waiting_while_owned_partitions_are_read() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(["t"])
     world.subscriptions.assign_from_subscribed([T0])
@@ -297,7 +297,7 @@ def buffered(count: int = 1000, **options: Any) -> ConsumerWorld:
     return world
 
 
-def test_buffered_records_are_handed_out_without_steps_and_the_poll_is_noted() -> None:
+def test_buffered_records_are_returned_without_steps_and_the_poll_is_noted() -> None:
     world = buffered()
     flushes = world.client.flushes
 
@@ -406,7 +406,7 @@ def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> N
     next(steps)
     assert "fetch_committed t-0" in world.coordinator.calls
     world.answer(T2, batch(0, 2))
-    assert set(finish(steps)) == {T2}  # the other partition is read meanwhile
+    assert set(finish(steps)) == {T2}  # the other partition is read during that time
 
     world.coordinator.committed.complete({T0: OffsetAndMetadata(40)})
     next(world.poll())
@@ -414,7 +414,7 @@ def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> N
     assert world.subscriptions.state(T0).position == 40
 
 
-def test_nothing_committed_is_reset_or_raised() -> None:
+def test_a_partition_without_a_committed_offset_is_reset_or_raises() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.complete({T0: None})
     next(world.poll())
@@ -449,8 +449,8 @@ def test_a_lookup_that_may_not_be_made_is_raised() -> None:
         next(world.poll())
 
 
-def test_what_was_looked_up_for_an_earlier_assignment_is_looked_up_again() -> None:
-    """Meanwhile the partition may have had another owner, who went on from there."""
+def test_a_lookup_for_an_earlier_assignment_is_repeated() -> None:
+    """Between the two the partition may have had another owner that advanced the committed offset."""
     world = ConsumerWorld(T0, group=True)
     next(world.poll())
     world.subscriptions.assign_from_user([T2])
@@ -477,7 +477,7 @@ def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> Non
     assert world.subscriptions.state(T2).position == 4
 
 
-def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
+def test_an_abandoned_lookup_does_not_keep_polls_busy() -> None:
     world = ConsumerWorld(T0, group=True)
     next(world.poll())
     world.start(T0, at=5)
@@ -496,7 +496,7 @@ def test_position_waits_until_there_is_one() -> None:
     assert finish(steps) == 9
 
 
-def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
+def test_position_names_the_state_in_which_it_timed_out() -> None:
     world = ConsumerWorld(T0)
     steps = world.delegate.position(T0, 200.0)
     next(steps)
@@ -538,7 +538,7 @@ def alone() -> Any:
     made.close(0)
 
 
-def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_that_fails_to_start_closes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[object] = []
     close = ConsumerNetworkClient.close
     monkeypatch.setattr(ConsumerNetworkClient, "close", lambda self: (closed.append(self), close(self)))
@@ -549,7 +549,7 @@ def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.
     assert len(closed) == 1
 
 
-def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: KafkaConsumer) -> None:
+def test_without_a_group_topics_can_be_subscribed_but_not_committed(alone: KafkaConsumer) -> None:
     alone.subscribe(["t"])
     assert alone.subscription() == {"t"}
     with pytest.raises(InvalidGroupIdError, match="a group_id is needed to commit"):
@@ -573,14 +573,14 @@ def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: K
         {"topics": ["t"], "listener": object()},
     ],
 )
-def test_subscribe_refuses_what_are_no_topics(grouped: KafkaConsumer, arguments: Any) -> None:
+def test_subscribe_rejects_invalid_topics(grouped: KafkaConsumer, arguments: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         grouped.subscribe(**arguments)
     assert grouped.subscription() == set()
     assert grouped._guard.depth == 0
 
 
-def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
+def test_subscribe_takes_a_set_and_a_listener_without_sending(
     grouped: KafkaConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener = ConsumerRebalanceListener()
@@ -613,8 +613,8 @@ def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
     assert grouped._subscriptions.has_none
 
 
-def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
-    """The member has left: were it still subscribed, it would read nothing, and one day join again."""
+def test_an_error_of_the_listener_leaves_no_half_of_a_subscription() -> None:
+    """The member has left. If it were still subscribed, it would read no partition, and later join again."""
     world = ConsumerWorld(group=True)
     finish(world.delegate.subscribe(["t"], None))
 
@@ -624,7 +624,7 @@ def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     assert world.subscriptions.has_none
 
 
-def test_without_an_assignor_nothing_can_be_subscribed() -> None:
+def test_subscribe_needs_an_assignor() -> None:
     with (
         consumer(group_id="g", partition_assignment_strategy=[]) as made,
         pytest.raises(IllegalStateError, match="partition_assignment_strategy names no assignor"),
@@ -640,7 +640,7 @@ def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
     assert grouped._metadata.query(0.0).request.topics is None
 
 
-def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
+def test_subscribe_to_other_topics_drops_buffered_records_of_the_old_ones() -> None:
     world = ConsumerWorld(group=True)
     finish(world.delegate.subscribe(["t"], None))
     world.subscriptions.assign_from_subscribed([T0])
@@ -658,7 +658,7 @@ def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() ->
     assert world.subscriptions.assignment() == {T0}
 
 
-def test_unsubscribe_drops_what_was_fetched() -> None:
+def test_unsubscribe_drops_buffered_records() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(count=2)
@@ -676,7 +676,7 @@ def test_unsubscribe_drops_what_was_fetched() -> None:
     assert world.buffered(world.clock.now()) is None
 
 
-def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() -> None:
+def test_assign_keeps_buffered_records_of_partitions_that_stay() -> None:
     world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
     steps = world.poll(count=1)
@@ -736,7 +736,7 @@ def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
     assert grouped.config.partition_assignment_strategy
 
 
-def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_takes_at_most_30_seconds_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     made = consumer()
     deadlines: list[float] = []
     close = made._delegate.close
@@ -863,7 +863,7 @@ def _inside(made: KafkaConsumer, call: Callable[[], Any]) -> Any:
 # -- commits ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_to_be_committed_is_checked() -> None:
+def test_commit_checks_its_offsets() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0, at=4)
 
@@ -882,7 +882,7 @@ def test_errors_are_kafka_errors() -> None:
     assert issubclass(InvalidGroupIdError, KafkaError)
 
 
-def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadline() -> None:
+def test_list_topics_survives_a_lost_connection_and_names_it_at_the_deadline() -> None:
     world = ConsumerWorld()
     asked: list[RequestFuture[Any]] = []
     world.client.send_any = lambda api, request: asked.append(RequestFuture()) or asked[-1]  # type: ignore[attr-defined, func-returns-value]

@@ -1,4 +1,4 @@
-"""Tests of what is fetched from whom, and within which memory."""
+"""Tests of the fetch plan: which partitions go to which node, and within which memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class World:
         self.planner.end(self.planned[node])
 
 
-def test_each_node_is_asked_for_what_it_leads_in_order() -> None:
+def test_each_node_is_sent_the_partitions_that_it_leads_in_order() -> None:
     world = World()
     world.assign(T0, T3, T1, T2)
 
@@ -291,7 +291,7 @@ def test_a_partition_that_brought_records_is_requested_further_without_being_pla
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_reserves_what_it_may_bring() -> None:
+def test_a_request_reserves_its_largest_response() -> None:
     world = World()
     world.assign(T0, T2, T4)
 
@@ -321,7 +321,7 @@ def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
     ],
     ids=["default", "small partitions", "large partitions", "very large partitions", "small answers"],
 )
-def test_a_request_asks_for_8_mib_or_what_eight_partitions_may_bring(limits: dict[str, int], expected: int) -> None:
+def test_a_request_asks_for_8_mib_or_the_maximum_of_eight_partitions(limits: dict[str, int], expected: int) -> None:
     world = World(**{"buffer": 100 * MIB, "max_bytes": 50 * MIB, "partition": MIB, **limits})
     world.assign(*PARTITIONS[::2])
 
@@ -343,7 +343,7 @@ def test_a_request_asks_for_more_where_records_are_large(partition: int, small: 
         world.done(1)
 
 
-def test_nothing_is_asked_for_beyond_the_bound() -> None:
+def test_no_fetch_is_sent_beyond_the_bound() -> None:
     world = World(buffer=4 * KIB, max_bytes=2 * KIB, partition=2 * KIB)
     world.assign(T0, T1)
     world.planner.budget.held = 1 * KIB
@@ -385,7 +385,7 @@ def test_a_bound_smaller_than_one_partitions_limit_still_lets_one_fetch_pass() -
     assert len(world.plan()) == 1
 
 
-def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
+def test_records_of_paused_partitions_do_not_block_the_others() -> None:
     world = World(buffer=4 * KIB, max_bytes=4 * KIB)
     world.assign(T0, T1)
     budget = world.planner.budget
@@ -401,7 +401,7 @@ def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
     assert other.node_id != fetch.node_id, "the others have their turn"
 
 
-def test_the_end_of_a_pause_is_found_though_nobody_tells_of_it() -> None:
+def test_the_end_of_a_pause_is_found_without_a_notification() -> None:
     world = World()
     world.unavailable[2] = world.now + 5
     world.assign(T0, T1)

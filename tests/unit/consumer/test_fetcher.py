@@ -1,4 +1,4 @@
-"""The fetcher over a stand-in for the network: what it sends, and what each answer leads to."""
+"""The fetcher over a stub of the network: its requests, and the effect of each response."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def asked(sent: SentRequest) -> dict[int, int]:
     return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
 
 
-def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
+def test_one_request_per_node_is_queued_before_any_is_transmitted() -> None:
     world = FetcherWorld(T0, T1, T2)
 
     assert world.fetcher.send_fetches() == 2
@@ -188,7 +188,7 @@ def test_data_that_arrives_for_a_paused_partition_is_kept() -> None:
     assert world.collect() == {T0: [0, 1]}
 
 
-def test_a_rejected_answer_queues_nothing() -> None:
+def test_a_rejected_response_buffers_no_records() -> None:
     world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 2))}, error_code=71))
 
@@ -248,7 +248,7 @@ def test_ctrl_c_before_a_fetch_was_sent_does_not_end_fetching(monkeypatch: pytes
     assert world.fetcher.planner.budget.held == 0
 
 
-def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
+def test_the_fetcher_owns_all_parts_of_fetching() -> None:
     world = FetcherWorld(T0, key_deserializer=bytes.decode)
     fetcher = world.fetcher
     held = (fetcher._client, fetcher._metadata, fetcher._subscriptions, fetcher._metrics)
@@ -431,7 +431,7 @@ def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
     assert 1 in world.send()
 
 
-def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> None:
+def test_a_new_leader_drops_buffered_records_and_validates_the_position() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5, leader_epoch=3)))
     assert world.collect(2) == {T0: [0, 1]}
@@ -454,7 +454,7 @@ def test_a_leader_named_beside_an_error_is_used_at_once() -> None:
     assert asked(world.send()[2]) == {0: 0}
 
 
-def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
+def test_a_recreated_topic_is_fetched_by_its_new_id() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(error_code=100))
     world.clock.advance(0.1)
@@ -502,7 +502,7 @@ def test_aborted_records_are_hidden_from_read_committed(level: str, expected: li
     assert world.subscriptions.state(T0).position == 4
 
 
-def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
+def test_memory_is_reserved_on_sending_and_replaced_by_the_response_size() -> None:
     world = FetcherWorld(T0)
     sent = world.send()[1]
     budget = world.fetcher.planner.budget
@@ -567,7 +567,7 @@ def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
 def fetches_in(
     seconds: float, world: FetcherWorld, answer: Callable[[], FetchResponse], *, latency: float = 0.001
 ) -> int:
-    """Answer each fetch of node 1 after a millisecond, as often as it comes; how many came."""
+    """Answer each fetch of node 1 after a millisecond. Return the number of fetches."""
     count = 0
     end = world.clock.now() + seconds
     while world.clock.now() < end:
@@ -634,7 +634,7 @@ def test_an_answer_after_the_wait_is_followed_by_the_next_fetch_at_once() -> Non
     assert fetches_in(50.0, world, lambda: response({T0: data()}), latency=0.5) == 100
 
 
-def test_without_a_wait_nothing_comes_too_early() -> None:
+def test_without_a_wait_every_response_comes_at_its_time() -> None:
     world = FetcherWorld(T0, fetch_max_wait_ms=0)
     assert fetches_in(0.1, world, lambda: response({T0: data()})) >= 99
 

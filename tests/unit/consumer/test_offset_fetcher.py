@@ -90,7 +90,7 @@ def asked(sent: SentRequest) -> dict[int, int]:
 
 
 def run(steps: Generator[Wait, None, Any]) -> Any:
-    """Run to the end what needs no more waiting."""
+    """Run a call to its end if it needs no further wait."""
     try:
         for _ in range(5):
             steps.send(None)
@@ -256,7 +256,7 @@ def test_a_leader_that_a_fetch_response_names_is_noticed_without_an_update_of_me
     assert list(world.again()) == [2]
 
 
-def test_what_waits_for_a_leader_alone_is_asked_as_soon_as_metadata_names_it() -> None:
+def test_partitions_without_a_leader_are_requested_as_soon_as_metadata_names_one() -> None:
     world = World(T0, T1)
     world.lead({0: (-1, 4), 1: (-1, 4)})
     assert world.reset(T0, T1) == {}
@@ -311,7 +311,7 @@ def test_a_position_is_validated_with_its_epochs() -> None:
     assert world.state(T0) is FetchState.FETCHING
 
 
-def test_a_broker_too_old_to_tell_lets_the_position_pass() -> None:
+def test_a_broker_without_offset_for_leader_epoch_leaves_the_position_valid() -> None:
     world = World(T0)
 
     world.validate(T0).fail(UnsupportedVersionError("old"))
@@ -351,7 +351,7 @@ def test_truncation_without_a_policy_is_raised() -> None:
     assert caught.value.partitions == {T0: 10}
 
 
-def test_truncation_with_a_policy_goes_on_where_the_logs_diverge() -> None:
+def test_truncation_with_a_reset_policy_continues_at_the_point_of_divergence() -> None:
     world = World(T0)
 
     world.validate(T0).answer(ends(T0, 1, 4))
@@ -377,7 +377,7 @@ def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
     assert found == {T0: OffsetAndTimestamp(5, 50, 3), T1: OffsetAndTimestamp(7, 70, 3), T2: None}
 
 
-def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
+def test_a_partition_in_a_format_without_timestamps_has_no_offset_for_a_time() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
@@ -415,7 +415,7 @@ def test_a_lookup_retries_with_new_metadata() -> None:
     assert run(steps) == {T0: OffsetAndTimestamp(9, 90, 3)}
 
 
-def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> None:
+def test_a_lookup_that_waits_for_a_leader_continues_with_new_metadata() -> None:
     world = World()
     world.lead({0: (-1, 4)})
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
@@ -428,7 +428,7 @@ def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> N
     assert sent.node == 2
 
 
-def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
+def test_a_lookup_that_times_out_names_the_missing_partitions() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
@@ -439,7 +439,7 @@ def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
         steps.throw(KafkaTimeoutError("time is over"))
 
 
-def test_a_lookup_of_other_topics_asks_metadata_for_them_meanwhile() -> None:
+def test_a_lookup_of_other_topics_requests_their_metadata() -> None:
     world = World()
     other = TopicPartition("other", 0)
     steps = world.offsets.fetch_offsets({other: -1}, 160.0)

@@ -1,4 +1,4 @@
-"""The consumer protocol's driver on a scripted network: commit, revoke, assign, acknowledge, and what may go wrong."""
+"""The consumer protocol's driver on a scripted network: commit, revoke, assign, acknowledge, and their failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REGEX = TopicPartition("r", 0)
 
 
 class Group(Bench):
-    """A bench whose heartbeats the test answers; topic ids are the topic's name sixteen times."""
+    """A bench whose heartbeats the test answers. Topic ids are the topic's name sixteen times."""
 
     core: ConsumerMembership
     _patient = False
@@ -95,7 +95,7 @@ class Group(Bench):
         return request
 
     def enter(self, *partitions: TopicPartition, epoch: int = 1) -> None:
-        """From nothing to a stable member with these partitions."""
+        """Make a new coordinator a stable member with these partitions."""
         self.learn(t=2, u=1)
         self.subscribe("t")
         self.meet_coordinator()
@@ -184,7 +184,7 @@ def test_a_commit_before_a_rebalance_is_repeated_under_the_new_epoch_when_it_was
     assert group.listener.calls == [("revoked", [T1]), ("assigned", [])]
 
 
-def test_a_commit_that_fails_for_good_does_not_hold_up_the_rebalance() -> None:
+def test_a_commit_with_a_fatal_error_does_not_delay_the_rebalance() -> None:
     group = automatic(T0, T1)
     group.heartbeat(2, T0)
     group.poll()
@@ -219,13 +219,13 @@ def test_a_fenced_member_loses_its_partitions_and_comes_back_under_the_same_id(c
     assert group.listener.calls[1:] == [("assigned", [T0])]
 
 
-def test_a_member_fenced_while_its_listener_gives_up_keeps_nothing() -> None:
+def test_a_member_fenced_during_on_partitions_revoked_loses_all_partitions() -> None:
     group = Group()
     group.enter(T0, T1)
     group.heartbeat(2, T0)
     group.listener.hook = lambda what: what == "revoked" and group.heartbeat(code=Errors.UNKNOWN_MEMBER_ID)
     group.poll()
-    assert group.listener.calls == [("revoked", [T1]), ("lost", [T0])], "nothing is told twice"
+    assert group.listener.calls == [("revoked", [T1]), ("lost", [T0])], "each callback runs once"
     assert group.core.state is S.JOINING
 
 
@@ -244,7 +244,7 @@ def _raise(when: str) -> Any:
     return hook
 
 
-def test_a_listener_that_raises_on_revocation_is_asked_again_and_nothing_is_acknowledged() -> None:
+def test_a_listener_that_raises_on_revocation_is_called_again_before_the_acknowledgement() -> None:
     group = Group()
     group.enter(T0, T1)
     group.read(p0=1, p1=1)
@@ -307,7 +307,7 @@ def test_a_listener_that_raises_on_a_loss_is_not_asked_again() -> None:
 # -- names of topics ---------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_assigned_before_its_topic_has_a_name() -> None:
+def test_a_partition_is_assigned_once_its_topic_has_a_name() -> None:
     group = Group()
     group.learn(t=2)
     group.subscribe("t", "u")
@@ -324,7 +324,7 @@ def test_nothing_is_assigned_before_its_topic_has_a_name() -> None:
     assert group.listener.calls == [("assigned", [U0])]
 
 
-def test_what_has_a_name_is_assigned_first_and_the_rest_follows() -> None:
+def test_partitions_with_known_topics_are_assigned_first_and_the_rest_follows() -> None:
     group = Group()
     group.learn(t=2)
     group.subscribe("t", "u")
@@ -334,14 +334,14 @@ def test_what_has_a_name_is_assigned_first_and_the_rest_follows() -> None:
     assert group.listener.calls == [("assigned", [T0])]
     assert group.acknowledge().topic_partitions == [TopicPartitions(topic_id=b"t" * 16, partitions=[0])]
     group.poll()
-    assert isinstance(group.core.next_background(group.clock.now()), Sleep), "it is not told again and again"
+    assert isinstance(group.core.next_background(group.clock.now()), Sleep), "it is not sent repeatedly"
     group.learn(t=2, u=1)
     group.poll()
     assert group.listener.calls[1:] == [("assigned", [U0])]
     assert group.beat().topic_partitions is not None
 
 
-def test_a_topic_made_anew_is_another_one() -> None:
+def test_a_topic_created_again_is_another_topic() -> None:
     group = Group()
     group.enter(T0)
     group.read(p0=7)
@@ -470,11 +470,11 @@ def test_commits_without_an_epoch_are_refused_here() -> None:
 def test_an_asynchronous_commit_that_was_behind_is_for_the_application_to_repeat() -> None:
     group = Group()
     group.enter(T0)
-    told: list[Any] = []
-    group.coordinator.commit_async({T0: OffsetAndMetadata(5)}, lambda offsets, error: told.append(error))
+    reported: list[Any] = []
+    group.coordinator.commit_async({T0: OffsetAndMetadata(5)}, lambda offsets, error: reported.append(error))
     group.answer_commit(Errors.STALE_MEMBER_EPOCH)
     group.poll()
-    assert [type(error) for error in told] == [RetriableCommitFailedError]
+    assert [type(error) for error in reported] == [RetriableCommitFailedError]
 
 
 @pytest.mark.parametrize("code", [Errors.UNKNOWN_MEMBER_ID, Errors.GROUP_ID_NOT_FOUND, Errors.FENCED_MEMBER_EPOCH])
@@ -576,7 +576,7 @@ def test_an_application_that_was_away_hears_lost_at_its_next_poll_and_joins_agai
     assert group.beat().member_epoch == 0
 
 
-def test_enforcing_a_rebalance_does_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_enforce_rebalance_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     group = Group()
     group.enter(T0)
     group.coordinator.enforce_rebalance("please")
@@ -596,7 +596,7 @@ def test_enforcing_a_rebalance_does_nothing(caplog: pytest.LogCaptureFixture) ->
         ({"rebalance_delay_ms": 1}, "cooperative-sticky-delayed"),
     ],
 )
-def test_settings_of_the_classic_protocol_are_refused_with_what_to_do(settings: dict[str, Any], words: str) -> None:
+def test_settings_of_the_classic_protocol_are_rejected_with_advice(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match="leave it out") as raised:
         CONSUMER_SETTINGS.build(settings | {"bootstrap_servers": "h:1", "group_id": "g", "group_protocol": "consumer"})
     assert words in str(raised.value)

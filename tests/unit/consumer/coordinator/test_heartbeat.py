@@ -1,4 +1,4 @@
-"""The three clocks of a member, with the numbers of the lists (which are in ms; here seconds)."""
+"""The three timers of a member, with the numbers of the requirement lists (ms there, seconds here)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what the heartbeat thread is asked to do: order of its concerns, answers, leaving."""
+"""Tests of the heartbeat thread: the order of its duties, its responses, leaving the group."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_rebalance_is_no_news_to_one_that_takes_part() -> None:
 
 
 @pytest.mark.parametrize("code", [15, 16])
-def test_a_lost_coordinator_is_looked_up_and_the_generation_goes_on(code: int) -> None:
+def test_a_lost_coordinator_is_looked_up_and_the_generation_is_kept(code: int) -> None:
     member = stable()
     member.now = 3.0
     member.answer_heartbeat(member.heartbeat(), code)
@@ -121,8 +121,8 @@ def test_a_broken_connection_loses_the_coordinator() -> None:
     assert isinstance(member.core.next_background(3.0), FindCoordinator)
 
 
-def test_a_connection_that_was_dropped_says_nothing_of_the_coordinator_found_since() -> None:
-    """The same node, after it was lost: what was under way fails when its old connection is closed."""
+def test_a_closed_connection_does_not_affect_the_coordinator_found_since() -> None:
+    """The same node is found again. Requests in flight fail when its old connection is closed."""
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -161,7 +161,7 @@ def test_an_application_that_stays_away_leaves_the_group() -> None:
     assert rejoin.lost
 
 
-def test_a_static_member_that_stays_away_does_not_tell_the_group() -> None:
+def test_a_static_member_that_stays_away_sends_no_leave_group() -> None:
     member = stable(rebalance_timeout=5.0, group_instance_id="i")
     assert member.core.next_background(5.0) == Sleep(math.inf)
     assert member.core.generation == NO_GENERATION
@@ -174,7 +174,7 @@ def test_polls_keep_the_member_in_the_group() -> None:
         assert member.core.next_background(float(now)) == Sleep(now + 5.0)
 
 
-def test_the_session_is_looked_at_before_the_poll_and_neither_without_a_coordinator() -> None:
+def test_the_session_timeout_comes_before_the_poll_timeout_and_both_need_a_coordinator() -> None:
     member = stable(rebalance_timeout=10.0)
     assert isinstance(member.core.next_background(10.0), FindCoordinator), (
         "both are over: the coordinator is lost first"
@@ -216,7 +216,7 @@ def test_answers_about_an_older_generation_are_ignored(code: int) -> None:
 @pytest.mark.parametrize(
     ("code", "error"), [(30, errors.GroupAuthorizationFailedError), (-1, errors.UnknownServerError)]
 )
-def test_other_errors_are_told_and_heartbeats_go_on(code: int, error: type[Exception]) -> None:
+def test_other_errors_are_raised_and_heartbeats_continue(code: int, error: type[Exception]) -> None:
     member = stable()
     member.now = 3.0
     for _ in range(3):
@@ -230,7 +230,7 @@ def test_other_errors_are_told_and_heartbeats_go_on(code: int, error: type[Excep
     assert member.core.next_action(member.now) is None, "the same error waits once only"
 
 
-def test_a_refused_login_is_told() -> None:
+def test_a_failed_authentication_is_raised() -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -240,7 +240,7 @@ def test_a_refused_login_is_told() -> None:
     assert isinstance(raised.error, AuthenticationError)
 
 
-def test_a_fault_in_the_thread_is_told() -> None:
+def test_an_unexpected_error_in_the_thread_is_raised() -> None:
     member = stable()
     member.core.on_background_failed(KafkaError("broken"))
     raised = member.core.next_action(0.0)
@@ -274,7 +274,7 @@ def test_leaving_is_not_waited_for_when_the_coordinator_goes() -> None:
     ("instance", "send", "expected"),
     [(None, None, True), (None, False, False), ("i", None, False), ("i", True, True), ("i", False, False)],
 )
-def test_who_tells_the_group_of_leaving(instance: str | None, send: bool | None, expected: bool) -> None:
+def test_which_members_send_leave_group(instance: str | None, send: bool | None, expected: bool) -> None:
     """KIP-345 and KIP-1092."""
     member = stable(group_instance_id=instance)
     assert member.core.leave("closing", 0.0, send=send) is expected

@@ -1,4 +1,4 @@
-"""Tests of what heartbeats are good for, in a simulated group: they prove life, bring news, and end a membership."""
+"""Tests of the three uses of heartbeats in a simulated group: they prove life, bring news, and end a membership."""
 
 from __future__ import annotations
 
