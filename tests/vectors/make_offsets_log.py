@@ -17,10 +17,10 @@ from typing import Any
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.process import GuardedProcess, wait_until
 
-__all__ = ["LOG", "TOLD", "make"]
+__all__ = ["DESCRIPTION", "LOG", "make"]
 
 LOG = Path(__file__).with_name("offsets_log.gz")
-TOLD = Path(__file__).with_name("offsets_log.json")
+DESCRIPTION = Path(__file__).with_name("offsets_log.json")
 
 
 def make(folder: Path) -> tuple[bytes, dict[str, Any]]:
@@ -42,7 +42,7 @@ def main() -> None:
         data, told = make(Path(folder))
     with LOG.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
         packed.write(data)
-    TOLD.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    DESCRIPTION.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(f"{LOG}: {LOG.stat().st_size} bytes for {len(data)}; groups: {', '.join(told)}")
 
 

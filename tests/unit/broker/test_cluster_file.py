@@ -1,4 +1,4 @@
-"""The cluster's files: what a start makes of missing, old, damaged and torn ones, and what a change costs."""
+"""The cluster's files: a start with missing, old, damaged and torn ones, and the cost of a change."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class TestDeletion:
         assert json.loads((tmp_path / "cluster.json").read_text())["deleted"] == {}
         brokers.stop()
 
-    def test_what_all_nodes_have_removed_is_not_remembered(self, tmp_path: Path) -> None:
+    def test_a_topic_that_all_nodes_have_removed_is_forgotten(self, tmp_path: Path) -> None:
         brokers = Brokers(tmp_path, 2)
         for _ in range(3):
             topic = brokers.controller.create_topic("t", 2, 2)
@@ -217,7 +217,7 @@ class TestJournal:
         (tmp_path / "cluster.journal").write_bytes(old)
         assert self.topics(tmp_path) == ["a", "c"]
 
-    def test_a_failed_write_leaves_nothing_behind(
+    def test_a_failed_write_leaves_no_file_behind(
         self, made: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = (tmp_path / "cluster.journal").read_bytes()

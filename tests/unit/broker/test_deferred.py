@@ -1,4 +1,4 @@
-"""Handlers that wait, fetches that wait for bytes, and partitions that tell them."""
+"""Handlers that wait, fetches that wait for bytes, and partitions that notify them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.broker.support import TP, batch, log_in
 
 
 class TestHandlers:
-    def test_what_is_there_already_is_not_waited_for(self) -> None:
+    def test_a_completed_value_needs_no_wait(self) -> None:
         results: list[int] = []
 
         async def handler() -> int:
@@ -29,7 +29,7 @@ class TestHandlers:
         run_handler(handler(), results.append, lambda error: pytest.fail(str(error)))
         assert results == [3]
 
-    def test_it_goes_on_when_what_it_waits_for_is_set(self) -> None:
+    def test_a_handler_continues_when_its_deferred_is_set(self) -> None:
         first, second = Deferred[int](), Deferred[int]()
         results: list[int] = []
 
@@ -79,7 +79,7 @@ def led(**config: object) -> Partition:
 
 
 class Later:
-    """Runs calls when it is told to."""
+    """Runs calls on request."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []
@@ -121,7 +121,7 @@ class TestDelayedFetch:
             later.run()
             assert wait.deferred.done
 
-    def test_one_that_was_cancelled_leaves_nothing_behind(self) -> None:
+    def test_a_cancelled_wait_leaves_no_watcher_behind(self) -> None:
         partition, timer = led(), Timer()
         wait = DelayedFetch(timer, lambda call: pytest.fail("called"), 10.0, [partition], 1)
         wait.cancel()
@@ -139,16 +139,16 @@ class TestPartition:
         partition.lead(0, 1, (0, 1), (0,))
         assert partition.high_watermark == 2
 
-    def test_those_who_wait_are_told_in_the_order_in_which_they_came(self) -> None:
+    def test_watchers_are_called_in_the_order_of_their_registration(self) -> None:
         """So that appends to the group coordinators' topic end in the order in which they were made."""
         partition = led()
-        told: list[int] = []
-        watchers = [lambda _, number=number: told.append(number) for number in range(20)]
+        notified: list[int] = []
+        watchers = [lambda _, number=number: notified.append(number) for number in range(20)]
         for watcher in watchers:
             partition.watch(watcher)
         partition.unwatch(watchers[3])
         partition.append(batch(b"a"))
-        assert told == [number for number in range(20) if number != 3]
+        assert notified == [number for number in range(20) if number != 3]
 
     def test_who_is_not_the_leader_says_so(self) -> None:
         partition = led()

@@ -1,4 +1,4 @@
-"""Fetch sessions: what is remembered, what is left out, which errors send a client back to the start (KIP-227)."""
+"""Fetch sessions: their cached partitions, the parts left out, and errors that restart a session (KIP-227)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def key(index: int) -> PartitionKey:
 
 
 def answers(context: FetchContext, *with_data: int, high_watermark: int = 5, error: int = 0) -> list[int]:
-    """Answer every partition of a request; return those that are sent."""
+    """Answer every partition of a request. Return those that are sent."""
     given = [
         (
             found,
@@ -56,7 +56,7 @@ def test_a_full_request_gets_everything_and_a_session() -> None:
     assert answers(context, 1) == [0, 1, 2]
 
 
-def test_an_incremental_one_gets_what_is_new() -> None:
+def test_an_incremental_fetch_gets_the_changes() -> None:
     sessions = FetchSessions(10)
     first = begin(sessions, 0, 1, 2)
     answers(first)

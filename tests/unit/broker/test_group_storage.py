@@ -1,4 +1,4 @@
-"""Writing to ``__consumer_offsets`` over replicated logs: what a commit waits for, and for how long."""
+"""Writing to ``__consumer_offsets`` over replicated logs: the replicas and the timeout of a commit."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_it_waits_for_the_replicas_no_longer_than_the_setting_says(brokers: Brok
     assert written.value.error_code == REQUEST_TIMED_OUT
 
 
-def test_too_few_in_sync_replicas_write_nothing() -> None:
+def test_too_few_in_sync_replicas_reject_the_append() -> None:
     brokers = Brokers(None, 2, min_insync_replicas=2)
     storage, _, followers = storages(brokers)
     brokers.kill(followers[0])

@@ -1,4 +1,4 @@
-"""A cluster that cannot start, or not all of it, says why in one error and keeps nothing: no lock, no port."""
+"""A cluster that cannot start completely reports the reason in one error and releases its lock and ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.broker.support import batch
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """A loop that never runs: what is shown here happens in calls."""
+    """A loop that never runs: these tests call its methods."""
     made = asyncio.new_event_loop()
     yield made
     made.close()

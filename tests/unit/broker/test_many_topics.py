@@ -26,7 +26,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of what is written to the cluster's files."""
+    """Sizes of the writes to the cluster's files."""
     sizes: list[int] = []
 
     def replaced(path: Path, content: bytes) -> None:
@@ -71,7 +71,7 @@ def test_one_write_and_others_are_answered_in_between(
     assert len(brokers.alive[0].partitions) == 201
 
 
-def test_what_is_deleted_in_between_is_not_opened(brokers: Brokers) -> None:
+def test_a_topic_deleted_in_between_is_not_opened(brokers: Brokers) -> None:
     answers = brokers.request(0, created(200), 7)
     brokers.controller.delete_topic("large")
     brokers.run()

@@ -1,4 +1,4 @@
-"""Answers that clients do not read: what is held for them, what becomes of the log meanwhile, whose turn it is."""
+"""Responses that clients do not read: their memory, their log segments, and the order of sending."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY = 4 << 20  # more than the buffers of a pair of sockets take
 
 
 def stored(storage: Storage, size: int = MANY, name: str = "file") -> tuple[FileRecords, bytes]:
-    """A part of a file, and what is in it."""
+    """A part of a file, and its content."""
     content = os.urandom(size)
     file = storage.open(name)
     before = file.size
@@ -101,7 +101,7 @@ class TestFileRecords:
 
 
 class TestLogs:
-    """What happens to a log while records of it are being sent."""
+    """Changes of a log while its records are being sent."""
 
     @pytest.fixture(params=["disk", "memory"])
     def log(self, request: pytest.FixtureRequest, tmp_path: Path) -> PartitionLog:
@@ -203,7 +203,7 @@ class Link:
             self._incoming.write(server.pending())
 
     def receive(self) -> bytes:
-        """Return what has come."""
+        """Return the received bytes."""
         parts = []
         try:
             while data := self.client.recv(1 << 20):
@@ -391,7 +391,7 @@ class Turns:
         return one
 
     def turn(self) -> list[tuple[str, int]]:
-        """What is sent in one turn of the loop."""
+        """The writes of one turn of the loop."""
         self.log.clear()
         calls, self.calls[:] = list(self.calls), []
         for call in calls:
@@ -400,7 +400,7 @@ class Turns:
 
 
 class TestTurns:
-    def test_one_that_is_alone_sends_at_once_and_goes_on_in_the_next_turn(self) -> None:
+    def test_a_single_connection_sends_at_once_and_continues_in_the_next_turn(self) -> None:
         turns = Turns()
         turns.ask("a", 10 << 20)
         assert turns.log == [("a", 4 << 20)]
@@ -530,7 +530,7 @@ def peers(tmp_path: Path) -> Iterator[Callable[[], Peer]]:
 
 
 class TestConnections:
-    def test_many_that_read_nothing_hold_little_and_delay_no_other(
+    def test_many_slow_readers_hold_little_memory_and_delay_no_other(
         self, peers: Callable[[], Peer], tmp_path: Path
     ) -> None:
         file = FileStorage(tmp_path / "log").open("file")

@@ -1,4 +1,4 @@
-"""Replication: what followers copy, what is acknowledged, who may be read from, what happens when brokers die."""
+"""Replication: copies of followers, acknowledgements, reads, and deaths of brokers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class TestCopying:
         brokers.run()
         assert leader.high_watermark == 1
 
-    def test_nothing_happens_when_there_is_nothing_new(self, brokers: Brokers) -> None:
+    def test_no_call_runs_without_new_records(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         assert not brokers.step()
@@ -179,7 +179,7 @@ class TestAcks:
         assert (part.error_code, part.base_offset) == (0, 0)
 
     @pytest.mark.parametrize("acks", [0, 1])
-    def test_fewer_wait_for_nobody(self, brokers: Brokers, acks: int) -> None:
+    def test_acks_0_and_1_wait_for_no_follower(self, brokers: Brokers, acks: int) -> None:
         answers = produce(brokers, 0, batch(b"a"), acks=acks)
         assert len(answers) == 1
 
@@ -198,7 +198,7 @@ class TestAcks:
         made.kill(2)
         made.run()
         assert part_of(produce(made, 0, batch(b"a"))).error_code == NotEnoughReplicasError.errno
-        # What is not acknowledged by all goes on, but nobody sees it until there are enough again.
+        # Records below min.insync.replicas are replicated, but stay invisible until there are enough replicas.
         assert part_of(produce(made, 0, batch(b"b"), acks=1)).error_code == 0
         assert made.leader().high_watermark == 0
         made.restart(1)
@@ -218,14 +218,14 @@ class TestAcks:
         assert leader.replicated(1, 0) == NotEnoughReplicasAfterAppendError.errno
         made.stop()
 
-    def test_what_the_isr_lost_is_not_waited_for(self, brokers: Brokers) -> None:
+    def test_replicas_removed_from_the_isr_are_not_waited_for(self, brokers: Brokers) -> None:
         brokers.alive[2].fetcher.pause()
         answers = produce(brokers, 0, batch(b"a"))
         brokers.kill(2)
         brokers.run()
         assert part_of(answers).error_code == 0
 
-    def test_a_leader_that_was_replaced_acknowledges_nothing(self, brokers: Brokers) -> None:
+    def test_a_replaced_leader_acknowledges_no_records(self, brokers: Brokers) -> None:
         for node in (1, 2):
             brokers.alive[node].fetcher.pause()
         answers = produce(brokers, 0, batch(b"a"))
@@ -320,7 +320,7 @@ class TestReading:
         assert self.fetch(made, 2, 11).error_code == NotLeaderOrFollowerError.errno
         made.stop()
 
-    def test_the_end_is_not_told_before_it_is_known(self, brokers: Brokers) -> None:
+    def test_the_end_offset_is_not_reported_before_it_is_known(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.leader().append(batch(b"b"))
@@ -357,7 +357,7 @@ class TestReading:
 
 
 class TestDeath:
-    def test_another_in_sync_leads_in_a_higher_epoch_and_nothing_is_lost(self, brokers: Brokers) -> None:
+    def test_another_in_sync_replica_leads_in_a_higher_epoch_and_all_records_stay(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.kill(0)
@@ -368,7 +368,7 @@ class TestDeath:
         assert values(brokers.replica(2)) == [b"a", b"b"]
         assert brokers.replica(2).log.epochs.entries() == [(0, 0), (1, 1)]
 
-    def test_what_only_the_dead_leader_had_is_cut_off_before_it_is_in_sync(self, brokers: Brokers) -> None:
+    def test_records_only_on_the_dead_leader_are_truncated_before_it_is_in_sync(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.replica(0).append(batch(b"only here", b"and here"), acks=1)
@@ -387,7 +387,7 @@ class TestDeath:
         assert [record.value for record in iter_records(isrs[0][1])][:2] == [b"a", b"b"]
         assert back.log.epochs.entries() == [(0, 0), (1, 1)]
 
-    def test_nobody_leads_without_a_replica_in_sync(self, brokers: Brokers) -> None:
+    def test_a_partition_without_in_sync_replicas_has_no_leader(self, brokers: Brokers) -> None:
         brokers.kill(1)
         brokers.kill(2)
         brokers.leader().append(batch(b"a"))
@@ -407,7 +407,7 @@ class TestDeath:
         assert brokers.state() == (0, 2, (0, 1))
         assert values(brokers.replica(1)) == [b"a"]
 
-    def test_an_unclean_leader_makes_the_others_cut_what_it_does_not_have(self, tmp_path: Path) -> None:
+    def test_an_unclean_leader_makes_followers_truncate_to_its_log(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path, 2)
         made.controller.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
         made.leader().append(batch(b"a"))
@@ -442,7 +442,7 @@ class TestDeath:
         assert brokers.replica(1).log.epochs.entries() == brokers.leader().log.epochs.entries() == [(0, 0), (2, 1)]
         assert brokers.state() == (2, 2, (0, 1, 2))
 
-    def test_a_topic_deleted_and_made_again_meanwhile_is_another_one(self, brokers: Brokers) -> None:
+    def test_a_topic_recreated_in_between_is_another_one(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"old"))
         brokers.run()
         brokers.kill(2)
@@ -454,7 +454,7 @@ class TestDeath:
         brokers.run()
         assert brokers.state()[2] == tuple(sorted(brokers.state()[2]))
 
-    def test_a_broker_alone_goes_on_and_the_others_catch_up(self, brokers: Brokers) -> None:
+    def test_a_single_broker_continues_and_the_others_catch_up(self, brokers: Brokers) -> None:
         brokers.kill(1)
         brokers.kill(2)
         for number in range(50):
@@ -530,7 +530,7 @@ class TestIsr:
         assert not progress.is_caught_up(990, 102.0, 3.0)
         assert progress.is_caught_up(980, 1000.0, 3.0)
 
-    def test_nobody_joins_below_where_the_epoch_began(self) -> None:
+    def test_a_replica_below_the_start_of_the_epoch_does_not_join_the_isr(self) -> None:
         wanted: list[tuple[int, ...]] = []
         partition = Partition(0, TP, bytes(16), log_in(None))
         partition.on_isr = lambda _, isr: wanted.append(isr)

@@ -1,4 +1,4 @@
-"""Files of transactions equal what Kafka's own classes write, byte by byte, and are read back."""
+"""Files of transactions equal those of Kafka's own classes, byte by byte, and are read back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SINK = frozenset({TopicPartition("topic-sink", 0)})
 
 
 class _Scenario:
-    """One id that goes through its states; ``written`` are the values of its records."""
+    """One id that goes through its states. ``written`` are the values of its records."""
 
     def __init__(self, version: int, epoch: int) -> None:
         self.version = version

@@ -1,4 +1,4 @@
-"""Tests of who may commit, what tools may do with groups and offsets, and what expires."""
+"""Tests of the right to commit, of admin requests for groups and offsets, and of expiration."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     world = World()
     static, dynamic = world.stable(2, instances=["i", None])
 
-    def told(client: Client | None, **more: object) -> int:
+    def commit_code(client: Client | None, **more: object) -> int:
         return value_of(world.commit({TP0: 1}, client, **more))[TP0]
 
-    assert told(None) == Errors.UNKNOWN_MEMBER_ID
-    assert told(Client("nobody", 9, "i")) == Errors.FENCED_INSTANCE_ID
-    assert told(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
-    assert told(Client(dynamic.member_id, 1, "unknown")) == Errors.UNKNOWN_MEMBER_ID
-    assert told(static, generation_id=9) == Errors.ILLEGAL_GENERATION
-    assert told(static, generation_id=-1) == Errors.ILLEGAL_GENERATION
-    assert told(static) == 0
-    assert told(dynamic) == 0
+    assert commit_code(None) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(Client("nobody", 9, "i")) == Errors.FENCED_INSTANCE_ID
+    assert commit_code(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(Client(dynamic.member_id, 1, "unknown")) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(static, generation_id=9) == Errors.ILLEGAL_GENERATION
+    assert commit_code(static, generation_id=-1) == Errors.ILLEGAL_GENERATION
+    assert commit_code(static) == 0
+    assert commit_code(dynamic) == 0
     back = [world.rejoin(static), world.rejoin(dynamic)]
     assert world.state is GroupState.COMPLETING_REBALANCE
-    assert told(client_of(back[0], "i")) == Errors.REBALANCE_IN_PROGRESS
-    assert told(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
-    assert told(client_of(back[0], "i"), generation_id=1) == Errors.ILLEGAL_GENERATION
+    assert commit_code(client_of(back[0], "i")) == Errors.REBALANCE_IN_PROGRESS
+    assert commit_code(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(client_of(back[0], "i"), generation_id=1) == Errors.ILLEGAL_GENERATION
     world.group().transition_to(GroupState.DEAD)
-    assert told(Client("nobody", 9, "i")) == Errors.COORDINATOR_NOT_AVAILABLE
+    assert commit_code(Client("nobody", 9, "i")) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("preparing", [True, False])
@@ -178,7 +178,7 @@ def test_a_stable_group_loses_only_offsets_of_topics_that_it_does_not_read() -> 
 @pytest.mark.parametrize(
     ("protocol_type", "metadata"), [("connect", subscription("t")), ("consumer", b"no subscription")]
 )
-def test_nothing_expires_that_might_be_in_use(protocol_type: str, metadata: bytes) -> None:
+def test_offsets_that_may_be_in_use_do_not_expire(protocol_type: str, metadata: bytes) -> None:
     world = retention_world()
     (client,) = world.stable(protocol_type=protocol_type, protocols=(("range", metadata),), session_ms=1_000_000)
     value_of(world.commit({TopicPartition("u", 0): 1}, client))
@@ -246,7 +246,7 @@ def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
     assert world.storage.appended == []
 
 
-def test_a_group_with_an_id_handed_out_is_kept() -> None:
+def test_a_group_with_a_pending_member_id_is_kept() -> None:
     world = World()
     value_of(world.join(require_id=True))
     world.coordinator._expiration.clean_up()

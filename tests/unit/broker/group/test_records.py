@@ -245,7 +245,7 @@ def test_a_registration_holds_both_timeouts_of_a_member() -> None:
     assert (written.rebalance_timeout, written.session_timeout) == (5, 6)
 
 
-def test_what_is_not_set_and_what_must_be() -> None:
+def test_optional_and_required_fields_of_a_group_record() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
     _, data = group_record(group, {})

@@ -66,7 +66,7 @@ def test_the_path_of_a_group() -> None:
     ]
 
 
-def test_what_is_counted() -> None:
+def test_metrics_of_groups() -> None:
     world = World()
     clients = world.stable(2)
     value_of(world.commit({TP0: 1, TP1: 2}, clients[0]))
@@ -187,7 +187,7 @@ def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
     assert world.partition("testgroup") == before != 27
 
 
-def test_what_is_done_to_a_group_is_done_as_a_whole() -> None:
+def test_each_request_changes_a_group_atomically() -> None:
     """One loop takes the place of the lock: whoever is answered finds the group as it is after the whole request."""
     world = World()
     first, second = world.stable(2)
@@ -217,9 +217,9 @@ def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_a
     world.advance(6)
     leader, follower = (client_of(answer) for answer in waiting)
     assert [one.metadata for one in value_of(waiting[0]).members] == [b"one", b"two"]
-    parked = world.sync(follower, {follower.member_id: b"its own", leader.member_id: b"its own"})
+    awaited = world.sync(follower, {follower.member_id: b"its own", leader.member_id: b"its own"})
     value_of(world.sync(leader, {follower.member_id: b"plan"}))
-    assert value_of(parked).assignment == b"plan"
+    assert value_of(awaited).assignment == b"plan"
     (registration,) = world.storage.registrations(world.partition())
     assert registration is not None
     assert (registration.protocol_type, registration.protocol) == ("consumer", "range")
@@ -243,8 +243,8 @@ def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> 
     assert world.group().leader_id is None
 
 
-def test_what_triggers_a_rebalance() -> None:
-    """Joining, leaving, silence and a leader that asks; heartbeats alone trigger nothing."""
+def test_triggers_of_a_rebalance() -> None:
+    """Joining, leaving, a session timeout and a request of the leader are triggers. Heartbeats are not."""
     for trigger in ("nothing", "join", "leave", "silence", "leader"):
         world = World()
         leader, follower = world.stable(2)
@@ -277,7 +277,7 @@ def test_the_two_ways_of_joining() -> None:
 
 @pytest.mark.slow
 def test_two_coordinators_over_one_log_agree() -> None:
-    """Random commits, deletions and restarts: what is in memory is what is in the log."""
+    """Random commits, deletions and restarts: the offsets in memory equal those in the log."""
     world = World(offsets_retention_minutes=1)
     for number in range(200):
         partition = (TP0, TP1)[number % 2]

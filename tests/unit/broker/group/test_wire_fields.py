@@ -35,7 +35,7 @@ def int64(value: int) -> bytes:
 
 
 class Field(NamedTuple):
-    """One field: the item that tells of it, its bytes, where it is found when they are read, and what is found."""
+    """One field: its requirement id, its bytes, its place in the decoded value, and the value there."""
 
     spec_id: str
     encoded: bytes

@@ -1,4 +1,4 @@
-"""Compaction: the last record of each key stays, offsets don't change, what is not known survives."""
+"""Compaction: the last record of each key stays, offsets don't change, and unknown attributes survive."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_disk_that_fails_at_any_point_loses_nothing(tmp_path: Path) -> None:
+def test_a_disk_error_at_any_point_loses_no_record(tmp_path: Path) -> None:
     before: list[tuple[int, bytes | None, bytes | None]] = []
     for point in range(1, 100):
         storage = FailingStorage(tmp_path / str(point))
@@ -240,12 +240,12 @@ def marker(producer_id: int, kind: ControlRecordType) -> bytearray:
 
 
 def add(log: PartitionLog, part: bytearray) -> None:
-    """As a follower does, which asks nothing of producers and their sequence numbers."""
+    """As a follower does, without a check of producers and their sequence numbers."""
     patch_batch(part, base_offset=log.log_end_offset, leader_epoch=0)
     log.append_as_follower(part)
 
 
-def test_what_was_aborted_goes_and_what_was_committed_counts_by_its_offset(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_and_committed_ones_count_by_their_offset(tmp_path: Path) -> None:
     log = compacted(tmp_path, segment_bytes=1 << 20)
     for part in (
         keyed((b"a", b"old"), (b"b", b"stays"), (b"c", b"old")),  # 0 to 2
@@ -295,7 +295,7 @@ class TestMarkers:
 
     @staticmethod
     def log(tmp_path: Path, kind: ControlRecordType) -> PartitionLog:
-        """A log with a transaction of producer 1 of which nothing stays, and a later one of the same producer."""
+        """A log with a transaction of producer 1 whose records are all removed, and a later one of it."""
         log = compacted(tmp_path, segment_bytes=1 << 20, delete_retention_ms=_DAY_MS)
         for part in (
             transactional(1, (b"a", b"old")),  # 0
@@ -403,7 +403,7 @@ class TestScheduling:
         assert [offset for offset, _ in found][-steps:] == list(range(10, 10 + steps))
         assert [key for offset, key in found if offset < 8] == [b"k0", b"k1"]
 
-    def test_segments_that_go_meanwhile_end_it(self) -> None:
+    def test_deleted_segments_end_a_compaction(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, delete=True), LogCleaner(clock)
         for index in range(10):
@@ -456,7 +456,7 @@ class TestScheduling:
             bad.append(keyed((b"k%d" % (index % 2), b"v" * 40)))
         assert cleaner.run([bad, other]) == TP, "until that batch is gone"
 
-    def test_nor_does_a_mistake_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unexpected_exception_does_not_stop_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for index in range(10):
@@ -482,7 +482,7 @@ class TestScheduling:
         cleaner.run([refused, other])
         assert cleaner.run([refused, other]) is None
 
-    def test_a_topic_that_is_made_anew_is_compacted_from_its_start(self) -> None:
+    def test_a_recreated_topic_is_compacted_from_its_start(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         cleaner = LogCleaner(clock)
         for _ in range(2):
@@ -539,7 +539,7 @@ class TestScheduling:
             cleaner.step(0.0)
         assert contents(partition.log) == [(0, b"k0", b"v0")]
 
-    def test_what_it_has_written_is_forced_to_disk_elsewhere(self, tmp_path: Path) -> None:
+    def test_compacted_segments_are_flushed_elsewhere(self, tmp_path: Path) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = log_in(tmp_path, clock, compact=True, delete=False, segment_bytes=10_000)
         partition = Partition(0, TP, bytes(16), log)

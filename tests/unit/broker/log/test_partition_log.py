@@ -1,4 +1,4 @@
-"""Tests of what a log takes, what a reader gets, when segments begin and go. On disk and in memory alike."""
+"""Tests of appends, of reads, and of rolling and deleting segments. On disk and in memory alike."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class TestRead:
         assert whole(log, 1) == [0, 3]
         assert whole(log, 3) == [3]
 
-    def test_at_the_end_there_is_nothing(self, new_log: Opener) -> None:
+    def test_a_read_at_the_end_is_empty(self, new_log: Opener) -> None:
         log = new_log()
         assert log.read(0, 100, 0, at_least_one=True) == b""
         log.append(batch(b"a"), 0)
@@ -274,7 +274,7 @@ class TestRetention:
         with pytest.raises(OffsetOutOfRangeError):
             log.read(1, 100, 4, at_least_one=True)
 
-    def test_the_last_segment_goes_too_but_offsets_go_on(self, new_log: Opener) -> None:
+    def test_the_last_segment_is_deleted_too_and_offsets_continue(self, new_log: Opener) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = new_log(clock, retention_ms=1000)
         log.append(batch(b"a", b"b"), 0)
@@ -292,7 +292,7 @@ class TestRetention:
         assert log.size_bytes == 3 * size
         assert log.log_start_offset == 2
 
-    def test_nothing_behind_the_high_watermark_goes(self, new_log: Opener) -> None:
+    def test_segments_above_the_high_watermark_are_kept(self, new_log: Opener) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = new_log(clock, segment_bytes=100, retention_ms=1000)
         for _ in range(4):
@@ -301,7 +301,7 @@ class TestRetention:
         assert log.delete_old_segments(2) == 2
 
     @pytest.mark.parametrize("config", [{"retention_ms": -1}, {"delete": False, "compact": True, "retention_ms": 1}])
-    def test_without_it_nothing_goes(self, new_log: Opener, config: dict[str, object]) -> None:
+    def test_without_retention_no_segment_is_deleted(self, new_log: Opener, config: dict[str, object]) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = new_log(clock, segment_bytes=100, **config)
         for _ in range(4):
@@ -353,7 +353,7 @@ class TestByTime:
         assert found[:2] == (2, 9)
 
     @pytest.mark.parametrize("seed", range(20))
-    def test_the_greatest_timestamp_of_what_is_not_hidden(self, new_log: Opener, seed: int) -> None:
+    def test_the_greatest_timestamp_of_visible_records(self, new_log: Opener, seed: int) -> None:
         chance = random.Random(seed)
         log = new_log(segment_bytes=chance.choice((150, 400, 5000)), index_interval_bytes=chance.choice((0, 4096)))
         times: list[int] = []
@@ -430,7 +430,7 @@ def test_flush_messages_forces_to_disk(tmp_path: Path) -> None:
     assert log.recovery_point == 3
 
 
-def test_what_cannot_be_forced_to_disk_is_appended_all_the_same(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_flushed_is_still_appended(tmp_path: Path) -> None:
     storage = FailingStorage(tmp_path)
     partition = led(log_in(storage, flush_messages=1))
     storage.refused = (".index",)  # the segment's file is open, that of the index is not
@@ -484,7 +484,7 @@ def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: py
 
 
 class TestFilesThatCannotBeWritten:
-    """No descriptors are left, or no space. What is in the log already must not be taken for not written."""
+    """No descriptors are left, or no space. Records in the log must not count as unwritten."""
 
     def test_an_index_that_is_written_later_does_not_fail_an_append(self, tmp_path: Path) -> None:
         storage = FailingStorage(tmp_path)
@@ -531,7 +531,7 @@ class TestFilesThatCannotBeWritten:
         again = log_in(tmp_path, clean=True)
         assert (again.log_end_offset, len(again.segments[0].offset_index)) == (7, 6)
 
-    def test_a_segment_that_cannot_be_made_leaves_nothing_open(self, tmp_path: Path) -> None:
+    def test_a_segment_that_cannot_be_created_leaves_no_file_open(self, tmp_path: Path) -> None:
         storage = FailingStorage(tmp_path)
         log = log_in(storage, segment_bytes=200)
         log.append(batch(b"x" * 60), 0)

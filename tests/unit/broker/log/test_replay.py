@@ -1,4 +1,4 @@
-"""What is derived from the batches of a log is the same after a crash, after a clean stop, and as it was before."""
+"""State derived from the batches of a log is the same after a crash, after a clean stop, and as it was before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {"segment_bytes": 3000, "index_interval_bytes": 200}
 
 
 def state(log: PartitionLog) -> dict[str, Any]:
-    """What a log knows of its batches, without what a snapshot leaves out."""
+    """The state that a log derives from its batches, without fields that are missing in a snapshot."""
     log.producers.on_high_watermark(log.log_end_offset)
     return {
         "end": log.log_end_offset,
@@ -161,7 +161,7 @@ class TestWhatIsRead:
         log_in(tmp_path, **SETTINGS).abandon()
         assert sum(steps) == size
 
-    def test_nothing_after_a_clean_stop(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_batch_is_read_after_a_clean_stop(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         log = log_in(tmp_path, **SETTINGS)
         write(log, random.Random(1), 100, {})
         marks = log.close()
