@@ -1,4 +1,4 @@
-"""A disk that is full at each step of a transaction: the client retries after an error, and each record is there once."""
+"""A disk that is full at each step of a transaction: the client retries, and each record is there once."""
 
 from __future__ import annotations
 

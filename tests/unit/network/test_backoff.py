@@ -20,7 +20,9 @@ def test_jitter_is_twenty_percent_to_each_side(number: float, expected: float) -
 
 
 @given(st.floats(0, 10), st.floats(0, 100), st.integers(-1, 10**9), st.floats(0, 1, exclude_max=True))
-def test_it_stays_between_nothing_and_the_maximum(initial: float, more: float, failures: int, number: float) -> None:
+def test_the_backoff_stays_between_zero_and_the_maximum(
+    initial: float, more: float, failures: int, number: float
+) -> None:
     backoff = Backoff(initial, initial + more, random=lambda: number)
     assert 0 <= backoff.delay(failures) <= backoff.maximum
 

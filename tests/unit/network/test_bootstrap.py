@@ -1,4 +1,4 @@
-"""No broker at start: what the log says, and the limit that a user may set."""
+"""No broker at start: the log lines, and the limit that a user may set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CAUSE = "TCP connection to a:1 failed: Connection refused"
 
 
 def wait(watch: BootstrapWatch, start: float, seconds: float, **more: Any) -> list[tuple[float, KafkaError]]:
-    """Look whenever it is due, for so long; return the errors with their times."""
+    """Poll whenever it is due, for this long. Return the errors with their times."""
     first = more.get("first", True)
     errors = []
     now = start

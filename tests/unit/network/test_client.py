@@ -182,7 +182,7 @@ def test_a_large_request_is_written_as_the_socket_takes_it(broker: ScriptedBroke
     assert all(future.succeeded for future in futures)
 
 
-def test_no_more_than_so_many_requests_are_in_flight(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_the_number_of_requests_in_flight_is_limited(broker: ScriptedBroker, make_client: MakeClient) -> None:
     gate = threading.Semaphore(0)
 
     def answer(request: Any) -> HeartbeatResponse:
@@ -221,21 +221,21 @@ def test_the_coordinator_has_a_connection_of_its_own(broker: ScriptedBroker, cli
         heartbeat(client, connection="other")
 
 
-def test_a_parked_request_on_one_connection_does_not_hold_up_the_other(
+def test_a_waiting_request_on_one_connection_does_not_block_the_other(
     broker: ScriptedBroker, client: NetworkClient
 ) -> None:
     gate = threading.Event()
 
-    def park(request: Any) -> HeartbeatResponse:
+    def wait_for_gate(request: Any) -> HeartbeatResponse:
         gate.wait(20)
         return HeartbeatResponse()
 
-    parked = client.send(0, FetchRequest, FetchRequest(), connection="coordinator")
+    fetching = client.send(0, FetchRequest, FetchRequest(), connection="coordinator")
     broker.on(ApiKey.FETCH, lambda request: (gate.wait(20), FetchResponse())[1])
     settle(client, heartbeat(client))
-    assert not parked.done
+    assert not fetching.done
     gate.set()
-    settle(client, parked)
+    settle(client, fetching)
 
 
 # -- polling -----------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_a_poll_until_now_looks_once_and_does_not_wait(broker: ScriptedBroker, m
 def test_a_poll_waits_as_long_as_it_may_and_no_longer(
     broker: ScriptedBroker, make_client: MakeClient, seconds: float
 ) -> None:
-    """In one piece: neither 5 s, nor the retry backoff while nothing is in flight, cuts the wait into several."""
+    """The wait is one select: neither 5 s nor the retry backoff without requests in flight cuts it into several."""
     clock = ManualClock(10.0)
     selector = AutoSelector(clock)
     client = make_client(broker.address, clock=clock, selector=selector)
@@ -300,9 +300,7 @@ def test_callbacks_run_inside_poll_in_the_thread_that_polls(client: NetworkClien
     assert heard == [("called", threading.get_ident())]
 
 
-def test_a_callback_may_send_and_what_it_sends_leaves_with_the_same_poll(
-    broker: ScriptedBroker, client: NetworkClient
-) -> None:
+def test_a_request_sent_by_a_callback_leaves_with_the_same_poll(broker: ScriptedBroker, client: NetworkClient) -> None:
     more: list[RequestFuture[ClientResponse]] = []
     future = heartbeat(client)
     future.add_callback(lambda f: more.append(heartbeat(client)))
@@ -405,9 +403,7 @@ def test_an_answer_that_does_not_come_fails_the_request_and_closes_the_connectio
     assert broker.ended.acquire(timeout=60)
 
 
-def test_an_answer_that_came_while_nobody_polled_is_not_overdue(
-    broker: ScriptedBroker, make_client: MakeClient
-) -> None:
+def test_a_response_that_came_between_polls_is_not_overdue(broker: ScriptedBroker, make_client: MakeClient) -> None:
     import select
 
     clock = ManualClock(10.0)
@@ -454,7 +450,7 @@ def test_an_answer_that_is_still_coming_gets_its_time_once_more(
     assert future.succeeded
 
 
-def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_can(
+def test_queued_requests_past_their_deadline_fail_in_order_until_one_can_be_sent(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     clock = ManualClock(10.0)
@@ -477,7 +473,7 @@ def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_c
     assert third.failed
 
 
-def test_a_connection_that_breaks_fails_what_is_in_flight_and_what_is_unsent(
+def test_a_broken_connection_fails_requests_in_flight_and_unsent(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     client = make_client(broker.address, max_in_flight=1)
@@ -518,7 +514,7 @@ def test_an_answer_that_makes_no_sense_fails_its_request_and_loses_the_others(
     assert isinstance(second.exception, KafkaConnectionError)
 
 
-def test_disconnect_fails_what_waits(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_disconnect_fails_waiting_requests(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
     future = heartbeat(client)
     client.flush()
@@ -531,7 +527,7 @@ def test_disconnect_fails_what_waits(broker: ScriptedBroker, client: NetworkClie
     assert client.connection_state(0) == "disconnected"
 
 
-def test_a_node_that_nobody_knows_fails_at_once(client: NetworkClient) -> None:
+def test_a_request_to_an_unknown_node_fails_at_once(client: NetworkClient) -> None:
     future = heartbeat(client, 42)
     settle(client, future)
     assert isinstance(future.exception, KafkaConnectionError)
@@ -621,7 +617,7 @@ def test_metadata_of_a_broker_that_is_too_old_is_a_fatal_error(broker: ScriptedB
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_close_fails_what_waits_at_once(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_close_fails_waiting_requests_at_once(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
     sent, unsent, somewhere = heartbeat(client), heartbeat(client, 5), client.send_any(HeartbeatRequest, HEARTBEAT)
     client.flush()
@@ -659,7 +655,7 @@ def test_a_callback_of_the_close_may_disconnect(broker: ScriptedBroker, client: 
     ("fetch_max_bytes", "limit"),
     [(50 << 20, 114 << 20), (1 << 20, 100 << 20), (300 << 20, 364 << 20), (2**31 - 1, 2**31 - 1)],
 )
-def test_responses_are_bounded_by_what_a_consumer_asks_for(fetch_max_bytes: int, limit: int) -> None:
+def test_the_response_limit_follows_fetch_max_bytes(fetch_max_bytes: int, limit: int) -> None:
     config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "fetch_max_bytes": fetch_max_bytes})
     assert _max_response_bytes(config) == limit
 

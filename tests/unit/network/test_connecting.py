@@ -138,7 +138,7 @@ def test_a_name_that_is_not_known(make_client: MakeClient) -> None:
     assert "Name or service not known" in str(error)
 
 
-def test_a_name_server_that_hangs_holds_up_nothing(make_client: MakeClient, broker: ScriptedBroker) -> None:
+def test_a_name_server_that_hangs_does_not_block_other_nodes(make_client: MakeClient, broker: ScriptedBroker) -> None:
     hang = threading.Event()
     broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
 
@@ -167,7 +167,7 @@ def test_a_name_server_that_hangs_holds_up_nothing(make_client: MakeClient, brok
 # -- dead addresses ----------------------------------------------------------------------------------------------------
 
 
-def test_a_first_address_that_refuses_costs_nothing(
+def test_a_first_address_that_refuses_costs_no_backoff(
     broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
 ) -> None:
     dead = cleanup.enter_context(unused_address())
@@ -223,7 +223,7 @@ def test_a_request_for_any_node_waits_until_one_is_ready(
     assert broker.accepted == 1
 
 
-def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
+def test_a_request_for_any_node_names_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
     one, two = cleanup.enter_context(unused_address()), cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
     client = make_client(one, two, clock=clock, selector=AutoSelector(clock, real_wait_s=0.0))
@@ -269,7 +269,7 @@ def test_a_lookup_goes_to_the_node_with_the_fewest_requests_under_way(
         assert caplog.text.count("FIND_COORDINATOR goes to node 1, the least loaded") == 5
 
 
-def test_a_request_that_was_never_sent_tells_the_last_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
+def test_a_request_that_was_never_sent_names_the_last_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
     silent = cleanup.enter_context(silent_port())
     clock = ManualClock(100.0)
     client = make_client(metadata=None, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
@@ -473,7 +473,7 @@ def test_an_address_that_leads_to_another_broker_makes_the_client_start_over(
 def test_names_that_cannot_be_looked_up_are_an_error_when_the_time_for_it_is_over(
     make_client: MakeClient, broker: ScriptedBroker
 ) -> None:
-    """KIP-909; unlike Java's, the client goes on trying."""
+    """KIP-909. Unlike Java's, the client keeps trying."""
     known: list[Endpoint] = []
 
     def resolver(*_: object) -> list[Endpoint]:

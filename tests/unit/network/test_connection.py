@@ -26,7 +26,7 @@ from tests.unit.network.broker import api_versions_response
 
 
 class Wire:
-    """The broker's end of a connection core: reads what it writes, gives it answers."""
+    """The broker's end of a connection core: reads its output and gives it responses."""
 
     def __init__(self, **options: Any) -> None:
         self.connection = Connection("broker:9092", client_id="me", software_version="1.0", **options)
@@ -34,7 +34,7 @@ class Wire:
         self._pending = b""
 
     def requests(self) -> list[tuple[int, int, int, Any]]:
-        """(api key, version, correlation id, message) of what was written since the last call."""
+        """(api key, version, correlation id, message) of the output since the last call."""
         while pieces := self.connection.output():
             self._pending += b"".join(pieces)
             self.connection.wrote(sum(map(len, pieces)))
@@ -147,7 +147,7 @@ def test_a_broker_that_refuses_version_0_as_well_cannot_be_used() -> None:
         (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "not Kafka's"),
     ],
 )
-def test_what_is_no_kafka_broker_is_distinguished_from_one(data: bytes, what: str) -> None:
+def test_an_error_names_a_peer_that_is_no_kafka_broker(data: bytes, what: str) -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     with pytest.raises(KafkaConnectionError, match="security_protocol") as caught:
@@ -185,7 +185,7 @@ def test_an_answer_to_another_request_breaks_the_stream() -> None:
     assert [entry.token for entry in wire.connection.in_flight] == ["token"]
 
 
-def test_bytes_that_nobody_asked_for_break_the_stream() -> None:
+def test_unrequested_bytes_break_the_stream() -> None:
     wire = Wire()
     wire.connect()
     with pytest.raises(ProtocolError, match="nobody asked"):
@@ -292,7 +292,9 @@ def test_a_mechanism_that_the_broker_does_not_take(response: SaslHandshakeRespon
         (SaslAuthenticateResponse(error_code=58, error_message=None), "SASL_AUTHENTICATION_FAILED"),
     ],
 )
-def test_a_refused_login_is_not_retriable_and_tells_why(response: SaslAuthenticateResponse, why: str) -> None:
+def test_a_failed_authentication_is_not_retriable_and_names_the_reason(
+    response: SaslAuthenticateResponse, why: str
+) -> None:
     wire = sasl_wire()
     wire.connect()
     _, version, correlation_id, _ = wire.request()
@@ -369,7 +371,7 @@ def test_a_token_provider_that_fails_when_a_session_is_renewed_costs_the_connect
 
 
 class BrokenStream:
-    """A TLS session that is set up at once; a damaged record comes later."""
+    """A TLS session that is set up at once. A damaged record comes later."""
 
     def __init__(self) -> None:
         self.damaged = False
@@ -416,7 +418,7 @@ def test_a_damaged_stream_is_a_refusal_only_until_the_broker_has_answered(late: 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_connection_tells_stage_address_and_cause() -> None:
+def test_a_closed_connection_names_stage_address_and_cause() -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     error = wire.connection.lost("connection reset by peer")
@@ -470,7 +472,7 @@ def test_a_response_that_is_larger_than_any_that_was_asked_for_ends_the_connecti
 # -- misrouted connections (KIP-1242) ----------------------------------------------------------------------------------
 
 
-def test_the_broker_is_told_which_cluster_and_node_is_expected() -> None:
+def test_api_versions_names_the_expected_cluster_and_node() -> None:
     wire = Wire(expects=("cluster", 3))
     wire.connection.connected(wire.now)
     _, version, _, request = wire.request()

@@ -49,7 +49,7 @@ def test_a_name_is_looked_up_beside_and_the_owner_woken() -> None:
 
 
 @pytest.mark.parametrize("failure", [OSError(-2, "Name or service not known"), UnicodeError("label too long"), None])
-def test_a_name_that_stands_for_nothing_is_an_error_with_the_stage(failure: Exception | None) -> None:
+def test_a_name_without_an_address_is_an_error_with_the_stage(failure: Exception | None) -> None:
     def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
         if failure is not None:
             raise failure

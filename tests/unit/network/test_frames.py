@@ -18,7 +18,7 @@ def stream_of(bodies: list[bytes]) -> bytes:
 
 
 def feed(reader: FrameReader, data: bytes, sizes: list[int] | None = None) -> list[bytes]:
-    """Give bytes in reads of the given sizes (then of any size); return the frames."""
+    """Feed bytes in reads of the given sizes, then of any size. Return the frames."""
     found: list[bytes] = []
     left = list(sizes or [])
     while data:
@@ -146,7 +146,7 @@ def test_a_closed_reader_has_no_memory_of_frames() -> None:
     assert sys.getrefcount(frame) < references
 
 
-def test_what_tls_looks_like() -> None:
+def test_the_first_bytes_of_tls_are_recognized() -> None:
     assert looks_like_tls(b"\x15\x03\x03")
     assert looks_like_tls(b"\x16\x03\x01")
     assert not looks_like_tls(b"\x15")

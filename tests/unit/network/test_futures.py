@@ -8,7 +8,7 @@ from pyconsumer.errors import IllegalStateError, KafkaConnectionError, KafkaErro
 from pyconsumer.network.futures import RequestFuture
 
 
-def test_a_pending_future_has_neither_value_nor_error() -> None:
+def test_a_pending_future_has_no_value_and_no_error() -> None:
     future: RequestFuture[int] = RequestFuture()
     assert not future.done
     assert not future.succeeded

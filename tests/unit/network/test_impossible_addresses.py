@@ -1,4 +1,4 @@
-"""Answers that advertise brokers where nothing can listen: the address has failed, and nothing else has."""
+"""Responses that advertise brokers where no port can listen: only that address fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of what the client knows of the cluster."""
+"""Tests of the client's metadata of the cluster."""
 
 from __future__ import annotations
 
@@ -175,13 +175,13 @@ def test_a_new_topic_is_asked_for_alone_and_at_once() -> None:
     assert metadata.wanted_topics() == {"t", "new"}
 
 
-def test_setting_the_same_topics_asks_for_nothing() -> None:
+def test_setting_the_same_topics_requests_no_update() -> None:
     metadata = known()
     assert not metadata.set_topics({"t"})
     assert not metadata.update_requested
 
 
-def test_topics_that_nobody_wants_any_more_are_forgotten() -> None:
+def test_topics_that_are_not_tracked_any_more_are_forgotten() -> None:
     metadata = known(topic("t"), topic("u", topic_id=ID2))
     metadata.set_topics({"u"})
     assert metadata.topics() == ["u"]
@@ -207,7 +207,7 @@ def test_topics_that_their_owner_calls_idle_are_forgotten_before_a_query() -> No
 
 
 @pytest.mark.parametrize("error", [0, Errors.TOPIC_AUTHORIZATION_FAILED])
-def test_topics_of_an_answer_that_nobody_wants_are_left_out(error: int) -> None:
+def test_untracked_topics_of_a_response_are_left_out(error: int) -> None:
     metadata = known(topic("t"))
     metadata.update(response(topic("t"), topic("u", topic_id=ID2, error=error)), 12, 1.0)
     assert metadata.topics() == ["t"]
@@ -252,7 +252,7 @@ def test_a_full_answer_replaces_a_partial_one_adds() -> None:
 # -- when it is asked --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_known_expires() -> None:
+def test_metadata_expires_after_its_maximum_age() -> None:
     metadata = known(max_age=300.0)
     assert metadata.next_update_at(10.0) == 300.0
     assert not metadata.query(300.0).partial
@@ -278,7 +278,7 @@ def test_failures_make_the_backoff_grow() -> None:
     assert metadata.next_update_at(10.0) == 10.0
 
 
-def test_answers_that_change_nothing_make_it_grow_too() -> None:
+def test_responses_without_progress_raise_the_backoff_too() -> None:
     metadata = make()
     metadata.set_topics({"t"})
     waits = []
@@ -292,7 +292,7 @@ def test_answers_that_change_nothing_make_it_grow_too() -> None:
     assert not metadata.update_requested
 
 
-def test_an_answer_settles_only_what_was_asked_for_before_it() -> None:
+def test_a_response_settles_only_earlier_update_requests() -> None:
     metadata = known()
     metadata.request_update()
     query = metadata.query(1.0)
@@ -328,7 +328,7 @@ def test_an_old_answer_for_a_partition_that_is_not_known_otherwise_is_left_out()
     assert metadata.leader(T0) is not None
 
 
-def test_a_topic_created_anew_starts_its_epochs_again() -> None:
+def test_a_recreated_topic_restarts_its_leader_epochs() -> None:
     metadata = known(topic("t", partition(epoch=5)))
     metadata.update(response(topic("t", partition(epoch=0, leader=2), topic_id=ID2)), 12, 1.0)
     found = metadata.leader(T0)
@@ -456,7 +456,7 @@ def test_a_topic_that_the_answer_leaves_out_is_asked_for_again_after_a_growing_b
     assert metadata.next_update_at(now) == now + 300.0
 
 
-def test_a_topic_that_nobody_wants_any_more_is_not_asked_for_again() -> None:
+def test_a_topic_that_is_not_tracked_any_more_is_not_requested_again() -> None:
     metadata = Metadata()
     metadata.set_topics(["t"])
     query = metadata.query(10.0)
@@ -465,7 +465,7 @@ def test_a_topic_that_nobody_wants_any_more_is_not_asked_for_again() -> None:
     assert metadata.next_update_at(10.0) == 310.0
 
 
-def test_what_cannot_pass_is_reported_once_for_each_answer() -> None:
+def test_a_fatal_topic_error_is_reported_once_for_each_response() -> None:
     metadata = make()
     metadata.set_topics({"secret", "bad name", "t"})
     answer = response(topic("secret", error=29), topic("bad name", error=17), topic("t"))
@@ -477,7 +477,7 @@ def test_what_cannot_pass_is_reported_once_for_each_answer() -> None:
     assert "secret" in str(error)
     assert isinstance(metadata.take_topic_error(), InvalidTopicError)
     assert metadata.take_topic_error() is None
-    assert isinstance(metadata.topic_error("secret"), TopicAuthorizationFailedError)  # told, but still known
+    assert isinstance(metadata.topic_error("secret"), TopicAuthorizationFailedError)  # reported, but still known
     metadata.update(answer, 12, 1.0)
     assert isinstance(metadata.take_topic_error(), TopicAuthorizationFailedError)
 
@@ -530,7 +530,7 @@ def test_starting_over_keeps_topics_and_epochs_and_uses_new_ids() -> None:
     assert metadata.next_update_at(0.0) == 0.0
 
 
-def test_it_is_time_to_start_over_when_nothing_was_heard_for_long() -> None:
+def test_rebootstrap_is_due_after_a_long_time_without_a_response() -> None:
     metadata = known(rebootstrap_after=300.0)
     assert not metadata.must_rebootstrap(1e6)
     metadata.request_update()

@@ -1,4 +1,4 @@
-"""Tests of what a client costs the system, and what becomes of it in a forked child."""
+"""Tests of the system calls of a client, and of a client in a forked child."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CountingSocket:
 
 
 class CountingSelector(AutoSelector):
-    """Counts the system calls of a selector; modify is two at most."""
+    """Counts the system calls of a selector. A modify is two at most."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock, real_wait_s=0.02)
@@ -152,7 +152,7 @@ def mark_of(client: NetworkClient) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such mark")
 class TestTakingInAhead:
-    """While nobody waits, the system takes in a large answer; to those who wait it reports every byte."""
+    """The kernel buffers a large response while no caller waits. A caller that waits is woken for every byte."""
 
     def test_only_after_a_large_answer_and_only_while_another_is_due(
         self, broker: ScriptedBroker, make_client: MakeClient
@@ -200,7 +200,7 @@ class TestTakingInAhead:
 
 
 class Wire:
-    """Stands for a socket, its selector and the broker behind it, and counts what would be calls of the system.
+    """A stub of a socket, its selector and the broker behind it that counts system calls.
 
     Args:
         held: bytes that the system holds for the reader at most: one read gives no more.

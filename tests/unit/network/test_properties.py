@@ -129,7 +129,7 @@ def test_a_client_takes_its_own_settings_from_a_file_of_all(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
         ("fetch.max.byte=1", "no client has a setting 'fetch.max.byte'; did you mean 'fetch.max.bytes'"),
         ("metadata.broker.list=h:1", "it is called bootstrap.servers"),
@@ -138,12 +138,12 @@ def test_a_client_takes_its_own_settings_from_a_file_of_all(tmp_path: Path) -> N
         ("value.deserializer=org.apache.kafka.common.serialization.StringDeserializer", "must be a function"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
     path = file(tmp_path, f"bootstrap.servers=h:1\ngroup.id=g\n{line}\n")
     with pytest.raises(ConfigurationError) as caught:
         from_file(CONSUMER_SETTINGS, path, {})
     assert str(caught.value).startswith(f"{path}, line 3: ")
-    assert told in str(caught.value)
+    assert reason in str(caught.value)
 
 
 # ---------------------------------------------------------------- environment and precedence

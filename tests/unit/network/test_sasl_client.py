@@ -28,7 +28,7 @@ PLAIN = {
 
 @pytest.fixture
 def sasl_broker(broker: ScriptedBroker) -> ScriptedBroker:
-    """Knows one user; sessions last for 100 s."""
+    """Knows one user. Sessions last for 100 s."""
 
     def authenticate(request: Received) -> SaslAuthenticateResponse:
         if request.message.auth_bytes != b"\0user\0secret":
@@ -59,7 +59,7 @@ def test_a_known_user_gets_in(sasl_broker: ScriptedBroker, make_client: MakeClie
     ]
 
 
-def test_a_wrong_password_fails_what_waits_with_the_brokers_words(
+def test_a_wrong_password_fails_waiting_requests_with_the_brokers_message(
     sasl_broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     client = make_client(metadata=None, config={**PLAIN, "sasl_plain_password": "wrong"})

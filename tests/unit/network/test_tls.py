@@ -1,4 +1,4 @@
-"""TLS: the session core, contexts, and what goes wrong between a client and a port."""
+"""TLS: the session core, contexts, and failures between a client and a port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server_context(pem: Path, *, client_ca: Path | None = None) -> ssl.SSLContex
 
 
 def ask(client: NetworkClient, broker: ScriptedBroker, host: str = "localhost") -> Any:
-    """Send a heartbeat; return the message or the error."""
+    """Send a heartbeat. Return the message or the error."""
     node = BrokerMetadata(1, host, broker.port)
     future = client.send(node, HeartbeatRequest, HeartbeatRequest(group_id="g" * 30_000))
     client.poll(client.clock.now() + 20, future)
@@ -118,7 +118,7 @@ def test_a_client_may_show_a_certificate_of_its_own(
     assert ask(client, broker).error_code == 27
 
 
-# -- it is refused, and the message tells why --------------------------------------------------------------------------
+# -- it is refused, and the message names the reason -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_no_tls_no_context() -> None:
     assert make_context(make_config()) is None
 
 
-def test_a_context_verifies_unless_told_otherwise(certificates: Certificates) -> None:
+def test_a_context_verifies_by_default(certificates: Certificates) -> None:
     context = make_context(make_config(**tls_settings(certificates, ssl_ciphers="ECDHE+AESGCM")))
     assert context is not None
     assert context.check_hostname
@@ -263,7 +263,7 @@ def _plain() -> dict[str, str]:
     return {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
 
 
-def test_files_that_are_not_what_they_should_be_are_named(certificates: Certificates, tmp_path: Path) -> None:
+def test_an_invalid_file_is_named(certificates: Certificates, tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("nonsense")
     for options, name in [

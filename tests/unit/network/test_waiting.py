@@ -93,7 +93,7 @@ def test_a_deadline_that_has_passed_allows_one_look_without_waiting() -> None:
     assert poller.polls == [0.0]
 
 
-def test_what_polling_raises_is_thrown_into_the_generator() -> None:
+def test_an_error_of_polling_is_raised_in_the_generator() -> None:
     cleaned: list[str] = []
 
     def poll(until: float, future: RequestFuture[Any] | None) -> None:
@@ -110,7 +110,7 @@ def test_what_polling_raises_is_thrown_into_the_generator() -> None:
     assert cleaned == ["yes"]
 
 
-def test_the_generator_may_go_on_after_an_error() -> None:
+def test_the_generator_may_continue_after_an_error() -> None:
     errors = [WakeupError()]
 
     def poll(until: float, future: RequestFuture[Any] | None) -> None:

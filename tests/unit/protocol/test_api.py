@@ -51,14 +51,14 @@ def test_the_request_header_of_flexible_versions_has_tagged_fields() -> None:
 def test_the_version_of_a_header_shows_in_its_layout_alone(
     version: int, request_tags: bytes, response_tags: bytes
 ) -> None:
-    """Header 2 of requests and 1 of responses, from JoinGroup 6 on, has tagged fields; its number is not sent."""
+    """Header 2 of requests and 1 of responses, from JoinGroup 6 on, has tagged fields. Its number is not sent."""
     request, response = JoinGroupRequest(), JoinGroupResponse()
     asked = b"".join(api.encode_request(request, version, 1, "c"))[4:]
     assert asked == b"\0\x0b" + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\1c" + request_tags + request.encode(
         version
     )
-    told = b"".join(api.encode_response(response, version, 1))[4:]
-    assert told == b"\0\0\0\1" + response_tags + response.encode(version)
+    encoded_response = b"".join(api.encode_response(response, version, 1))[4:]
+    assert encoded_response == b"\0\0\0\1" + response_tags + response.encode(version)
 
 
 def test_the_header_begins_with_the_kind_of_request() -> None:

@@ -1,4 +1,4 @@
-"""The compiled codecs: what is written is read back at every version; bad bytes give ProtocolError, nothing else."""
+"""The compiled codecs: encoded messages decode at every version, and bad bytes raise ProtocolError alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = [f"{cls.__name__}-v{version}" for cls, version in VERSIONS]
 @pytest.mark.parametrize(("cls", "version"), VERSIONS, ids=IDS)
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
-def test_decoding_gives_back_what_was_encoded(cls: type[Message], version: int, data: st.DataObject) -> None:
+def test_decoding_returns_the_encoded_message(cls: type[Message], version: int, data: st.DataObject) -> None:
     value = data.draw(structs(cls, version))
 
     assert cls.decode(value.encode(version), version) == value
@@ -79,7 +79,7 @@ def test_a_message_that_is_cut_off_anywhere_is_refused(cls: type[Message], versi
         cls.decode(good + b"\0", version)
 
 
-def test_a_huge_length_allocates_nothing() -> None:
+def test_a_huge_length_allocates_no_memory() -> None:
     # 2**31 - 1 members in a JoinGroup response of a few bytes
     body = JoinGroupResponse().encode(5)[:-4] + (0x7FFFFFFF).to_bytes(4, "big")
     tracemalloc.start()
@@ -189,7 +189,7 @@ def test_tagged_fields_are_written_only_when_set() -> None:
     assert FetchRequest.decode(request.encode(15), 15) == request
 
 
-def test_record_sets_are_neither_copied_when_read_nor_when_written() -> None:
+def test_record_sets_are_read_and_written_without_a_copy() -> None:
     records = memoryview(bytes(range(256)) * 64)
     from pyconsumer.protocol.messages import fetch, produce
 

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch at every version: what we ask, and what we read from the answer."""
+"""OffsetCommit and OffsetFetch at every version: the request, and the decoded response."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_retention_is_always_that_of_the_broker_and_gone_in_version_5(versio
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_a_commit_says_what_its_version_can_say(version: int) -> None:
+def test_a_commit_has_the_fields_of_its_version(version: int) -> None:
     offsets = {A0: OffsetAndMetadata(5, "m", 3), B0: OffsetAndMetadata(7), A1: OffsetAndMetadata(6)}
     request = offset_commit_request(
         version,

@@ -63,6 +63,6 @@ def test_a_uuid_is_printed_as_kafka_prints_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "é" * 22, "AAAAAAAAAAAAAAAAAAAAAA=", "!" * 22])
-def test_what_is_no_uuid_is_refused(text: str) -> None:
+def test_an_invalid_uuid_is_rejected(text: str) -> None:
     with pytest.raises(ValueError):
         p.uuid_from_str(text)

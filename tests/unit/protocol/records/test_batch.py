@@ -104,7 +104,7 @@ def test_sequence_numbers_wrap_to_0(base: int, count: int, last: int) -> None:
     assert info.last_sequence == last
 
 
-def test_a_scan_copies_and_decompresses_nothing() -> None:
+def test_a_scan_makes_no_copy_and_decompresses_no_batch() -> None:
     data = bytearray(batch(0, 3, codec="gzip"))
     data[BATCH_OVERHEAD:] = bytes(len(data) - BATCH_OVERHEAD)
     (info,) = scan(memoryview(data))
@@ -178,7 +178,7 @@ def test_relative_offsets_count_up_or_are_given() -> None:
     assert builder.record_count == 5
 
 
-def test_a_full_batch_takes_nothing_more() -> None:
+def test_a_full_batch_takes_no_more_records() -> None:
     builder = BatchBuilder(size_limit=1000)
     taken = 0
     while builder.try_append(TIME, b"k" * 10, b"v" * 90) is not None:
@@ -361,7 +361,7 @@ def test_a_log_is_read_to_its_damage() -> None:
     assert found == [7]
 
 
-def test_records_of_a_log_tell_their_producer() -> None:
+def test_records_of_a_log_name_their_producer() -> None:
     (record,) = iter_records(batch(4, 1, producer_id=9, transactional=True, leader_epoch=2))
     assert record == (4, TIME + 4, b"k4", b"v4", (), False, True, 9, 0, 2)
     tail = raw_batch(b"\x0e\0\0\0\x01\x02a\0" + b"\0", 1)

@@ -73,7 +73,7 @@ def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.
         function, name = crc._choose()
         assert function(b"123456789") == 0xE3069283
         names.append(name)
-    # crcmod is passed over for numpy where it was installed without a compiler.
+    # numpy is preferred to crcmod where it was installed without a compiler.
     assert names in (["crc32c", "crcmod", "numpy", "python"], ["crc32c", "numpy", "numpy", "python"])
 
 

@@ -49,7 +49,7 @@ def test_takes_exactly_n_records_across_batches(codec: str) -> None:
     assert reader.take(5) == []
 
 
-def test_taking_no_records_moves_nothing() -> None:
+def test_taking_no_records_keeps_the_position() -> None:
     reader = cursor(batch(0, 4))
     assert reader.take(0) == []
     assert (reader.next_offset, reader.exhausted) == (0, False)
@@ -121,14 +121,14 @@ def test_records_do_not_keep_the_buffer_alive() -> None:
         assert records[49].value == b"v49"
 
 
-def test_closing_drops_what_is_left() -> None:
+def test_closing_drops_the_remaining_records() -> None:
     reader = cursor(batch(0, 5) + batch(5, 5))
     reader.take(2)
     reader.close()
     assert (reader.exhausted, reader.take(5), reader.next_offset, reader.decompressed_bytes) == (True, [], 2, 0)
 
 
-def test_what_a_cursor_holds_decompressed_is_known() -> None:
+def test_the_decompressed_size_of_a_cursor_is_known() -> None:
     reader = cursor(batch(0, 100, codec="gzip", value=bytes(1000)))
     assert reader.decompressed_bytes == 0
     reader.take(1)
@@ -198,12 +198,12 @@ def test_the_same_producer_aborts_twice() -> None:
     assert offsets(take_all(cursor(data, aborted=[(7, 0), (7, 4)]))) == [2, 6]
 
 
-def test_the_position_passes_aborted_batches_though_nothing_is_returned() -> None:
+def test_the_position_passes_aborted_batches_without_returned_records() -> None:
     reader = cursor(batch(0, 5, producer_id=7, transactional=True) + abort(7, 5), aborted=[(7, 0)])
     assert (reader.take(10), reader.next_offset, reader.exhausted) == ([], 6, True)
 
 
-def test_a_marker_of_a_type_from_the_future_ends_nothing() -> None:
+def test_a_marker_of_an_unknown_type_ends_no_transaction() -> None:
     data = batch(0, 1, producer_id=7, transactional=True) + raw_batch_with_key(b"\0\0\0\x63") + batch(2, 1)
     assert offsets(take_all(cursor(data, aborted=[(7, 0)]))) == [2]
 
@@ -323,7 +323,7 @@ def test_records_that_cannot_be_are_corrupt(payload: bytes, reason: str) -> None
     assert caught.value.topic_partition == TP
 
 
-def test_a_count_of_records_that_the_bytes_cannot_hold_allocates_nothing() -> None:
+def test_an_impossible_record_count_allocates_no_memory() -> None:
     with pytest.raises(CorruptRecordError, match="2147483647 records do not fit into 8 bytes"):
         take_all(raw_batch(b"\x0e\0\0\0\x01\x02a\0", 2**31 - 1))
 
@@ -442,7 +442,7 @@ def test_columns_stop_soon_after_the_wanted_bytes() -> None:
     assert all(500_000 <= size < 502_000 for size in sizes[:-1])
 
 
-def test_columns_deliver_what_is_good_before_an_error() -> None:
+def test_columns_deliver_the_good_records_before_an_error() -> None:
     reader = cursor(batch(0, 30) + broken(batch(30, 3)))
     assert len(reader.take_columns(1000)) == 30
     with pytest.raises(CorruptRecordError):

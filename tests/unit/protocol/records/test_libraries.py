@@ -47,7 +47,7 @@ print(*compression.describe_codecs(), sep="\\n")
 
 
 def _run(program: str, **environment: str) -> tuple[list[str], list[str]]:
-    """Run a program; return its lines and those that were logged."""
+    """Run a program. Return its lines and those that were logged."""
     done = run([sys.executable, "-c", program], env=environment, timeout_s=60).check()
     return done.stdout.splitlines(), done.stderr.splitlines()
 
@@ -82,7 +82,7 @@ def test_without_a_library_cramjam_serves(setting: str, reason: str) -> None:
 
 
 @needs_both
-def test_with_the_libraries_zstd_is_decompressed_ahead_and_nothing_is_logged() -> None:
+def test_with_the_libraries_zstd_is_decompressed_ahead_without_a_log_line() -> None:
     said, logged = _run(_READ)
     assert [said[0], said[1], said[3], said[4]] == ["lz4 is queued: False", "True", "zstd is queued: True", "True"]
     assert logged == []

@@ -1,4 +1,4 @@
-"""The pass over a broker's log: the same on both twins, also at every kind of damage and for any size of the pieces."""
+"""The pass over a broker's log: both implementations agree, at every kind of damage and for any size of the pieces."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_the_last_five_batches_of_an_epoch_are_kept(make: Any) -> None:
     assert producer[5] == [(0, 8, 0, TIME)]
 
 
-def test_producers_of_a_snapshot_go_on(make: Any) -> None:
+def test_producers_of_a_snapshot_are_continued(make: Any) -> None:
     log_scan = make(400, -1, 10)
     log_scan.add_producer(1, 0, -1, TIME, -1, [(4, 9, 0, TIME)])
     log_scan.add_producer(2, 3, 7, TIME, 6, [])

@@ -1,4 +1,4 @@
-"""Tests of what holds for both twins of the decoder together, and for the compiled one alone."""
+"""Tests of rules for both implementations of the decoder together, and for the compiled one alone."""
 
 from __future__ import annotations
 
@@ -285,6 +285,6 @@ def test_crc_by_tables_and_by_hardware(native: Decoder) -> None:
         assert _native.crc32c(data[size:], expected) == crc32c(data)
 
 
-def test_the_implementation_in_use_is_told() -> None:
+def test_the_implementation_in_use_is_described() -> None:
     assert records.IMPLEMENTATION in ("native", "pure")
     assert records.describe().startswith("compiled" if records.IMPLEMENTATION == "native" else "pure Python (")
