@@ -23,7 +23,7 @@ _BY_EXCEPTION = {
     "tests/unit/protocol/test_api.py::test_random_frames_give_protocol_errors_only",
     "tests/unit/protocol/test_api.py::test_messages_are_imported_when_they_are_first_used",
     "tests/unit/protocol/records/test_twins.py::test_mutated_inputs_do_no_harm",
-    "tests/unit/spark/test_options.py::test_what_has_no_meaning_without_a_group_is_accepted",
+    "tests/unit/spark/test_options.py::test_options_of_groups_are_accepted_without_a_group",
     "tests/unit/spark/test_stream_reader.py::test_stop_need_not_be_called_and_may_be_called_early",
     "tests/unit/test_docs.py::test_python_in_the_documentation_compiles",
 }

@@ -82,7 +82,7 @@ def test_a_record_of_somebody_else_is_refused(texts: list[str]) -> None:
 
 
 class FakeCluster:
-    """The coordinator's side: what is open, what was committed to groups, and a log of what was done.
+    """The coordinator's side: open transactions, committed offsets of groups, and a log of requests.
 
     Attributes:
         states: of transactional ids.
@@ -213,7 +213,7 @@ def test_a_batch_is_decided_before_it_is_committed(cluster: FakeCluster) -> None
         opened(NAMES, 0),
         opened(NAMES, 1),
     )
-    commit_batch(DELIVERY, reports(cluster, batch=1))  # no rows: the progress goes on
+    commit_batch(DELIVERY, reports(cluster, batch=1))  # no rows: only the progress moves
     assert cluster.offsets["p.query.0"].offset == 1
 
 
@@ -250,7 +250,7 @@ def test_a_driver_that_dies_after_a_step_is_followed_by_another_run(cluster: Fak
     assert [state for state in cluster.states.values() if state.transaction_state == "Ongoing"] == []
 
 
-def test_what_is_decided_is_not_aborted_and_what_is_not_is(cluster: FakeCluster) -> None:
+def test_only_an_undecided_batch_is_aborted(cluster: FakeCluster) -> None:
     won = reports(cluster, 0)
     abort_batch(DELIVERY, won)
     assert cluster.state(opened(NAMES, 0)) == "Empty"
@@ -280,7 +280,7 @@ def test_tasks_that_wrote_a_decided_batch_again_lose(cluster: FakeCluster) -> No
 
 @pytest.mark.parametrize("number", [8, 6], ids=["the next one", "an old one"])
 @pytest.mark.parametrize("step", ["decided", "one ended", "ended", "cleared"])
-def test_a_named_write_finishes_what_the_last_one_has_left(cluster: FakeCluster, step: str, number: int) -> None:
+def test_a_named_write_completes_the_last_one(cluster: FakeCluster, step: str, number: int) -> None:
     def die(reached: str) -> None:
         if reached == step:
             raise Died
@@ -298,7 +298,7 @@ def test_a_named_write_finishes_what_the_last_one_has_left(cluster: FakeCluster,
     assert cluster.offsets["p.query.0"].offset == max(number, 7)
 
 
-def test_a_named_write_tells_that_the_last_one_has_lost_rows(cluster: FakeCluster) -> None:
+def test_a_named_write_reports_lost_rows_of_the_last_one(cluster: FakeCluster) -> None:
     commit_batch(DELIVERY, reports(cluster, 0, 1, names=OLDER, batch=7), of_checkpoint=False)
     lost = opened(OLDER, 1)
     cluster.open(lost, state="CompleteAbort")
@@ -343,7 +343,7 @@ def test_a_transaction_that_was_ended_before_stops_the_decision(cluster: FakeClu
     assert cluster.offsets == {}
 
 
-def test_a_winner_that_is_refused_after_the_decision_is_told(cluster: FakeCluster) -> None:
+def test_a_decided_transaction_that_is_rejected_is_reported_by_each_run(cluster: FakeCluster) -> None:
     mine = reports(cluster, 0, 1)
     cluster.refusals["p.query.run.1.0"] = InvalidProducerEpochError()
     for _ in range(2):  # and again by each run that comes after

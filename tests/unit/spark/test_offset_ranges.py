@@ -33,7 +33,7 @@ def test_starts_are_looked_up_before_ends() -> None:
     assert [set(asked.values()) for asked in cluster.asked] == [{-2}, {-1}]
 
 
-def test_nothing_where_there_is_no_topic() -> None:
+def test_an_empty_plan_without_topics() -> None:
     cluster = FakeCluster()
     cluster.logs = {}
     assert plan(cluster) == []

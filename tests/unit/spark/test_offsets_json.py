@@ -18,7 +18,7 @@ def test_partitions_are_sorted() -> None:
     "text",
     ["", "a,b", "[]", "{}", '{"a":1}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', '{"a":[0,0]}', '{"a":[0],"a":[1]}'],
 )
-def test_what_is_no_list_of_partitions_is_told(text: str) -> None:
+def test_an_invalid_list_of_partitions_is_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError, match="option assign"):
         parse_partitions("assign", text)
 
@@ -32,7 +32,7 @@ def test_numbers_by_partition() -> None:
     "text",
     ['{"a":[0]}', '{"a":{"x":1}}', '{"a":{"0":1.5}}', '{"a":{"0":-3}}', '{"a":{"0":true}}', '{"a":{"0":1e30}}', "{"],
 )
-def test_what_is_no_offset_is_told_with_an_example(text: str) -> None:
+def test_an_invalid_offset_is_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"option startingOffsets.*should look like EXAMPLE"):
         parse_numbers("startingOffsets", text, example="EXAMPLE", legal=lambda n: n >= -2)
 

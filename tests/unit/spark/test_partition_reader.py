@@ -1,4 +1,4 @@
-"""Reading one range: what comes out, and what happens when the broker does not play along."""
+"""Reading one range: its rows, and failures of the broker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_range_is_read_from_start_to_end() -> None:
     assert [offset for offset, _ in log.fetched] == [3, 10, 20]
 
 
-def test_an_empty_range_asks_nothing() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     log = FakeConnection(batch(0, 10))
     assert read(log, 4, 4) == []
     assert log.fetched == []
@@ -71,7 +71,7 @@ def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
         assert column is None or column.to_list()[:count] == [f"{letter}{i}".encode() for i in range(2, 7)]
 
 
-def test_the_next_fetch_leaves_before_records_are_handed_out() -> None:
+def test_the_next_fetch_is_sent_before_records_are_returned() -> None:
     log: Any = FakeConnection(batch(0, 10), batch(10, 10))
     reader = PartitionReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
     blocks = reader.blocks(10_000, 1 << 20, ())
@@ -85,7 +85,7 @@ def test_the_last_fetch_is_not_followed_by_another() -> None:
     assert [offset for offset, _ in log.fetched] == [0]
 
 
-def test_missing_offsets_are_passed_over() -> None:
+def test_missing_offsets_are_skipped() -> None:
     log = FakeConnection(batch(0, offsets=[0, 3, 4], last_offset=9), batch(10, offsets=[15, 30], last_offset=40))
     assert offsets(log, 1, 20) == [3, 4, 15]
 
@@ -138,7 +138,7 @@ def test_a_partition_without_a_leader_is_waited_for() -> None:
     assert offsets(log, 0, 10) == list(range(10))
 
 
-def test_a_refusal_is_told_with_its_place() -> None:
+def test_an_error_of_the_broker_is_raised_with_its_place() -> None:
     log = FakeConnection(batch(0, 10))
     log.troubles = [29]
     with pytest.raises(ReadError, match="events-2 at offset 4:") as caught:
@@ -162,7 +162,7 @@ def test_a_read_without_progress_ends_in_time(trouble: int | None, reason: str) 
 
 
 def deleted(log: FakeConnection, *, back_after: float | None = None) -> None:
-    """Let the topic be unknown from the next fetch on, for some seconds or for good."""
+    """Make the topic unknown from the next fetch on, for some seconds or for ever."""
     since = log.clock.now()
 
     def error(name: str) -> KafkaError | None:
@@ -196,7 +196,7 @@ def test_offsets_that_are_gone_are_an_error() -> None:
         read(log, 5, 20)
 
 
-def test_offsets_that_are_gone_are_passed_over_where_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_offsets_are_skipped_where_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     assert offsets(log, 5, 20, fail=False) == list(range(12, 20))
     assert "offsets 5 to 11 are missing" in caplog.text
@@ -219,13 +219,13 @@ def test_a_log_that_ends_within_the_range_has_lost_the_rest() -> None:
     log = FakeConnection(batch(0, 10))
     before = log.clock.now()
     assert offsets(log, 0, 20, fail=False) == list(range(10))
-    assert 3 <= log.clock.now() - before < 4  # so long a leader may need to know how far its log goes
+    assert 3 <= log.clock.now() - before < 4  # a leader may need that time to learn the end of its log
 
 
 def test_a_leader_that_does_not_know_yet_how_far_its_log_goes_is_waited_for() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10))
     later = log.batches.pop()
-    log.end, log.told_end = 10, 20
+    log.end, log.reported_end = 10, 20
     start = log.clock.now()
 
     def grow() -> None:
@@ -236,7 +236,7 @@ def test_a_leader_that_does_not_know_yet_how_far_its_log_goes_is_waited_for() ->
     assert offsets(log, 0, 20) == list(range(20))
 
 
-def test_damage_is_told_with_its_place_after_the_good_records() -> None:
+def test_corrupt_data_raises_with_its_place_after_the_good_records() -> None:
     damaged = bytearray(batch(10, 10))
     damaged[-1] ^= 1
     log: Any = FakeConnection(batch(0, 10), bytes(damaged))
@@ -266,7 +266,7 @@ def test_a_closer_replica_is_read_as_the_leader_advises_and_left_when_it_fails()
     assert log.fetched == [(0, LEADER), (0, 2), (0, LEADER), (0, 2)]
 
 
-def test_requests_carry_what_brokers_need() -> None:
+def test_requests_carry_all_required_fields() -> None:
     log = FakeConnection(batch(0, 10), max_partition_fetch_bytes="1000", fetch_max_wait_ms="7")
     read(log, 0, 10)
     request = log.requests[0]

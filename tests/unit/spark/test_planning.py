@@ -74,6 +74,6 @@ def test_parts_cover_each_range_exactly_once(sizes: list[int], minimum: int | No
 
 
 @pytest.mark.parametrize("minimum", [None, 4])
-def test_nothing_to_read_makes_no_task(minimum: int | None) -> None:
+def test_an_empty_range_makes_no_task(minimum: int | None) -> None:
     assert cut(minimum=minimum) == []
     assert cut(0, 0, minimum=minimum) == []

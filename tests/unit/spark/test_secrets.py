@@ -39,7 +39,7 @@ def test_where_a_secret_may_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert resolved(f"${{directory:{tmp_path}:password}}") == "p:w"
 
 
-def test_what_is_not_there_is_told_without_its_surroundings(tmp_path: Path) -> None:
+def test_an_unresolved_reference_is_named_without_its_surroundings(tmp_path: Path) -> None:
     for reference in ("${env:TEST_NO_SUCH}", "${directory:/no/such:x}", "${file:/no/such:x}"):
         with pytest.raises(
             ConfigurationError, match=r"option kafka.x: \$\{.*\} cannot be resolved on this machine"

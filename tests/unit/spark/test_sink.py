@@ -99,7 +99,7 @@ def test_options() -> None:
         ({"kafka__max__poll__records": "5"}, "unknown option 'kafka.max.poll.records'"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_an_invalid_option_raises_one_line(
     extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_ACKS", "0")
@@ -202,7 +202,7 @@ def test_times_need_their_column() -> None:
 
 
 class FakeProducer:
-    """Takes records; those with the value ``lost`` fail when flushed, ``large`` ones at once."""
+    """Takes records. Those with the value ``lost`` fail when flushed, ``large`` ones at once."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
