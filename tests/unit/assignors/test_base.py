@@ -1,4 +1,4 @@
-"""Tests of what all assignors share: choice, names, base class, random groups compared with Apache Kafka's."""
+"""Tests of all assignors together: choice, names, base class, random groups compared with Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_ch
 
 
 @pytest.mark.parametrize("wrong", ["rang", "range,rang", "", [42], [dict]])
-def test_what_is_no_assignor_is_refused(wrong: object) -> None:
+def test_an_invalid_assignor_is_rejected(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="partition_assignment_strategy"):
         resolve(wrong)  # type: ignore[arg-type]
 
@@ -144,7 +144,7 @@ def test_the_base_class_counts_the_topics_of_all_members() -> None:
     assert shares == {"a": "tp0 up0 up1", "b": "up0 up1", "c": ""}
 
 
-def test_built_in_assignors_send_no_user_data_and_give_only_what_was_subscribed() -> None:
+def test_built_in_assignors_send_no_user_data_and_assign_only_subscribed_topics() -> None:
     for assignor in resolve(["range", "roundrobin"]):
         assert assignor.subscription_user_data(frozenset({"t"})) is None
         assert run(assignor, {"a": "t", "b": "u"}, {"t": 3, "u": 2}) == {"a": "tp0 tp1 tp2", "b": "up0 up1"}

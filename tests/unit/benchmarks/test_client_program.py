@@ -1,4 +1,4 @@
-"""Tests of what the Python clients are made to do: counting, checking, and percentiles."""
+"""Tests of the functions of the Python clients: counting, checking, and percentiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.benchmarks.producers import checksum
 
 
 class Scripted(Client):
-    """Gives what it was told to."""
+    """Returns prepared values."""
 
     note: ClassVar[str] = ""
     package: ClassVar[str] = ""
@@ -81,7 +81,7 @@ def test_percentiles() -> None:
     assert summary([0.002])["p99_ms"] == pytest.approx(2)
 
 
-def test_the_sum_of_what_is_produced() -> None:
+def test_the_checksum_of_produced_records() -> None:
     values = [b"a", b"b", b"c"]
     assert checksum(values, 7) == 2 * sum(map(crc32c, values)) + crc32c(b"a")
 
@@ -90,7 +90,7 @@ def test_a_process_knows_its_peak() -> None:
     assert peak_bytes() > 1 << 20
 
 
-def test_every_client_says_what_it_does() -> None:
+def test_every_client_has_a_note() -> None:
     for name, client in CLIENTS.items():
         assert name.startswith(client.package)
         assert client.note

@@ -99,7 +99,7 @@ def test_a_ready_batch_grows_as_long_as_it_waits() -> None:
     assert 900 < len(take(waiting, P0, None).data or b"") <= 1000
 
 
-def test_compressed_batches_grow_by_what_they_take_uncompressed() -> None:
+def test_compressed_batches_grow_up_to_the_uncompressed_limit() -> None:
     waiting = accumulator(largest_batch=20_000, codec="gzip", batch_size=400, buffer_memory=1 << 20)
     for _ in range(10):
         first = add(waiting, value=b"x" * 50).batch
@@ -184,7 +184,7 @@ def test_a_batch_that_failed_goes_to_the_front_after_its_backoff() -> None:
     assert values(again) == [b"a"]
 
 
-def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> None:
+def test_sequence_numbers_continue_and_stay_with_a_retried_batch() -> None:
     waiting = accumulator()
     for _ in range(3):
         add(waiting)
@@ -200,7 +200,7 @@ def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> No
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 3)
 
 
-def test_a_batch_whose_number_was_refused_begins_anew_with_the_new_producer_id() -> None:
+def test_a_renumbered_batch_restarts_at_sequence_0_with_the_new_producer_id() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting)
     add(waiting)
@@ -250,7 +250,7 @@ def test_partitions_take_turns_by_their_oldest_batch() -> None:
     assert list(waiting.busy_partitions()) == [P0, P1]
 
 
-def test_dropping_what_waits_leaves_what_is_in_flight() -> None:
+def test_dropping_queued_batches_keeps_those_in_flight() -> None:
     waiting = accumulator(batch_size=0)
     in_flight = add(waiting).batch
     take(waiting, P0, None)
@@ -287,7 +287,7 @@ def test_a_batch_is_incomplete_until_it_is_settled() -> None:
     assert waiting.incomplete() == [young.result]
 
 
-def test_what_waits_too_long_expires_and_so_does_what_is_in_flight() -> None:
+def test_queued_and_in_flight_batches_expire_after_the_delivery_timeout() -> None:
     waiting = accumulator(batch_size=0)
     in_flight = add(waiting, P1, now=0.0).batch
     take(waiting, P1, None)
@@ -356,7 +356,7 @@ def test_compressed_batches_come_closer_to_the_batch_size_with_experience() -> N
     assert counts[-1] >= 2 * counts[0]
 
 
-def test_dropping_everything_leaves_nothing() -> None:
+def test_dropping_all_batches_frees_the_accumulator() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting)
     add(waiting)
@@ -368,7 +368,7 @@ def test_dropping_everything_leaves_nothing() -> None:
 
 
 def interrupted_at(step: int, call: Callable[[], object]) -> bool:
-    """Make a call, with Ctrl-C before the n-th line of ``append`` in it; whether it came that far."""
+    """Make a call, with Ctrl-C before the n-th line of ``append`` in it. Return whether it got that far."""
     left = step
 
     def trace(frame: Any, event: str, argument: object) -> Any:
@@ -392,7 +392,7 @@ def interrupted_at(step: int, call: Callable[[], object]) -> bool:
     return False
 
 
-def test_wherever_ctrl_c_ends_an_append_its_batch_is_there_for_everybody_or_nobody() -> None:
+def test_ctrl_c_at_any_line_of_an_append_leaves_a_consistent_batch() -> None:
     step = 1
     while True:
         waiting = accumulator()

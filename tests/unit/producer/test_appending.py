@@ -219,7 +219,7 @@ def test_hashes_of_anything_with_bytes(native: Any) -> None:
         ({"value": b"x" * 5000}, "too large"),
     ],
 )
-def test_what_has_to_be_decided_is_left_to_python(changes: dict[str, Any], why: str, native: Any) -> None:
+def test_uncommon_appends_are_left_to_python(changes: dict[str, Any], why: str, native: Any) -> None:
     bench = Bench(native)
     before = sys.getrefcount(bench.batches[2])
     assert bench.append(**changes) is None, why
@@ -229,7 +229,7 @@ def test_what_has_to_be_decided_is_left_to_python(changes: dict[str, Any], why: 
     assert after == before
 
 
-def test_what_a_producer_is_made_for_may_be_left_to_python_altogether(native: Any) -> None:
+def test_settings_of_a_producer_can_leave_all_appends_to_python(native: Any) -> None:
     assert Bench(native, chooses=True).append() is None
     assert Bench(native, chooses=True).append(partition=1) is not None
     assert Bench(native, reads_clock=False).append(timestamp_ms=None) is None
@@ -239,7 +239,7 @@ def test_what_a_producer_is_made_for_may_be_left_to_python_altogether(native: An
     assert len(ignoring.records()[2]) == 5
 
 
-def test_nothing_joins_a_closed_batch_or_that_of_a_closed_producer(native: Any) -> None:
+def test_closed_batches_and_closed_producers_take_no_record(native: Any) -> None:
     bench = Bench(native)
     bench.batches[2].close()
     assert bench.append() is None
@@ -249,14 +249,14 @@ def test_nothing_joins_a_closed_batch_or_that_of_a_closed_producer(native: Any) 
     assert bench.append(partition=1) is None
 
 
-def test_nothing_joins_a_batch_that_was_forgotten(native: Any) -> None:
+def test_a_forgotten_batch_takes_no_record(native: Any) -> None:
     bench = Bench(native)
     assert bench.append(partition=1) is not None
     bench.appender.forget()
     assert bench.append(partition=1) is None
 
 
-def test_a_full_batch_and_full_memory_take_nothing(native: Any) -> None:
+def test_a_full_batch_and_full_memory_take_no_record(native: Any) -> None:
     small = Bench(native, size_limit=200)
     assert small.append(b"x" * 150) is not None
     assert small.append(b"x" * 150) is None

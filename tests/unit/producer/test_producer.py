@@ -1,4 +1,4 @@
-"""Tests of what the producer does before a record is sent: looking topics up, waiting. A scripted client, no socket."""
+"""Tests of a producer before a record is sent: topic lookups and waits. A scripted client, no socket."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Network(FakeNetwork):
 
 
 class Bench:
-    """A producer with what it needs."""
+    """A producer with its collaborators."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -119,7 +119,7 @@ def send_after(bench: Bench, seconds: float, topic: str) -> Callable[[], object]
     return call
 
 
-def test_a_topic_that_nobody_sends_to_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
+def test_an_unused_topic_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench()
     bench.producer.send("old").get(60)
 

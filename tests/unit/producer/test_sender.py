@@ -57,7 +57,7 @@ class Produced(SentRequest):
         }
 
     def succeed(self, **codes: int) -> None:
-        """Answer a Produce request: error codes by partition, such as ``p0=6``; others succeed at offset 100."""
+        """Answer a Produce request: error codes by partition, such as ``p0=6``. Others succeed at offset 100."""
         parts = [
             PartitionProduceResponse(index=tp.partition, error_code=codes.get(f"p{tp.partition}", 0), base_offset=100)
             for tp in self.batches
@@ -82,7 +82,7 @@ class Network(FakeNetwork):
 
 
 class Bench:
-    """A sender with what it needs."""
+    """A sender with its collaborators."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -120,7 +120,7 @@ class Bench:
         return self.accumulator.append(tp, 1, None, value, (), 100, self.clock.now()).batch.result
 
     def turn(self, seconds: float = 0.0) -> list[Produced]:
-        """Let time pass and the sender work; answer requests for a producer id; return new Produce requests."""
+        """Advance the clock, run the sender, and answer requests for a producer id. Return new Produce requests."""
         self.clock.advance(seconds)
         known = len(self.client.sent)
         self.sender._run_once()
@@ -200,7 +200,7 @@ def test_a_lost_sequence_leads_to_a_new_producer_id_and_the_batch_is_sent_with_i
     assert result.error is None
 
 
-def test_a_new_producer_id_does_not_renumber_what_may_have_arrived_in_another_partition() -> None:
+def test_a_new_producer_id_does_not_renumber_uncertain_batches_of_another_partition() -> None:
     bench = Bench()
     bench.append(P1)
     lost = bench.one()
@@ -294,7 +294,7 @@ def test_an_answer_without_the_partition_fails_the_batch() -> None:
 @pytest.mark.parametrize(
     "error", [AuthenticationError("no"), TopicAuthorizationFailedError()], ids=lambda error: type(error).__name__
 )
-def test_a_refused_producer_id_fails_what_waits_at_once(error: KafkaError) -> None:
+def test_a_failed_init_producer_id_fails_queued_batches_at_once(error: KafkaError) -> None:
     bench = Bench()
     result = bench.append()
     bench.sender._run_once()
@@ -304,7 +304,7 @@ def test_a_refused_producer_id_fails_what_waits_at_once(error: KafkaError) -> No
     assert bench.accumulator.is_empty
 
 
-def test_without_a_producer_id_nothing_leaves_and_it_is_asked_for_again_later() -> None:
+def test_without_a_producer_id_no_batch_is_sent_and_init_producer_id_is_retried() -> None:
     bench = Bench()
     bench.append()
     bench.sender._run_once()
@@ -432,7 +432,7 @@ def test_a_batch_that_cannot_be_built_fails_alone_and_its_partition_continues(mo
 
 
 @pytest.mark.concurrent
-def test_the_thread_survives_what_a_turn_raises() -> None:
+def test_the_thread_survives_an_error_in_a_turn() -> None:
     bench = Bench(retry_backoff_ms=1, retry_backoff_max_ms=1, linger_ms=0)
     result = bench.append()
     bench.client.faults = [OverflowError("port"), ValueError("host")]

@@ -1,4 +1,4 @@
-"""The producer's side of transactions: states, order of requests, and what errors lead to, as in Java's producer."""
+"""The producer's side of transactions: states, order of requests, and the effect of errors, as in Java's producer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Producer:
         return request
 
     def take(self, kind: RequestKind) -> PendingRequest:
-        """Answer what comes before the next request of a kind, and return that."""
+        """Answer all requests before the next one of a kind, and return that one."""
         while (request := self.next()) is not None:
             if request.kind is kind:
                 return request
@@ -215,7 +215,7 @@ def test_batches_fail_as_with_java() -> None:
 
 
 @pytest.mark.kafka
-def test_java_still_does_what_the_vectors_say() -> None:
+def test_java_still_produces_the_vectors() -> None:
     import gzip
 
     assert expected(tools()) == gzip.decompress(VECTORS.read_bytes()).decode()
@@ -341,7 +341,7 @@ def test_a_consumer_that_has_left_its_group_ends_the_transaction() -> None:
 # Calls
 
 
-def test_calls_in_the_wrong_state_say_what_to_do() -> None:
+def test_calls_in_the_wrong_state_name_the_right_call() -> None:
     core = TransactionManager("id", lambda _: 0.0)
     for call in (core.begin, core.commit, core.abort, core.check_send):
         with pytest.raises(IllegalStateError, match=r"init_transactions\(\) was not called"):
@@ -488,7 +488,7 @@ def test_a_broker_that_is_too_old_ends_the_producer() -> None:
         producer.wait(result)
 
 
-def test_an_abort_gives_up_what_was_to_be_added() -> None:
+def test_an_abort_drops_pending_partitions_and_offsets() -> None:
     producer = Producer(2).opened()
     result = producer.core.add_offsets(offsets(P0), ConsumerGroupMetadata("g"))
     request = producer.take(RequestKind.COMMIT_OFFSETS)
@@ -525,7 +525,7 @@ def test_an_open_transaction_is_handed_over_and_not_ended(version: int) -> None:
     assert "EndTxn" not in producer.sent
 
 
-def test_nothing_is_handed_over_where_nothing_was_sent_or_something_failed() -> None:
+def test_only_an_intact_transaction_with_records_is_detached() -> None:
     producer = Producer()
     producer.wait(producer.core.initialize())
     with pytest.raises(IllegalStateError, match="no transaction is open"):

@@ -47,7 +47,7 @@ def test_a_setting_counts_as_given_also_if_it_equals_a_default() -> None:
     assert build(transactional_id="id", acks="all").acks == build(transactional_id="id", acks=-1).acks == -1
 
 
-def test_a_conflict_switches_idempotence_off_where_nobody_asked_for_it() -> None:
+def test_a_conflict_disables_idempotence_unless_it_was_requested() -> None:
     assert not build(acks=1).enable_idempotence
     assert not build(retries=0).enable_idempotence
     assert build(transactional_id="id").enable_idempotence

@@ -1,4 +1,4 @@
-"""Filling the cache does not count in a test's time; where it fails, the tests that need it fail."""
+"""Filling the cache does not count in a test's time. If it fails, the tests that need it fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy hides the brokers' addresses, obeys its rules, and records what came through."""
+"""The proxy hides the brokers' addresses, obeys its rules, and records the traffic."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_events_come_in_order_and_hold_the_messages(client: RawClient, proxy: Ka
     assert answered.message.throttle_time_ms == 1
 
 
-def test_fail_replaces_the_error_code_as_often_as_told(client: RawClient, proxy: KafkaProxy) -> None:
+def test_fail_replaces_the_error_code_as_often_as_requested(client: RawClient, proxy: KafkaProxy) -> None:
     rule = proxy.fail(ApiKey.HEARTBEAT, 27, skip=1, count=2)
     codes = [client.request(HeartbeatRequest(), 4).error_code for _ in range(4)]
     assert codes == [0, 27, 27, 0]
@@ -272,7 +272,7 @@ def test_stopping_while_clients_connect_leaves_no_socket_open(broker: FakeBroker
         gc.collect()  # what is open would warn, and warnings are errors
 
 
-def test_wait_for_tells_what_was_seen_when_it_is_late(client: RawClient, proxy: KafkaProxy) -> None:
+def test_wait_for_names_the_requests_seen_when_it_times_out(client: RawClient, proxy: KafkaProxy) -> None:
     client.request(HeartbeatRequest(), 4)
     with pytest.raises(AssertionError, match="request Heartbeat v4"):
         proxy.wait_for(ApiKey.METADATA, timeout_s=0.01)
@@ -289,7 +289,7 @@ def test_an_error_inside_a_rule_comes_out_at_stop(broker: FakeBroker) -> None:
         proxy.stop()
 
 
-def test_error_codes_are_replaced_where_told() -> None:
+def test_error_codes_are_replaced_at_the_given_path() -> None:
     def response() -> FetchResponse:
         return FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(records=b"x")])])
 

@@ -1,4 +1,4 @@
-"""The site is built without a warning, and its pages take nothing from another host."""
+"""The site is built without a warning, and its pages load no file from another host."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Loads(HTMLParser):
             self.addresses.append(given.get("href") or "")
 
 
-def test_pages_take_nothing_from_another_host(site: Path) -> None:
+def test_pages_load_no_file_from_another_host(site: Path) -> None:
     for path in [*site.rglob("*.html")]:
         loads = _Loads()
         loads.feed(path.read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Pages of the site that are made from code, and what is done to those that are not."""
+"""Pages of the site that are made from code, and the changes to those that are not."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_diagram_is_drawn() -> None:
         ("", "only sequence diagrams"),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(source: str, message: str) -> None:
+def test_an_invalid_diagram_is_an_error(source: str, message: str) -> None:
     with pytest.raises(DiagramError, match=message):
         svg(source)
 
