@@ -1,4 +1,4 @@
-"""Every test asserts something, or is listed here: all that it checks is that nothing raises."""
+"""Every test asserts something, or is listed here as a test that fails only by an exception."""
 
 from __future__ import annotations
 

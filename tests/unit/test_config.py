@@ -100,7 +100,7 @@ def test_the_same_setting_under_two_names_must_agree() -> None:
         (5, "unknown shop setting 5"),
     ],
 )
-def test_an_unknown_name_tells_the_nearest_one(name: Any, message: str) -> None:
+def test_an_unknown_name_suggests_the_nearest_one(name: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         SHOP.build({"name": "a", name: 1})
 
@@ -308,7 +308,7 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
         "h" * 300,
     ],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses(text: str) -> None:
     with pytest.raises(ValueError, match=r"address|port"):
         parse_address(text)
 

@@ -1,8 +1,8 @@
 """Words that the project used in a sense of its own are gone from docstrings, public pages and compiled sources.
 
-A docstring begins with a verb or a noun, never with What, Whether, Where, Who or How. A retired word that is right
-where it stands gets an entry in ``_RIGHT_USE``, with the reason. Of the compiled sources, Cython and C, comments are
-read, too.
+A docstring begins with a verb or a noun, and not with a word such as Whether, Where or How. A retired word that is
+right where it stands gets an entry in ``_RIGHT_USE``, with the reason. Of the compiled sources, Cython and C, comments
+are read, too.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _prose_of_c(place: str, text: str) -> Iterator[_Prose]:
 
 
 def _prose(page: str) -> str:
-    """A page without its blocks of code and without what stands in backticks."""
+    """A page without its blocks of code and its text in backticks."""
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     return re.sub(r"`[^`\n]*`", "", text)
 

@@ -1,4 +1,4 @@
-"""Settings of members and coordinators that the requirement lists name: defaults, bounds, what they do."""
+"""Settings of members and coordinators that the requirement lists name: defaults, bounds, effects."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_client_has_no_name_of_its_own() -> None:
     assert settings.build({"bootstrap_servers": BROKER_LESS}).client_id == ""
 
 
-def test_a_member_is_static_only_if_it_is_told_so() -> None:
+def test_a_member_is_static_only_with_an_instance_id() -> None:
     assert build().group_instance_id is None
     assert build(group_id="g", group_instance_id="i").group_instance_id == "i"
     with pytest.raises(ConfigurationError):
@@ -153,7 +153,7 @@ def _heartbeat_at(member: Member, now: float) -> Any:
     return member.heartbeat()
 
 
-def test_servers_must_be_given_and_without_deserializers_bytes_are_handed_out() -> None:
+def test_servers_must_be_given_and_bytes_are_returned_without_deserializers() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         CONSUMER_SETTINGS.build({})
     assert (build().key_deserializer, build().value_deserializer) == (None, None)

@@ -1,4 +1,4 @@
-"""The tools behind the requirement lists, and the one that finds tests that assert nothing."""
+"""The tools behind the requirement lists, and the one that finds tests without an assertion."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TestLists:
             ("FE-03\tA thing like FE-98.\topen", "names client:FE-98"),
         ],
     )
-    def test_each_fault_is_told_with_its_line(self, folder: Path, line: str, problem: str) -> None:
+    def test_each_fault_is_reported_with_its_line(self, folder: Path, line: str, problem: str) -> None:
         with (folder / "client.tsv").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
         (found,) = problems(read_lists(folder))

@@ -1,4 +1,4 @@
-"""Every time that an application gives to a call is checked by one function, and an error says what to write."""
+"""Every time that an application passes to a call is checked by one function, whose error says how to write it."""
 
 from __future__ import annotations
 

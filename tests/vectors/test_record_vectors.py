@@ -202,7 +202,7 @@ def our_batches() -> list[bytes]:
 
 
 @pytest.mark.kafka
-def test_kafka_reads_what_we_build(tmp_path: Path) -> None:
+def test_kafka_reads_our_batches(tmp_path: Path) -> None:
     batches = our_batches()
     (tmp_path / "ours.json").write_text(json.dumps([batch.hex() for batch in batches]))
     output = tools().run_source(HERE / "RecordVectors.java", "read", str(tmp_path / "ours.json")).stdout

@@ -1,4 +1,4 @@
-"""Odd record sets, each judged by Java's consumer (``make_tolerance.py``): what it reads is read here, by each decoder.
+"""Odd record sets, each read by Java's consumer (``make_tolerance.py``): each decoder here reads the same records.
 
 Where it differs, the tables say why.
 """
@@ -72,7 +72,7 @@ ENDS_ELSEWHERE = {"batch: offsets below the previous batch": "a position never g
 
 @pytest.fixture(params=["native", "native, decompressed ahead", "pure"])
 def reader(request: pytest.FixtureRequest) -> Callable[[bytes], tuple[list[Any], int, str | None]]:
-    """Reads a record set with one of the decoders; returns the records, the next offset, and the error."""
+    """Reads a record set with one of the decoders. Returns the records, the next offset, and the error."""
     name, _, ahead = request.param.partition(", ")
     decoder = decoder_named(name)
     if decoder is None:

@@ -1,4 +1,4 @@
-"""``produce`` without a cluster: what it says of a line that cannot be sent, and how long it tries."""
+"""``produce`` without a cluster: errors for lines that cannot be sent, and the time of retries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Producer:
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
-    """Return what the command gets instead of a ``KafkaProducer``."""
+    """Return the stub that the command gets instead of a ``KafkaProducer``."""
     made = Producer()
     monkeypatch.setattr(produce, "KafkaProducer", made.open)
     return made

@@ -225,8 +225,8 @@ def _read(stream: socket.socket, count: int) -> bytes | None:
 class AutoSelector:
     """A selector on a manual clock. Without events its waiting time passes at once.
 
-    Sockets get a moment of real time first, because the other side is a thread. Without another side
-    ``real_wait_s`` may be 0.
+    Sockets get a moment of real time first, because the other side is a thread. Without another side ``real_wait_s``
+    may be 0.
     """
 
     def __init__(self, clock: ManualClock, real_wait_s: float = 0.05) -> None:

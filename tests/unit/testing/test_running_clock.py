@@ -29,7 +29,7 @@ def test_it_runs_and_moves_ahead() -> None:
             clock.advance(wrong)
 
 
-def test_it_keeps_nobody_alive() -> None:
+def test_the_clock_keeps_no_watcher_alive() -> None:
     class Watcher:
         calls = 0
 
