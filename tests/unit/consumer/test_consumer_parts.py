@@ -234,7 +234,7 @@ def test_calls_nest_within_a_thread() -> None:
     assert (guard.depth, guard.owner) == (0, NO_THREAD)
 
 
-def test_a_refused_or_failed_call_does_not_keep_the_guard() -> None:
+def test_a_rejected_or_failed_call_releases_the_guard() -> None:
     guard = AccessGuard()
     with pytest.raises(ZeroDivisionError), guard:
         raise ZeroDivisionError
@@ -291,7 +291,7 @@ def test_ctrl_c_at_any_line_does_not_lock_the_thread_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["call", "fast"])
-def test_a_call_from_a_callback_is_known_as_nested(name: str) -> None:
+def test_a_call_from_a_callback_is_nested(name: str) -> None:
     guarded = Guarded()
     outer, inner = getattr(guarded, name), guarded.call
 
@@ -301,7 +301,7 @@ def test_a_call_from_a_callback_is_known_as_nested(name: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_another_process_is_refused(tmp_path: Any) -> None:
+def test_another_process_is_rejected(tmp_path: Any) -> None:
     # In a process of its own: the test run has threads, and forking those is not what this is about.
     program = (
         "import os\n"
@@ -428,7 +428,7 @@ def test_background_steps_continue_when_their_future_completes() -> None:
     assert (background.result, background.error, background.due_at) == (5, None, math.inf)
 
 
-def test_background_steps_that_wait_for_anything_look_once_each_time() -> None:
+def test_background_steps_without_a_future_run_once_each_time() -> None:
     looks: list[int] = []
 
     def steps() -> Generator[Wait, None, None]:
@@ -534,7 +534,7 @@ def test_logging_of_a_skipped_record_is_a_warning(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize(("hides", "expected"), [(True, ["t"]), (False, ["__consumer_offsets", "t"])])
-def test_internal_topics_are_hidden_unless_they_are_asked_for(hides: bool, expected: list[str]) -> None:
+def test_internal_topics_are_hidden_unless_requested(hides: bool, expected: list[str]) -> None:
     settings = {"bootstrap_servers": "h:1", "exclude_internal_topics": hides}
     delegate = ConsumerDelegate.open(settings, ManualClock(), on_news=lambda: None)
     topics = [MetadataResponseTopic(name="t"), MetadataResponseTopic(name="__consumer_offsets", is_internal=True)]

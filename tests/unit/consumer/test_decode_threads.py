@@ -89,7 +89,7 @@ def test_the_default_is_two_fewer_than_the_whole_cpus(
         "no period",
     ],
 )
-def test_usable_cpus_are_those_of_the_affinity_and_of_the_lowest_quota(
+def test_usable_cpus_follow_the_affinity_and_the_lowest_quota(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cpus: float
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
@@ -173,7 +173,7 @@ def zstd(first: int, batches: int = 3) -> bytes:
 
 
 @native
-def test_the_room_is_charged_once_while_anything_waits_in_it() -> None:
+def test_the_memory_of_the_queue_is_charged_once_while_it_is_used() -> None:
     desk = AheadDesk()
     desk.add(A, batch(0, 10))
     assert desk.charged_ahead == 0
@@ -199,7 +199,7 @@ def test_the_room_stays_charged_until_the_last_fetch_is_read() -> None:
 
 
 @native
-def test_without_so_much_free_the_poll_decompresses() -> None:
+def test_without_free_memory_the_poll_decompresses() -> None:
     desk = AheadDesk(limit=2000 + 2 * len(zstd(0)))
     desk.budget.reserve(1001 + len(zstd(0)))
     desk.add(A, zstd(0))

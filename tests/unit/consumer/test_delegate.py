@@ -118,7 +118,7 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
     assert "could not be sent" in caplog.text
 
 
-def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions() -> None:
+def test_a_node_is_fetched_from_during_other_requests_but_not_during_position_lookups() -> None:
     world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
     world.delegate.fetcher.offsets.request_end_offset(T2)
@@ -129,7 +129,7 @@ def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions()
     assert sent == [(1, ListOffsetsRequest.API_KEY), (1, FetchRequest.API_KEY)], "the first has no answer yet"
 
 
-def test_a_fetch_waits_for_the_positions_that_its_node_is_asked_for() -> None:
+def test_a_fetch_waits_for_position_lookups_at_its_node() -> None:
     """A broker answers in order, and delays a fetch of idle partitions: requests behind it wait as long."""
     world = ConsumerWorld(T0, T2)
     world.start(T0)  # T2, of the same node, has no position yet
@@ -159,7 +159,7 @@ def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() 
     assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
 
 
-def test_poll_looks_once_even_without_time() -> None:
+def test_poll_checks_once_even_without_time() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(0.0)
@@ -233,7 +233,7 @@ def test_a_member_is_assigned_without_a_record() -> None:
     assert world.delegate.metrics.snapshot(0.0, None)["consumer-fetch-manager-metrics"]["records-consumed-total"] == 0
 
 
-def test_an_assignment_counts_when_its_positions_are_known() -> None:
+def test_an_assignment_is_complete_when_its_positions_are_known() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
     world.subscriptions.assign_from_subscribed([T0])
@@ -331,7 +331,7 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
     assert world.coordinator.polls_at[-1] == 107.0
 
 
-def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are_buffered() -> None:
+def test_while_the_group_awaits_a_response_a_poll_with_buffered_records_reads_the_sockets_once() -> None:
     world = buffered()
     coordinator = world.coordinator
     coordinator.awaits_response = True
@@ -348,7 +348,7 @@ def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are
     assert finish(steps).count() == 499
 
 
-def test_looks_for_an_answer_are_some_milliseconds_apart_while_there_are_records() -> None:
+def test_these_reads_are_some_milliseconds_apart() -> None:
     world = buffered()
     now = world.clock.now()
     world.coordinator.awaits_response = True
@@ -426,7 +426,7 @@ def test_a_partition_without_a_committed_offset_is_reset_or_raises() -> None:
         next(strict.poll())
 
 
-def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
+def test_a_failed_lookup_is_retried_after_the_backoff() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(KafkaConnectionError("gone"))
     steps = world.poll()
@@ -441,7 +441,7 @@ def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
     assert world.subscriptions.state(T0).position == 4
 
 
-def test_a_lookup_that_may_not_be_made_is_raised() -> None:
+def test_an_unauthorized_lookup_is_raised() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(TopicAuthorizationFailedError("t"))
 
@@ -464,7 +464,7 @@ def test_a_lookup_for_an_earlier_assignment_is_repeated() -> None:
     assert world.subscriptions.state(T0).position == 8
 
 
-def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> None:
+def test_a_partition_assigned_again_does_not_use_its_old_lookup() -> None:
     world = ConsumerWorld(T0, T2, group=True)
     next(world.poll())
     world.subscriptions.assign_from_user([T2])
@@ -505,7 +505,7 @@ def test_position_names_the_state_in_which_it_timed_out() -> None:
         steps.throw(KafkaTimeoutError("over"))
 
 
-def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
+def test_an_unknown_lag_is_requested_once() -> None:
     world = ConsumerWorld(T0)
     world.start(T0, at=3)
     assert world.delegate.current_lag(T0) is None
@@ -594,7 +594,7 @@ def test_subscribe_takes_a_set_and_a_listener_without_sending(
     assert "subscribed to a, b" in caplog.text
 
 
-def test_metadata_is_asked_for_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
+def test_metadata_is_requested_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
     grouped.subscribe(["a"])
     asked = grouped._metadata._partial_asked
 
@@ -632,7 +632,7 @@ def test_subscribe_needs_an_assignor() -> None:
         made.subscribe(["t"])
 
 
-def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
+def test_a_pattern_requests_metadata_of_all_topics(grouped: KafkaConsumer) -> None:
     grouped.subscribe(pattern="t-.*")
 
     assert grouped._subscriptions.matches_pattern("t-1")
@@ -700,7 +700,7 @@ def test_assign_commits_before_the_assignment_is_replaced() -> None:
     assert world.coordinator.calls == ["auto-commit of ['t-0']"]
 
 
-def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
+def test_assign_requests_metadata_of_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pyconsumer.consumer"):
         alone.assign([T0])
     asked = alone._metadata._partial_asked
@@ -711,7 +711,7 @@ def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: 
     assert "assigned t-0" in caplog.text
 
 
-def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> None:
+def test_the_wrong_kind_of_subscription_is_rejected_before_any_state_is_lost() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0)
     epoch = world.subscriptions.state(T0).fetch_epoch
@@ -729,7 +729,7 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
     assert other.subscriptions.subscription() == {"t"}
 
 
-def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
+def test_a_consumer_has_its_settings(grouped: KafkaConsumer) -> None:
     assert grouped.config.group_id == "g"
     assert (grouped.config.retry_backoff_ms, grouped.config.request_timeout_ms) == (100, 30_000)
     assert grouped.config.default_api_timeout_ms == 60_000
@@ -748,7 +748,7 @@ def test_close_takes_at_most_30_seconds_by_default(monkeypatch: pytest.MonkeyPat
     assert 30 <= deadlines[0] - before < 35
 
 
-def test_a_poll_takes_the_guard_notes_its_start_and_then_looks_at_the_subscription(
+def test_a_poll_acquires_the_guard_notes_its_start_and_then_checks_the_subscription(
     alone: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, int]] = []
@@ -798,7 +798,7 @@ PUBLIC = sorted(
 
 @pytest.mark.concurrent
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_operation_takes_the_guard_and_gives_it_back(name: str) -> None:
+def test_every_operation_acquires_and_releases_the_guard(name: str) -> None:
     made = consumer(group_id="g", enable_auto_commit=False, default_api_timeout_ms=200)
     call = partial(getattr(made, name), *ARGUMENTS.get(name, ()))
     entered, leave = threading.Event(), threading.Event()
@@ -831,7 +831,7 @@ def test_every_operation_takes_the_guard_and_gives_it_back(name: str) -> None:
 # -- callbacks -------------------------------------------------------------------------------------------------------
 
 
-def test_calls_that_are_not_allowed_in_a_callback_are_refused_there(grouped: KafkaConsumer) -> None:
+def test_forbidden_calls_in_a_callback_are_rejected(grouped: KafkaConsumer) -> None:
     calls: dict[str, Callable[[], Any]] = {
         "poll": grouped.poll,
         "subscribe": lambda: grouped.subscribe(["t"]),
@@ -898,9 +898,7 @@ def test_list_topics_survives_a_lost_connection_and_names_it_at_the_deadline() -
         steps.throw(KafkaTimeoutError("late"))
 
 
-def test_a_time_that_looks_like_seconds_is_pointed_out_once(
-    alone: KafkaConsumer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_time_in_seconds_is_warned_about_once(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
     alone.assign([TopicPartition("t", 0)])
     alone.poll(5)
     for _ in range(3):

@@ -31,7 +31,7 @@ def test_1200_records_come_as_500_500_and_200() -> None:
     assert desk.collect() == {}
 
 
-def test_answers_come_in_the_order_of_their_arrival() -> None:
+def test_responses_are_returned_in_the_order_of_their_arrival() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.add(B, batch(0, 2))
@@ -41,7 +41,7 @@ def test_answers_come_in_the_order_of_their_arrival() -> None:
     assert desk.collect() == {B: [1], A: [3, 4, 5]}
 
 
-def test_two_answers_of_one_partition_make_one_list() -> None:
+def test_two_responses_of_one_partition_make_one_list() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 2))
     desk.add(A, batch(2, 2))
@@ -49,7 +49,7 @@ def test_two_answers_of_one_partition_make_one_list() -> None:
     assert desk.collect() == {A: [0, 1, 2, 3]}
 
 
-def test_the_position_is_where_taking_ended() -> None:
+def test_the_position_follows_the_returned_records() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10, leader_epoch=6))
     assert desk.position(A) == 0
@@ -84,7 +84,7 @@ def test_records_of_unassigned_partitions_are_dropped() -> None:
     assert desk.collect() == {B: [0, 1, 2]}
 
 
-def test_a_partition_that_comes_back_does_not_get_its_old_answers() -> None:
+def test_a_partition_assigned_again_does_not_get_its_old_records() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.subscriptions.assign_from_user([B])
@@ -163,7 +163,7 @@ def test_a_pause_in_the_middle_of_a_response_keeps_each_record_once() -> None:
     assert desk.collect() == {A: [4, 5, 6, 7, 8]}
 
 
-def test_an_error_waits_for_the_records_before_it() -> None:
+def test_an_error_comes_after_the_records_before_it() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 2))
     desk.error(B, RuntimeError("no"))
@@ -281,7 +281,7 @@ def test_the_budget_includes_buffered_records() -> None:
     assert state.buffered_fetches == 0
 
 
-def test_the_budget_holds_decompressed_bytes_too() -> None:
+def test_the_budget_includes_decompressed_bytes() -> None:
     desk = Desk(A)
     data = batch(0, 200, codec="gzip", size=500)
     desk.add(A, data)
@@ -314,7 +314,7 @@ def is_free(frame: bytearray) -> bool:
     return True
 
 
-def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
+def test_a_response_is_held_whole_until_its_last_partition_is_returned() -> None:
     desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 10))
     desk.add(A, views.pop(0))
@@ -362,7 +362,7 @@ def test_columns_expect_the_size_of_buffered_records_without_paused_ones() -> No
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
-def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
+def test_a_paused_partition_holds_its_own_part_of_a_response(place: str) -> None:
     desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 20))
     size = len(views[0])
@@ -382,7 +382,7 @@ def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
     assert (desk.budget.held, desk.budget.paused) == (0, 0)
 
 
-def test_a_paused_partition_that_is_most_of_an_answer_keeps_it() -> None:
+def test_a_paused_partition_with_most_of_a_response_keeps_the_whole() -> None:
     desk = Desk(A, B)
     frame, views = frame_of(batch(0, 1), batch(0, 20))
     desk.add(B, views.pop(0))
@@ -430,7 +430,7 @@ def test_clearing_lets_go_of_all_memory() -> None:
     assert desk.budget.held == len(batch(10, 1))
 
 
-def test_draining_lets_a_full_partition_be_planned_again() -> None:
+def test_a_drained_partition_can_be_fetched_again() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10))
     desk.add(A, batch(10, 10))
@@ -556,7 +556,7 @@ def refuse(*bad: int) -> Any:
     return value
 
 
-def test_good_records_come_before_the_error_of_a_bad_one_and_it_comes_again() -> None:
+def test_good_records_come_before_the_error_of_a_bad_one_and_the_error_repeats() -> None:
     desk = Desk(A, convert=Deserialization(None, refuse(3)))
     desk.add(A, batch(0, 6))
 

@@ -112,7 +112,7 @@ def test_a_row_costs_no_allocation(native: Decoder) -> None:
     assert blocks <= 50
 
 
-def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
+def test_a_response_is_not_copied_before_it_is_read(native: Decoder) -> None:
     builder = BatchBuilder()
     for _ in range(1000):
         builder.try_append(0, None, b"v" * 1000, [])

@@ -162,7 +162,7 @@ class Reading:
     ],
     ids=["small", "compressed", "ahead", "oversized", "all"],
 )
-def test_the_bound_holds_whatever_comes_in_whatever_order(
+def test_the_bound_holds_for_all_responses_in_any_order(
     kinds: tuple[bytes, ...], unpacked: int, brokers: int, buffer: int
 ) -> None:
     source = random.Random(buffer + brokers)

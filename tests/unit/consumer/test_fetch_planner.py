@@ -72,7 +72,7 @@ def test_each_node_is_sent_the_partitions_that_it_leads_in_order() -> None:
     assert world.asked() == {1: [T0, T2], 2: [T3, T1]}
 
 
-def test_a_partition_is_asked_with_its_fetch_offset_limit_and_leader_epoch() -> None:
+def test_a_partition_is_requested_with_its_fetch_offset_limit_and_leader_epoch() -> None:
     world = World()
     world.assign(T0, at=17)
 
@@ -145,7 +145,7 @@ def test_a_paused_partition_leaves_the_request() -> None:
     assert T0 in world.asked()[1]
 
 
-def test_a_node_without_partitions_is_not_asked() -> None:
+def test_a_node_without_partitions_gets_no_request() -> None:
     world = World()
     world.assign(T0)
     world.plan()
@@ -164,7 +164,7 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert world.planner.wants_metadata
 
 
-def test_a_node_in_backoff_is_left_alone_until_it_ends() -> None:
+def test_a_node_in_backoff_gets_no_request_until_it_ends() -> None:
     world = World()
     world.assign(T0, T1)
     world.unavailable[1] = 101.5
@@ -198,7 +198,7 @@ def test_a_partition_with_an_error_waiting_is_not_fetched() -> None:
     assert world.asked() == {}
 
 
-def test_a_preferred_replica_is_asked_until_its_time_is_over() -> None:
+def test_a_preferred_replica_is_used_until_its_lease_expires() -> None:
     world = World()
     world.assign(T0)
     state = world.subscriptions.state(T0)
@@ -213,7 +213,7 @@ def test_a_preferred_replica_is_asked_until_its_time_is_over() -> None:
     assert world.asked() == {1: [T0]}
 
 
-def test_a_preferred_replica_that_cannot_be_reached_is_given_up() -> None:
+def test_an_unreachable_preferred_replica_is_given_up() -> None:
     world = World()
     world.assign(T0)
     state = world.subscriptions.state(T0)
@@ -250,7 +250,7 @@ class _Noted(dict[TopicPartition, LeaderAndEpoch]):
         return self._look(tp)
 
 
-def test_only_partitions_that_changed_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_partitions_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.assign(*PARTITIONS)
     world.plan()
@@ -270,7 +270,7 @@ def test_only_partitions_that_changed_are_looked_at(monkeypatch: pytest.MonkeyPa
     assert looked_at == [T3]
 
 
-def test_a_partition_that_brought_records_is_requested_further_without_being_planned_again(
+def test_a_partition_that_brought_records_is_requested_again_without_planning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -303,7 +303,7 @@ def test_a_request_reserves_its_largest_response() -> None:
     assert world.planner.budget.reserved == 0
 
 
-def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
+def test_each_node_has_a_share_of_the_memory_for_one_more_response() -> None:
     world = World(buffer=40 * KIB)
     world.assign(T0, T1)
 
@@ -331,7 +331,7 @@ def test_a_request_asks_for_8_mib_or_the_maximum_of_eight_partitions(limits: dic
 
 
 @pytest.mark.parametrize(("partition", "small", "large"), [(10 * KIB, 8, 16), (MIB, 8, 16), (3 * MIB, 24, 24)])
-def test_a_request_asks_for_more_where_records_are_large(partition: int, small: int, large: int) -> None:
+def test_a_request_asks_for_more_if_records_are_large(partition: int, small: int, large: int) -> None:
     world = World(buffer=100 * MIB, max_bytes=50 * MIB, partition=partition)
     world.assign(*PARTITIONS[::2])
     for record_bytes, expected in ((None, small), (512, large), (None, large), (511, small)):

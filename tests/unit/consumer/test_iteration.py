@@ -101,7 +101,7 @@ def test_after_close_there_is_no_record(reader: Reader) -> None:
         next(reader.consumer)
 
 
-def test_another_thread_is_refused_while_a_call_is_under_way(reader: Reader) -> None:
+def test_another_thread_is_rejected_during_a_call(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     caught: list[BaseException] = []
@@ -121,7 +121,7 @@ def test_another_thread_is_refused_while_a_call_is_under_way(reader: Reader) -> 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_refused(reader: Reader) -> None:
+def test_a_forked_child_is_rejected(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     pid = os.fork()
@@ -137,7 +137,7 @@ def test_a_forked_child_is_refused(reader: Reader) -> None:
     assert reader.take(1) == [1]
 
 
-def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
+def test_iteration_runs_all_checks_after_10_ms(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     looks = []
@@ -168,7 +168,7 @@ def test_group_callbacks_come_before_decoded_records(reader: Reader) -> None:
     reader.delegate.coordinator = None
 
 
-def test_news_that_the_heartbeat_thread_has_of_the_group_end_it_at_once() -> None:
+def test_a_group_change_in_the_heartbeat_thread_ends_it_at_once() -> None:
     """Lost partitions may be read by other members, including the records decoded here."""
     reader = Reader(group_id="g", enable_auto_commit=False)
     reader.fill(A, 0, 4)

@@ -99,7 +99,7 @@ def run(steps: Generator[Wait, None, Any]) -> Any:
     raise AssertionError("it still waits")
 
 
-def test_resets_are_asked_of_each_leader() -> None:
+def test_resets_are_sent_to_each_leader() -> None:
     world = World(T0, T1, T2)
 
     sent = world.reset(T0, T1, T2)
@@ -119,7 +119,7 @@ def test_a_policy_is_a_timestamp(policy: ResetPolicy, timestamp: int) -> None:
     assert asked(world.reset(T0, policy=policy)[1]) == {0: expected}
 
 
-def test_the_answer_becomes_the_position() -> None:
+def test_the_response_becomes_the_position() -> None:
     world = World(T0)
     world.reset(T0)[1].answer(listed((T0, 17, 0)))
 
@@ -127,7 +127,7 @@ def test_the_answer_becomes_the_position() -> None:
     assert world.subscriptions.state(T0).fetch_position == FetchPosition(17, -1, current_leader(world.metadata, T0))
 
 
-def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
+def test_a_reset_is_not_sent_twice_before_the_request_timeout() -> None:
     world = World(T0)
     world.reset(T0)
     assert world.again() == {}
@@ -138,7 +138,7 @@ def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
 
 
 @pytest.mark.parametrize("change", ["unassigned", "sought", "other policy"])
-def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
+def test_an_outdated_response_is_ignored(change: str) -> None:
     world = World(T0, T1)
     sent = world.reset(T0)[1]
     if change == "unassigned":
@@ -155,7 +155,7 @@ def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, -1])
-def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> None:
+def test_a_failed_partition_is_retried_after_the_backoff(code: int) -> None:
     world = World(T0)
     world.metadata._full_settled = world.metadata._full_asked
     world.reset(T0)[1].answer(listed((T0, -1, code)))
@@ -167,7 +167,7 @@ def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> 
     assert list(world.again()) == [1]
 
 
-def test_a_lost_connection_is_retried_and_a_refused_login_is_raised() -> None:
+def test_a_lost_connection_is_retried_and_a_failed_authentication_raised() -> None:
     world = World(T0)
     world.reset(T0)[1].fail(KafkaConnectionError("gone"))
     world.offsets.raise_error()
@@ -203,7 +203,7 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert list(world.again()) == [2]
 
 
-def test_leaders_are_looked_up_once_for_each_change_of_metadata_however_often_positions_are_updated(
+def test_leaders_are_looked_up_once_for_each_metadata_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     partitions = [TopicPartition("t", number) for number in range(50)]
@@ -245,7 +245,7 @@ def test_leaders_are_looked_up_once_for_each_change_of_metadata_however_often_po
     assert len(looked_up) <= 250  # to find them due, to group them, and for each one's leader epoch
 
 
-def test_a_leader_that_a_fetch_response_names_is_noticed_without_an_update_of_metadata() -> None:
+def test_a_leader_named_by_a_fetch_response_is_noticed_without_a_metadata_update() -> None:
     world = World(T0)
     world.lead({0: (-1, 4)})
     assert world.reset(T0) == {}
@@ -363,7 +363,7 @@ def test_truncation_with_a_reset_policy_continues_at_the_point_of_divergence() -
 # -- lookups ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
+def test_a_lookup_requests_every_leader_and_merges_the_responses() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100, T1: 200, T2: 300}, 160.0)
     next(steps)
@@ -450,14 +450,14 @@ def test_a_lookup_of_other_topics_requests_their_metadata() -> None:
     assert world.metadata._transient == set()
 
 
-def test_read_committed_asks_for_the_last_stable_offset() -> None:
+def test_read_committed_requests_the_last_stable_offset() -> None:
     world = World(isolation_level="read_committed")
     next(world.offsets.fetch_offsets({T0: -1}, 160.0))
 
     assert world.client.take_all()[0].request.isolation_level == 1
 
 
-def test_an_end_asked_for_in_the_background_makes_the_lag_known() -> None:
+def test_an_end_offset_requested_in_the_background_makes_the_lag_known() -> None:
     world = World(T0)
     world.subscriptions.seek(T0, FetchPosition(4))
 

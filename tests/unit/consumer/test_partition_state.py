@@ -60,7 +60,7 @@ def test_a_reset_drops_the_position() -> None:
     assert state.committable is None
 
 
-def test_a_move_that_was_refused_keeps_the_position() -> None:
+def test_a_rejected_transition_keeps_the_position() -> None:
     state = at(10)
     state.move_to(R)
 

@@ -86,7 +86,7 @@ def test_assign_returns_whether_the_topics_changed() -> None:
     assert subscriptions.metadata_topics() == {"b"}
 
 
-def test_a_pattern_takes_topics_whose_whole_name_matches() -> None:
+def test_a_pattern_matches_whole_topic_names() -> None:
     subscriptions = SubscriptionState()
     pattern = re.compile("a.?")
     subscriptions.subscribe_pattern(pattern)
@@ -142,7 +142,7 @@ def test_the_listener_is_kept_and_forgotten() -> None:
     assert subscriptions.listener is None
 
 
-def test_unsubscribe_forgets_everything() -> None:
+def test_unsubscribe_clears_all_state() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe_pattern(re.compile(".*"))
     subscriptions.subscribe_from_pattern(["a"])
@@ -190,7 +190,7 @@ def test_a_partition_that_comes_back_is_in_an_epoch_never_used_before() -> None:
         epochs.add(epoch)
 
 
-def test_a_group_cannot_assign_to_one_who_assigns_by_hand() -> None:
+def test_group_assignments_are_rejected_under_manual_assignment() -> None:
     with pytest.raises(IllegalStateError):
         assigned(A0).assign_from_subscribed([A1])
 
@@ -308,7 +308,7 @@ def test_without_a_committed_offset_the_default_policy_decides() -> None:
     assert (state.state, state.reset_policy) == (FetchState.AWAIT_RESET, EARLIEST)
 
 
-def test_without_a_committed_offset_and_without_a_policy_it_raises() -> None:
+def test_a_partition_without_a_committed_offset_and_a_policy_raises() -> None:
     subscriptions = assigned(A0, A1, reset=NONE)
 
     with pytest.raises(NoOffsetForPartitionError) as caught:
@@ -413,7 +413,7 @@ def test_a_position_within_its_epoch_is_good(end: int) -> None:
     assert subscriptions.state(A0).position == 10
 
 
-def test_a_truncated_log_is_read_from_where_it_diverged() -> None:
+def test_a_truncated_log_is_read_from_the_point_of_divergence() -> None:
     subscriptions, position = validating()
 
     assert subscriptions.on_end_of_epoch(A0, position, 3, 6) is None
@@ -441,7 +441,7 @@ def test_truncation_without_a_policy_is_an_error(answer: tuple[int, int]) -> Non
     assert subscriptions.state(A0).state is FetchState.AWAIT_VALIDATION
 
 
-def test_an_answer_about_another_position_is_ignored() -> None:
+def test_a_response_for_another_position_is_ignored() -> None:
     subscriptions, position = validating()
     subscriptions.seek(A0, FetchPosition(20, 4, LEADER))
 
@@ -479,7 +479,7 @@ def test_every_position_may_be_committed() -> None:
     assert subscriptions.all_consumed() == {A0: OffsetAndMetadata(8, "", 2), A1: OffsetAndMetadata(3)}
 
 
-def test_whether_all_positions_are_known_is_known_without_a_scan() -> None:
+def test_all_positions_known_needs_no_scan() -> None:
     subscriptions = fetching(A0, A1)
     assert subscriptions.has_all_fetch_positions
 
@@ -529,7 +529,7 @@ def test_an_invalid_reset_policy_is_rejected(text: str) -> None:
         ResetPolicy.parse(text)
 
 
-def test_reset_policies_ask_for_times() -> None:
+def test_reset_policies_request_times() -> None:
     assert EARLIEST.timestamp(1000) == -2
     assert LATEST.timestamp(1000) == -1
     assert ResetPolicy("by_duration", 400).timestamp(1000) == 600

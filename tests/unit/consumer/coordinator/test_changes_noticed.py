@@ -59,7 +59,7 @@ def test_a_member_computes_its_revoked_partitions() -> None:
 
 @pytest.mark.parametrize("how", ["close", "unsubscribe", "poll timeout"])
 @pytest.mark.parametrize("instance_id", ["place-1", None])
-def test_a_static_member_never_says_goodbye_by_itself(how: str, instance_id: str | None) -> None:
+def test_a_static_member_never_leaves_by_itself(how: str, instance_id: str | None) -> None:
     bench = Bench(group_instance_id=instance_id, max_poll_interval_ms=10_000)
     bench.learn(t=1)
     bench.subscribe("t")

@@ -124,7 +124,7 @@ def test_a_followers_sync_is_empty_and_leaves_at_once() -> None:
     assert (sync.request.protocol_type, sync.request.protocol_name) == ("consumer", "range")
 
 
-def test_a_leader_is_asked_to_assign_and_sends_the_plan() -> None:
+def test_an_elected_leader_assigns_and_syncs_the_assignment() -> None:
     member = Member()
     election = member.lead(members={"me": "t", "other": "t u"})
     assert [m.member_id for m in election.members] == ["me", "other"]
@@ -341,7 +341,7 @@ def test_a_broken_connection_loses_the_coordinator_and_joins_again(phase: str) -
     assert isinstance(member.core.next_action(0.1), BuildJoin)
 
 
-def test_an_answer_that_comes_after_leaving_is_dropped() -> None:
+def test_a_response_after_leaving_is_dropped() -> None:
     member = Member()
     step = member.send_join()
     member.core.leave("closing", 0.0)
@@ -352,7 +352,7 @@ def test_an_answer_that_comes_after_leaving_is_dropped() -> None:
     assert member.core.coordinator == NODE
 
 
-def test_an_answer_to_an_older_attempt_is_dropped() -> None:
+def test_a_response_to_an_older_attempt_is_dropped() -> None:
     member = Member()
     old = member.send_join()
     member.answer_join(old, 27)
@@ -363,7 +363,7 @@ def test_an_answer_to_an_older_attempt_is_dropped() -> None:
     assert member.answer_join(new) is not None
 
 
-def test_an_answer_to_a_sync_counts_only_while_it_is_waited_for() -> None:
+def test_a_sync_response_counts_only_while_it_is_expected() -> None:
     member = Member()
     sync = member.join(2)
     assert sync is not None
@@ -456,7 +456,7 @@ def test_a_leader_rejoins_when_metadata_differs_from_that_of_the_assignment() ->
     assert not follower.core.rejoin_needed
 
 
-def test_a_leader_that_became_a_follower_watches_no_more() -> None:
+def test_a_leader_that_became_a_follower_stops_watching_metadata() -> None:
     member = Member()
     member.lead_to_stable({"t": 3})
     member.core.request_rejoin("because")
@@ -498,7 +498,7 @@ def test_the_rebalance_report_names_members_that_joined_and_left() -> None:
     assert (report.joined, report.left, report.members) == (("c",), ("b",), 2)
 
 
-def test_leaving_forgets_who_we_were() -> None:
+def test_leaving_resets_the_member_id() -> None:
     member = Member()
     member.stable()
     assert member.core.leave("bye", 0.0)
@@ -576,7 +576,7 @@ def test_every_code_leads_to_a_legal_state_in_every_phase() -> None:
             assert member.core.rejoin_needed
 
 
-def test_an_election_waits_until_it_is_carried_out() -> None:
+def test_an_election_waits_for_the_assignment() -> None:
     member = Member()
     election = member.lead()
     assert isinstance(member.core.next_action(5.0), ComputeAssignment)
@@ -606,7 +606,7 @@ def test_assignments_that_cannot_be_used_are_followed_by_pauses_that_grow() -> N
     assert member.core.due_at(member.now) == member.now
 
 
-def test_a_session_timeout_that_the_broker_refuses_is_named_with_the_bounds() -> None:
+def test_a_session_timeout_that_the_broker_rejects_is_named_with_the_bounds() -> None:
     member = Member()
     member.stable(4)
     member.core.request_rejoin("because")

@@ -41,7 +41,7 @@ def topics_of(sent: SentRequest) -> list[str]:
 # -- joining -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_join_goes_over_the_coordinators_own_connection() -> None:
+def test_a_join_uses_the_coordinators_own_connection() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -79,7 +79,7 @@ def test_polls_that_do_not_wait_join_step_by_step() -> None:
     assert bench.coordinator.started == 1
 
 
-def test_an_answer_is_awaited_while_a_rebalance_or_a_commit_is_under_way() -> None:
+def test_polls_await_a_response_during_a_rebalance_or_a_commit() -> None:
     bench = Bench()
     coordinator = bench.coordinator
     assert not coordinator.awaits_response
@@ -228,7 +228,7 @@ def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     assert mine.reported == (Assignment((T0,), b"to you"), 1)
 
 
-def test_an_assignor_hears_of_its_share_before_the_subscription_has_it() -> None:
+def test_on_assignment_of_an_assignor_is_called_before_the_subscription_changes() -> None:
     seen: list[tuple[str, set[TopicPartition]]] = []
 
     class Watching(Generous):
@@ -426,7 +426,7 @@ def test_a_pattern_waits_for_metadata_then_follows_it() -> None:
     assert topics_of(bench.network.take(JoinGroupRequest)) == ["t", "u"]
 
 
-def test_a_pattern_takes_topics_that_only_the_leader_knows() -> None:
+def test_a_pattern_includes_topics_that_only_the_leader_knows() -> None:
     import re
 
     bench = Bench()
@@ -501,7 +501,7 @@ def test_a_commit_before_a_join_is_repeated_for_as_long_as_the_rebalance_lasts()
     bench.network.take(JoinGroupRequest)
 
 
-def test_a_commit_before_a_join_that_is_refused_does_not_stop_it() -> None:
+def test_a_rejected_commit_before_a_join_does_not_stop_the_join() -> None:
     bench = automatic()
     bench.core.request_rejoin("because")
     bench.poll()
@@ -520,7 +520,7 @@ def test_a_commit_before_a_join_that_finds_us_expelled_makes_revoked_lost() -> N
     assert bench.listener.calls[1:] == [("lost", [T0, T1])]
 
 
-def test_a_coordinator_lost_in_that_commit_is_found_again_first() -> None:
+def test_a_coordinator_lost_during_that_commit_is_looked_up_first() -> None:
     bench = automatic()
     bench.core.request_rejoin("because")
     bench.poll()
@@ -544,7 +544,7 @@ def test_no_automatic_commit_while_rebalancing() -> None:
     bench.network.take(JoinGroupRequest)
 
 
-def test_partitions_assigned_by_hand_are_committed_too() -> None:
+def test_manually_assigned_partitions_are_committed_too() -> None:
     bench = Bench(enable_auto_commit=True)
     bench.learn(t=1)
     bench.subscriptions.assign_from_user([T0])
@@ -712,7 +712,7 @@ def test_wrong_assignors_are_refused_at_construction() -> None:
         Bench(partition_assignment_strategy="nope")
 
 
-def test_a_snapshot_holds_counts_and_with_racks_where_replicas_are() -> None:
+def test_a_snapshot_has_partition_counts_and_with_racks_the_replica_racks() -> None:
     cluster = FakeCluster({"t": [["a", "b"], ["a"]], "u": 3, "empty": 0})
     assert metadata_snapshot(cluster, ["t", "u", "empty", "gone"], racks=False) == {"t": 2, "u": 3}
     assert metadata_snapshot(cluster, ["t"], racks=True) == {"t": (frozenset("ab"), frozenset("a"))}

@@ -226,7 +226,7 @@ def test_the_heartbeat_interval_comes_from_the_coordinator() -> None:
     member.beat()
 
 
-def test_an_answer_moves_a_member_to_its_epoch_and_its_assignment() -> None:
+def test_a_response_sets_the_member_epoch_and_the_assignment() -> None:
     member = joining()
     assert not member.core.may_commit
     member.heartbeat(7, 0, 1)
@@ -258,7 +258,7 @@ def test_an_acknowledgement_waits_for_the_heartbeat_under_way() -> None:
     assert member.request().topic_partitions is not None
 
 
-def test_a_member_of_an_empty_assignment_follows_that_too() -> None:
+def test_an_empty_assignment_is_followed_too() -> None:
     member = joining()
     member.heartbeat(1)
     assert member.reconcile().target == LocalAssignment(0, {})
@@ -386,7 +386,7 @@ def test_a_response_to_an_earlier_incarnation_is_ignored() -> None:
     assert member.core.generation.generation_id == 10
 
 
-def test_after_a_lost_answer_the_next_heartbeat_is_full() -> None:
+def test_after_a_lost_response_the_next_heartbeat_is_full() -> None:
     member = stable(rack="r")
     member.now = 3.0
     step = member.beat()
@@ -559,7 +559,7 @@ def test_a_broker_without_the_protocol_gets_advice_on_the_setting(regex: str | N
     assert words in str(raised.error)
 
 
-def test_a_login_that_is_refused_is_raised_and_tried_again() -> None:
+def test_a_failed_authentication_is_raised_and_retried() -> None:
     member = stable()
     member.now = 3.0
     step = member.beat()
@@ -605,13 +605,13 @@ def test_how_a_member_leaves(instance: str | None, send: bool | None, epoch: int
     assert isinstance(core.next_background(1.0), Stop)
 
 
-def test_who_has_never_been_heard_of_does_not_leave() -> None:
+def test_a_member_without_a_sent_heartbeat_does_not_leave() -> None:
     member = joining()
     assert not member.core.leave("bye", 0.0)
     assert member.core.state is S.UNSUBSCRIBED
 
 
-def test_who_was_heard_of_and_had_no_answer_leaves() -> None:
+def test_a_member_with_an_unanswered_heartbeat_leaves() -> None:
     member = joining()
     step = member.beat()
     member.core.on_heartbeat_failed(NODE.node_id, KafkaConnectionError("gone"), 0.0, step.term)
@@ -628,7 +628,7 @@ def test_leaving_from_each_state(state: S) -> None:
     assert member.core.state is S.UNSUBSCRIBED
 
 
-def test_a_fenced_member_leaves_without_a_word() -> None:
+def test_a_fenced_member_sends_no_leave_heartbeat() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat(code=Errors.FENCED_MEMBER_EPOCH)
@@ -712,7 +712,7 @@ def _refused_before(core: ConsumerMembership) -> None:
 
 
 @pytest.mark.parametrize(("refuse", "at_once"), [(_refused, True), (_refused_before, False)])
-def test_a_commit_that_was_refused_makes_the_next_heartbeat_leave_at_once(
+def test_a_rejected_commit_makes_the_next_heartbeat_leave_at_once(
     refuse: Callable[[ConsumerMembership], None], at_once: bool
 ) -> None:
     member = stable()

@@ -33,7 +33,7 @@ def stable(**changes: object) -> Member:
     return member
 
 
-def test_it_sleeps_until_the_member_has_joined() -> None:
+def test_the_thread_sleeps_until_the_member_has_joined() -> None:
     member = Member()
     assert member.core.next_background(0.0) == Sleep(math.inf)
     member.send_join()
@@ -41,7 +41,7 @@ def test_it_sleeps_until_the_member_has_joined() -> None:
     assert member.core.next_background(100.0) == Sleep(math.inf), "the parked JoinGroup tells that we live"
 
 
-def test_heartbeats_begin_when_the_join_is_answered() -> None:
+def test_heartbeats_begin_with_the_join_response() -> None:
     member = Member()
     member.advance(7.0)
     member.join(2)
@@ -64,7 +64,7 @@ def test_heartbeats_follow_each_other_at_the_interval() -> None:
         assert member.core.next_background(member.now) == Sleep(3.0 * (beat + 1))
 
 
-def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
+def test_rebalance_in_progress_counts_as_a_response_and_requests_a_rejoin() -> None:
     member = stable()
     member.now = 3.0
     member.answer_heartbeat(member.heartbeat(), 27)
@@ -80,7 +80,7 @@ def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
     assert not step.lost
 
 
-def test_a_rebalance_is_no_news_to_one_that_takes_part() -> None:
+def test_rebalance_in_progress_is_ignored_during_the_rebalance() -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -134,7 +134,7 @@ def test_a_closed_connection_does_not_affect_the_coordinator_found_since() -> No
     assert core.discovery.term == term + 1
 
 
-def test_a_session_without_answers_loses_the_coordinator_not_the_membership() -> None:
+def test_a_session_without_responses_loses_the_coordinator_and_keeps_the_membership() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat()
@@ -201,7 +201,7 @@ def test_a_generation_that_the_coordinator_does_not_know_is_lost(code: int, memb
 
 
 @pytest.mark.parametrize("code", [22, 25, 82])
-def test_answers_about_an_older_generation_are_ignored(code: int) -> None:
+def test_responses_for_an_older_generation_are_ignored(code: int) -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -261,7 +261,7 @@ def test_closing_leaves_then_stops() -> None:
     assert isinstance(member.core.next_background(0.0), Stop)
 
 
-def test_leaving_is_not_waited_for_when_the_coordinator_goes() -> None:
+def test_leaving_does_not_wait_when_the_coordinator_is_lost() -> None:
     member = stable()
     member.core.leave("closing", 0.0)
     member.core.close()
@@ -281,7 +281,7 @@ def test_which_members_send_leave_group(instance: str | None, send: bool | None,
     assert isinstance(member.core.next_background(0.0), SendLeave) is expected
 
 
-def test_one_that_has_a_member_id_only_leaves_too() -> None:
+def test_a_member_with_only_a_member_id_leaves_too() -> None:
     member = Member()
     member.answer_join(member.send_join(), 79, member_id="given")
     assert member.core.leave("closing", 0.0)

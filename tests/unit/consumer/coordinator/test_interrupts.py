@@ -114,7 +114,7 @@ def test_requests_in_flight_stay_in_flight() -> None:
     assert bench.poll().result is True
 
 
-def test_a_commit_that_was_not_sent_has_failed_and_holds_up_no_close(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_was_not_sent_fails_and_does_not_delay_close(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = automatic()
     ends: list[object] = []
     interrupting(bench, monkeypatch)

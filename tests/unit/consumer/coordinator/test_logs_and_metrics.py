@@ -76,7 +76,7 @@ def test_the_thread_logs_when_heartbeats_begin_and_pause(lines: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("code", [0, 15, 16, 22, 25, 27, 30, -1])
-def test_every_answer_to_a_heartbeat_counts_with_its_latency(code: int) -> None:
+def test_every_heartbeat_response_is_counted_with_its_latency(code: int) -> None:
     member = Member()
     member.stable(5)
     member.advance(3.0)
@@ -150,7 +150,7 @@ def test_rebalances_that_fail_are_counted() -> None:
     assert member.core.metrics.joins.count == 1
 
 
-def test_commits_are_counted_automatic_ones_too() -> None:
+def test_automatic_commits_are_counted_too() -> None:
     bench = automatic()
     bench.clock.advance(5.0)
     bench.poll()

@@ -77,7 +77,7 @@ def matching(bench: Bench) -> None:
 
 @pytest.mark.parametrize("loss_code", [UNKNOWN_MEMBER, FENCED_INSTANCE])
 @pytest.mark.parametrize("waiting", [committing, dividing, matching])
-def test_a_loss_is_due_at_once_whatever_the_rebalance_waits_for(
+def test_a_loss_is_due_at_once_during_any_wait_of_the_rebalance(
     waiting: Callable[[Bench], None], loss_code: int
 ) -> None:
     bench = cooperative(T0, enable_auto_commit=True, group_instance_id="i" if loss_code == FENCED_INSTANCE else None)
@@ -100,7 +100,7 @@ def test_a_loss_is_due_at_once_whatever_the_rebalance_waits_for(
 
 
 @pytest.mark.parametrize(("instance", "generation", "lost"), [("i", 3, True), ("i", 2, False), (None, 3, False)])
-def test_a_static_member_that_missed_a_generation_may_have_lost_everything(
+def test_a_static_member_that_missed_a_generation_may_have_lost_all_partitions(
     instance: str | None, generation: int, lost: bool
 ) -> None:
     """The member was in generation 2 with the subscription of its first join, and owned no partition (KIP-345)."""
@@ -163,7 +163,7 @@ def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards()
     assert sent.request.reason == "the subscription has changed"
 
 
-def test_a_topic_that_grows_while_its_assignment_is_on_its_way_is_divided_again() -> None:
+def test_a_topic_that_grows_during_the_sync_is_assigned_again() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -177,7 +177,7 @@ def test_a_topic_that_grows_while_its_assignment_is_on_its_way_is_divided_again(
     assert bench.network.take(JoinGroupRequest).request.reason == "metadata has changed"
 
 
-def test_metadata_that_came_before_the_assignment_was_made_is_no_change() -> None:
+def test_metadata_older_than_the_assignment_is_no_change() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")

@@ -211,7 +211,7 @@ def test_other_errors_of_a_commit_are_raised(code: int, error: type[Exception]) 
         (27, ClassicMemberState.STABLE, "me", errors.RebalanceInProgressError),
     ],
 )
-def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
+def test_a_rejected_commit_makes_the_member_rejoin(
     code: int, state: ClassicMemberState, member_id: str, error: type[Exception]
 ) -> None:
     bench = Bench()
@@ -223,7 +223,7 @@ def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
     assert bench.core.rejoin_needed
 
 
-def test_a_refusal_of_an_older_generation_leaves_the_present_one_alone() -> None:
+def test_an_error_for_an_older_generation_does_not_affect_the_current_one() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.core.request_rejoin("because")
@@ -317,7 +317,7 @@ def test_partitions_assigned_by_hand_are_committed_without_generation() -> None:
     assert "group_id of its own" in str(call.error)
 
 
-def test_a_broken_connection_means_another_search_and_the_commit_again() -> None:
+def test_a_broken_connection_causes_a_lookup_and_another_commit() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.network.take(OffsetCommitRequest).fail()
@@ -374,14 +374,14 @@ def test_without_a_coordinator_the_failure_of_the_last_search_is_named(ask: Call
     assert isinstance(call.error.__cause__, errors.CoordinatorNotAvailableError)
 
 
-def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once() -> None:
+def test_an_unauthorized_coordinator_lookup_fails_at_once() -> None:
     bench = Bench(manual=True, find=False)
     call = bench.commit({T0: 5})
     bench.network.take(FindCoordinatorRequest).fail(errors.GroupAuthorizationFailedError("g"))
     assert isinstance(call.resume().error, errors.GroupAuthorizationFailedError)
 
 
-def test_negative_offsets_are_refused() -> None:
+def test_negative_offsets_are_rejected() -> None:
     bench = Bench()
     assert isinstance(bench.commit({T0: -1}).error, ValueError)
     with pytest.raises(ValueError, match="t-0"):
@@ -408,7 +408,7 @@ def asynchronous(bench: Bench, offset: int, log: list[tuple[int, KafkaError | No
     )
 
 
-def test_callbacks_run_in_order_and_only_when_asked_for() -> None:
+def test_callbacks_run_in_order_and_only_on_request() -> None:
     bench = Bench()
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
@@ -501,7 +501,7 @@ def test_an_asynchronous_commit_that_waited_until_the_next_generation_fails() ->
     assert not [sent for sent in bench.network.sent if isinstance(sent.request, OffsetCommitRequest)]
 
 
-def test_when_the_coordinator_is_not_found_they_fail() -> None:
+def test_commits_fail_without_a_coordinator() -> None:
     bench = Bench(manual=True, find=False)
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
@@ -555,7 +555,7 @@ def test_an_automatic_commit_that_failed_is_repeated_soon() -> None:
     assert bench.auto.next_at == 11.0
 
 
-def test_no_automatic_commit_when_it_is_off() -> None:
+def test_no_automatic_commit_when_it_is_disabled() -> None:
     auto = AutoCommit(None, 0.0)
     auto.restart(5.0)
     auto.retry(5.0, 0.1)
@@ -582,7 +582,7 @@ def test_no_partitions_need_no_request() -> None:
     assert bench.network.sent == []
 
 
-def test_whoever_asks_the_same_joins_the_request_under_way() -> None:
+def test_an_equal_request_shares_the_one_in_flight() -> None:
     bench = Bench()
     first, second = bench.fetch(T0, T1), bench.fetch(T1, T0)
     other = bench.fetch(T0)
@@ -593,7 +593,7 @@ def test_whoever_asks_the_same_joins_the_request_under_way() -> None:
     assert other.resume().result == {T0: OffsetAndMetadata(5)}
 
 
-def test_an_answer_from_before_a_commit_is_not_given_to_those_who_ask_after_it() -> None:
+def test_a_response_from_before_a_commit_is_not_used_after_it() -> None:
     bench = Bench()
     early = bench.fetch(T0)
     asked = bench.network.take(OffsetFetchRequest)
@@ -706,7 +706,7 @@ def test_commits_that_wait_are_sent_when_the_heartbeat_thread_finds_the_coordina
     assert flush.resume().done
 
 
-def test_a_later_commit_does_not_overtake_one_that_waits() -> None:
+def test_a_later_commit_does_not_overtake_a_waiting_one() -> None:
     bench = Bench()
     bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
     bench.committer.commit_async({T0: OffsetAndMetadata(1)}, None)

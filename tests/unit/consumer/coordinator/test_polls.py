@@ -136,7 +136,7 @@ def test_a_request_of_before_a_loss_takes_no_coordinator_away_that_was_found_sin
     assert bench.core.coordinator == NODE
 
 
-def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -> None:
+def test_a_found_coordinator_prolongs_the_session_before_it_is_published() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -195,7 +195,7 @@ def test_with_manual_assignment_a_poll_does_not_wait() -> None:
     assert bench.network.sent == []
 
 
-def test_with_partitions_assigned_by_hand_more_partitions_ask_for_no_rebalance() -> None:
+def test_more_manually_assigned_partitions_cause_no_rebalance() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")

@@ -107,7 +107,7 @@ def in_rebalance(member: ScriptedMember) -> bool:
     return member.core.state in (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
-def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
+def test_eager_members_all_pause_until_they_have_the_assignment() -> None:
     group = Group(RangeAssignor, members=3)
     generation = group.generation
     idle: list[bool] = []
@@ -130,7 +130,7 @@ def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
     assert not any(only.owned.values())
 
 
-def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> None:
+def test_cooperative_members_converge_in_small_steps_without_a_pause() -> None:
     group = Group(CooperativeStickyAssignor, members=3)
     generation, before = group.generation, group.owned()
     working = 0

@@ -71,7 +71,7 @@ def user_data(sent: SentRequest, which: int = 0) -> Memory:
     return decode(data)
 
 
-def test_an_assignor_learns_the_settings_and_the_time() -> None:
+def test_an_assignor_receives_the_settings_and_the_clock() -> None:
     assignor = Scheduling()
     bench = start(assignor)
     assert assignor.configured == [(bench.config, bench.clock)]
@@ -85,7 +85,7 @@ def test_a_delay_that_is_not_polled_is_warned_about(caplog: pytest.LogCaptureFix
     assert "rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed" in caplog.text
 
 
-def test_a_member_joins_by_itself_when_the_time_is_there() -> None:
+def test_a_member_rejoins_by_itself_when_the_delay_is_over() -> None:
     bench = start(Scheduling())
     answer(bench, T0, name="scheduling")
     assert bench.poll().result is True
@@ -179,7 +179,7 @@ def lead(bench: Bench, after: Callable[[], object] | None = None, **owned: tuple
     return sync
 
 
-def test_a_leader_looks_after_partitions_that_it_withheld() -> None:
+def test_a_leader_schedules_a_rebalance_for_withheld_partitions() -> None:
     """Their owner was replaced by a process without partitions to revoke, so that no member would ever rejoin."""
     bench = start("cooperative-sticky", session_timeout_ms=10_000)
     lead(bench, me=(), other=(T0, T1))
@@ -236,7 +236,7 @@ def test_a_rebalance_that_is_under_way_is_ended_first() -> None:
 
 
 @pytest.mark.parametrize("deadline", [100.5, 500.0])
-def test_whoever_takes_long_to_join_is_not_waited_for(deadline: float) -> None:
+def test_a_member_that_is_slow_to_join_is_not_waited_for(deadline: float) -> None:
     bench = joined(session_timeout_ms=20_000)
     call = Call(bench.coordinator.close(deadline), bench.clock)
     bench.network.take(JoinGroupRequest)
@@ -247,7 +247,7 @@ def test_whoever_takes_long_to_join_is_not_waited_for(deadline: float) -> None:
     assert bench.core._leaving.request is not None
 
 
-def test_unsubscribing_says_it_too_and_a_new_subscription_does_not() -> None:
+def test_unsubscribing_announces_the_leave_and_a_new_subscription_does_not() -> None:
     bench = joined()
     call = Call(bench.coordinator.on_unsubscribe(500.0), bench.clock)
     assert user_data(answer(bench, name=DELAYED, generation=2)).leaves
@@ -271,7 +271,7 @@ def test_a_static_member_that_may_come_back_sends_no_request(
     assert not bench.network.sent
 
 
-def test_a_coordinator_that_refuses_does_not_keep_it() -> None:
+def test_a_coordinator_error_does_not_keep_the_member_from_leaving() -> None:
     bench = joined()
     call = Call(bench.coordinator.close(160.0), bench.clock)
     bench.answer_join(error_code=30)
@@ -280,7 +280,7 @@ def test_a_coordinator_that_refuses_does_not_keep_it() -> None:
     assert call.error is None
 
 
-def test_the_object_made_by_hand_has_its_own_delay() -> None:
+def test_an_assignor_object_has_its_own_delay() -> None:
     bench = start(CooperativeStickyDelayedAssignor(5000), rebalance_delay_ms=7000)
     sent = bench.network.take(JoinGroupRequest)
     gone = encode(Memory(0, (Share("gone", None, (T1,)),)))
