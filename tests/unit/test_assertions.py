@@ -14,7 +14,7 @@ _BY_EXCEPTION = {
     "tests/behaviour/test_broker_crash.py::TestPortsOfAKilledCluster::test_they_are_free_when_it_is_given_up",
     "tests/behaviour/test_brokers.py::test_there_is_a_listener_of_each_protocol",
     "tests/simulation/test_schedules.py::test_schedules_that_once_broke_a_rule",
-    "tests/unit/broker/test_fetch_sessions.py::test_epochs_begin_again_at_one",
+    "tests/unit/broker/test_fetch_sessions.py::test_epochs_restart_at_one",
     "tests/unit/broker/test_replication_histories.py::test_random_histories",
     "tests/unit/consumer/test_fetcher.py::test_a_partition_in_backoff_does_not_block_its_neighbours",
     "tests/unit/consumer/coordinator/test_consumer_coordinator.py::test_a_coordinator_lost_during_that_commit_is_looked_up_first",

@@ -207,7 +207,7 @@ def test_a_producer_fenced_while_it_waits_adds_no_partition(make: Make) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_coordinator_that_resigns_answers_at_once(make: Make, version: int) -> None:
+def test_a_coordinator_that_resigns_answers_pending_requests(make: Make, version: int) -> None:
     brokers = make(version=version)
     producer, _ = ending(brokers, version=version)
     waiting = produce(producer, SINK) if version == 2 else add(producer, SINK)

@@ -311,7 +311,7 @@ def test_they_are_logged_once_for_each_software_version_and_api(
     ]
 
 
-def test_a_body_that_is_not_complete_is_refused() -> None:
+def test_an_incomplete_body_is_rejected() -> None:
     client = Client(World())
     frame = b"".join(encode_request(ProduceRequest(acks=1), 9, 1, "c"))[4:-2]
     client.connection._feed(memoryview(len(frame).to_bytes(4, "big") + frame))

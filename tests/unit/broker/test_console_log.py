@@ -52,7 +52,7 @@ def test_another_line_is_written_at_once(log: Log) -> None:
     assert log.lines() == ["cannot append to t-0", "cannot append to t-1", "cannot append to t-0"]
 
 
-def test_a_line_comes_again_after_ten_seconds(log: Log) -> None:
+def test_a_line_is_repeated_after_ten_seconds(log: Log) -> None:
     for _ in range(3):
         log.logger.error("full")
         log.clock.advance(10.0)

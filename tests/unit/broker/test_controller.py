@@ -106,7 +106,9 @@ def test_the_offsets_topic_is_compacted_and_has_its_own_settings() -> None:
 
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, "1"), (2, 2, "2"), (5, 3, "2")])
 @pytest.mark.parametrize("name", [OFFSETS_TOPIC, "__transaction_state"])
-def test_internal_topics_fit_the_cluster_unless_set(name: str, brokers: int, replicas: int, min_isr: str) -> None:
+def test_internal_topics_follow_the_size_of_the_cluster_unless_set(
+    name: str, brokers: int, replicas: int, min_isr: str
+) -> None:
     topic = controller(brokers=brokers).ensure_internal(name)
     assert len(topic.partitions[0].replicas) == replicas
     assert topic.config["min.insync.replicas"] == min_isr
@@ -153,7 +155,7 @@ class TestPartitions:
 
 
 class TestFile:
-    def test_everything_is_there_after_a_restart(self, tmp_path: Path) -> None:
+    def test_all_state_is_there_after_a_restart(self, tmp_path: Path) -> None:
         before = controller(tmp_path)
         topic = before.create_topic("t", 2, config={"retention.ms": "5"})
         before.create_topic("gone")
@@ -190,7 +192,7 @@ def test_deleting_an_absent_topic() -> None:
         controller().delete_topic("t")
 
 
-def test_a_leader_that_is_gone_is_replaced_from_the_isr(tmp_path: Path) -> None:
+def test_a_lost_leader_is_replaced_from_the_isr(tmp_path: Path) -> None:
     controller(tmp_path, brokers=2).create_topic("t", 2, 2)
     made = Controller(tmp_path, BrokerConfig())
     made.register([1])
@@ -251,7 +253,7 @@ class TestAFileThatCannotBeWritten:
         assert (made.topics["t"].partitions[0].leader, made.topics["t"].partitions[0].isr) == (2, (2,))
 
 
-def test_a_broker_that_cannot_follow_a_change_does_not_keep_it_from_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_fails_on_a_change_does_not_block_it_for_others(caplog: pytest.LogCaptureFixture) -> None:
     made = controller()
     notified: list[str] = []
     made.on_change += [lambda name: no_space(), notified.append]

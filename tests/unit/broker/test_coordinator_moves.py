@@ -104,7 +104,7 @@ def test_a_read_that_another_epoch_overtakes_is_no_whole_read(brokers: Brokers) 
         next(InternalTopicLog.of_offsets(brokers.alive[1]).read(0))
 
 
-def test_groups_far_from_a_deleted_topics_replicas_forget_it_too(brokers: Brokers) -> None:
+def test_groups_far_from_a_deleted_topics_replicas_forget_its_offsets_too(brokers: Brokers) -> None:
     brokers.controller.create_topics([brokers.controller.plan_topic("t", assignments={0: [2]})])
     commit(brokers, 0, 7)
     brokers.run()

@@ -42,7 +42,7 @@ class TestHandlers:
         first.set(1)
         assert results == [3]
 
-    def test_an_error_reaches_the_driver_from_either_side_of_a_wait(self) -> None:
+    def test_an_error_is_raised_before_and_after_a_wait(self) -> None:
         waiting = Deferred[int]()
         errors: list[BaseException] = []
 
@@ -55,7 +55,7 @@ class TestHandlers:
         waiting.set(1)
         assert [str(error) for error in errors] == ["no", "no"]
 
-    def test_one_that_was_given_up_cleans_up_and_stays_quiet(self) -> None:
+    def test_a_cancelled_handler_cleans_up_silently(self) -> None:
         waiting = Deferred[int]()
         events: list[str] = []
 
@@ -150,7 +150,7 @@ class TestPartition:
         partition.append(batch(b"a"))
         assert notified == [number for number in range(20) if number != 3]
 
-    def test_who_is_not_the_leader_says_so(self) -> None:
+    def test_a_follower_answers_not_leader(self) -> None:
         partition = led()
         partition.check_leader(3)
         partition.check_leader(-1)
@@ -170,7 +170,7 @@ class TestPartition:
             partition.append(batch(b"a"), acks=-1)
         partition.append(batch(b"a"), acks=1)
 
-    def test_an_election_begins_an_epoch_where_the_log_ends(self) -> None:
+    def test_an_election_starts_an_epoch_at_the_end_of_the_log(self) -> None:
         partition = led()
         partition.append(batch(b"a", b"b"))
         partition.lead(0, 5, (0,), (0,))

@@ -92,7 +92,7 @@ class TestTheClusterFile:
 
 
 class TestLogs:
-    def test_a_log_that_cannot_be_opened_is_tried_again(self, brokers: Brokers, tmp_path: Path) -> None:
+    def test_a_log_that_cannot_be_opened_is_retried(self, brokers: Brokers, tmp_path: Path) -> None:
         in_the_way = tmp_path / "broker-0" / "t-1"
         in_the_way.write_bytes(b"")
         brokers.controller.create_topic("t", 3, 3)
@@ -119,7 +119,7 @@ class TestLogs:
         brokers.advance(5.0)
         assert not in_the_way.exists()
 
-    def test_a_folder_that_cannot_be_removed_is_so_at_the_next_start(
+    def test_a_folder_that_cannot_be_removed_is_removed_at_the_next_start(
         self, brokers: Brokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         brokers.controller.create_topic("t", 2, 3)
@@ -208,7 +208,7 @@ class TestMessages:
         assert record.getMessage().startswith("cannot append to __consumer_offsets-0: [Errno 28] No space")
         assert "__consumer_offsets-0/0000" in record.getMessage()
 
-    def test_a_log_that_cannot_be_forced_to_disk_does_not_keep_others_from_it(
+    def test_a_log_that_cannot_be_flushed_does_not_block_others(
         self, brokers: Brokers, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         brokers.controller.create_topic("u", 1, 3)

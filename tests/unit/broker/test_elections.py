@@ -45,7 +45,7 @@ def test_when_all_die_at_once_the_leader_is_the_last_to_go() -> None:
     assert after_death(FULL, [0, 1, 2], []) == PartitionState(NO_LEADER, 6, (0, 1, 2), (0,))
 
 
-def test_an_unclean_election_takes_whoever_is_alive() -> None:
+def test_an_unclean_election_takes_any_live_replica() -> None:
     alone = PartitionState(1, 7, (0, 1, 2), (1,))
     assert after_death(alone, [1], [2], unclean=True) == PartitionState(2, 8, (0, 1, 2), (2,))
     offline = PartitionState(NO_LEADER, 8, (0, 1, 2), (1,))
@@ -56,7 +56,7 @@ def test_a_leader_with_an_unnoticed_absence_leads_in_a_new_epoch() -> None:
     assert after_return(FULL, [0, 1, 2], [0, 1, 2]) == PartitionState(0, 6, (0, 1, 2), (0, 1, 2))
 
 
-def test_who_comes_back_does_not_take_the_lead_from_another() -> None:
+def test_a_returning_broker_does_not_take_the_leadership_from_another() -> None:
     state = PartitionState(1, 6, (0, 1, 2), (1, 2))
     assert after_return(state, [0], [0, 1, 2]) is state
 
@@ -122,7 +122,7 @@ class TestController:
         made.register([0])
         assert made.controller_id == 0
 
-    def test_leaders_that_come_too_late_change_no_isr(self) -> None:
+    def test_outdated_leaders_cannot_change_the_isr(self) -> None:
         made = controller()
         made.create_topic("t", 1, 3)
         made.unregister([2])
@@ -154,7 +154,7 @@ class TestController:
         assert made.topic("t").partitions[0].leader_epoch == 6
         assert Controller(tmp_path, BrokerConfig()).topics == made.topics
 
-    def test_a_leader_moves_only_to_who_is_in_sync(self) -> None:
+    def test_a_leader_moves_only_to_an_in_sync_replica(self) -> None:
         made = controller()
         made.create_topic("t", 1, 2)
         made.unregister([1])

@@ -53,7 +53,7 @@ def created(partitions: int) -> CreateTopicsRequest:
 @pytest.mark.parametrize(
     ("request_", "version"), [(metadata(*(f"t{index}" for index in range(200))), 9), (created(200), 7)]
 )
-def test_one_write_and_others_are_answered_in_between(
+def test_many_topics_are_one_write_and_other_requests_are_answered_in_between(
     brokers: Brokers, written: list[int], request_: Any, version: int
 ) -> None:
     answers = brokers.request(0, request_, version)
@@ -84,7 +84,7 @@ def test_names_that_collide_within_a_request(brokers: Brokers) -> None:
     assert [topic.error_code for topic in answer.topics] == [0, InvalidTopicError.errno]
 
 
-def test_a_name_of_any_length_is_answered(brokers: Brokers) -> None:
+def test_a_topic_name_of_any_length_gets_a_response(brokers: Brokers) -> None:
     (answer,) = brokers.request(0, CreateTopicsRequest([CreatableTopic("x" * 32767, 1, 1)]), 7)
     assert answer.topics[0].error_code == InvalidTopicError.errno
     assert len(answer.topics[0].error_message) < 200

@@ -92,7 +92,7 @@ class TestCopying:
         brokers.run()
         assert not brokers.step()
 
-    def test_segments_of_followers_are_as_long_as_they_may_be(self, tmp_path: Path) -> None:
+    def test_segments_of_followers_reach_their_full_length(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path, 2)
         made.controller.create_topic("t", 1, 2, {"internal.segment.bytes": "200"})
         made.alive[1].fetcher.pause()
@@ -123,7 +123,7 @@ class TestCopying:
         assert again.duplicate
         assert again.first_offset == 0
 
-    def test_a_log_that_begins_later_begins_later_everywhere(self, brokers: Brokers) -> None:
+    def test_a_raised_log_start_offset_reaches_all_replicas(self, brokers: Brokers) -> None:
         for value in (b"a", b"b", b"c"):
             brokers.leader().append(batch(value))
         brokers.run()
@@ -140,7 +140,7 @@ class TestCopying:
         assert (result.error_code, result.low_watermark) == (0, 2)
         assert [brokers.replica(node).log.log_start_offset for node in range(3)] == [2, 2, 2]
 
-    def test_deleted_records_that_not_all_replicas_know_of_in_time(self, brokers: Brokers) -> None:
+    def test_delete_records_times_out_if_a_replica_lags(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.alive[1].fetcher.pause()
@@ -152,7 +152,7 @@ class TestCopying:
         result = answers[0].topics[0].partitions[0]
         assert (result.error_code, result.low_watermark) == (RequestTimedOutError.errno, -1)
 
-    def test_a_follower_far_behind_begins_where_the_leaders_log_begins(self, brokers: Brokers) -> None:
+    def test_a_follower_far_behind_starts_at_the_leaders_log_start_offset(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.kill(2)
@@ -183,7 +183,7 @@ class TestAcks:
         answers = produce(brokers, 0, batch(b"a"), acks=acks)
         assert len(answers) == 1
 
-    def test_all_gives_up_when_its_time_is_over(self, brokers: Brokers) -> None:
+    def test_acks_all_times_out(self, brokers: Brokers) -> None:
         brokers.alive[1].fetcher.pause()
         answers = produce(brokers, 0, batch(b"a"), timeout_ms=2_000)
         brokers.advance(1.9)
@@ -191,7 +191,7 @@ class TestAcks:
         brokers.advance(0.2)
         assert part_of(answers).error_code == RequestTimedOutError.errno
 
-    def test_too_few_in_sync_before(self, tmp_path: Path) -> None:
+    def test_too_few_in_sync_replicas_before_the_append(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path)
         made.controller.create_topic("t", 1, 3, {"min.insync.replicas": "2"})
         made.kill(1)
@@ -206,7 +206,7 @@ class TestAcks:
         assert made.leader().high_watermark == 1
         made.stop()
 
-    def test_too_few_in_sync_after(self, tmp_path: Path) -> None:
+    def test_too_few_in_sync_replicas_after_the_append(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path)
         made.controller.create_topic("t", 1, 3, {"min.insync.replicas": "3"})
         made.run()
@@ -252,7 +252,7 @@ class TestAcks:
         brokers.run()
         assert part_of(first).base_offset == part_of(second).base_offset == 0
 
-    def test_to_who_does_not_lead(self, brokers: Brokers) -> None:
+    def test_a_produce_request_to_a_follower(self, brokers: Brokers) -> None:
         part = part_of(produce(brokers, 1, batch(b"a")))
         assert (part.error_code, part.current_leader.leader_id) == (NotLeaderOrFollowerError.errno, 0)
         # Versions that cannot say who leads leave it out.
@@ -282,7 +282,7 @@ class TestReading:
         assert [record.value for record in iter_records(part.records)] == [b"a"]
         assert part.high_watermark == 1
 
-    def test_a_fetch_that_waits_is_answered_when_the_replicas_have_it(self, brokers: Brokers) -> None:
+    def test_a_delayed_fetch_is_answered_once_the_replicas_have_the_records(self, brokers: Brokers) -> None:
         brokers.alive[2].fetcher.pause()
         wanted = FetchPartition(0, partition_max_bytes=1 << 20)
         data = batch(b"a")
@@ -338,7 +338,7 @@ class TestReading:
         (answer,) = brokers.request(1, wanted, 5)
         assert answer.topics[0].partitions[0].offset == 2
 
-    def test_where_an_epoch_ended(self, brokers: Brokers) -> None:
+    def test_the_end_offset_of_an_epoch(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a", b"b"))
         brokers.run()
         brokers.controller.move_leader("t", 0, 1)
@@ -465,7 +465,7 @@ class TestDeath:
         assert brokers.state() == (0, 0, (0, 1, 2))
         assert len(values(brokers.replica(2))) == 50
 
-    def test_everything_is_as_before_after_all_were_killed(self, tmp_path: Path) -> None:
+    def test_all_records_are_there_after_all_brokers_were_killed(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path)
         made.controller.create_topic("t", 1, 3)
         made.leader().append(batch(b"a"))
@@ -479,7 +479,7 @@ class TestDeath:
 
 
 class TestIsr:
-    def test_who_lags_leaves_and_who_catches_up_comes_back(self, tmp_path: Path) -> None:
+    def test_a_lagging_replica_leaves_the_isr_and_returns_when_it_catches_up(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path, replica_lag_time_max_ms=1_000)
         made.controller.create_topic("t", 1, 3)
         made.run()
@@ -497,7 +497,7 @@ class TestIsr:
         assert made.state() == (0, 0, (0, 1, 2))
         made.stop()
 
-    def test_a_change_that_cannot_be_written_is_wanted_again(
+    def test_an_isr_change_that_cannot_be_written_is_retried(
         self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         brokers.alive[2].fetcher.pause()
@@ -514,7 +514,7 @@ class TestIsr:
         brokers.advance(1)
         assert brokers.state() == (0, 0, (0, 1, 2))
 
-    def test_who_has_everything_never_lags(self, brokers: Brokers) -> None:
+    def test_a_caught_up_replica_never_lags(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.advance(3600.0)
@@ -543,7 +543,7 @@ class TestIsr:
         partition.read_for_follower(1, 1, **arguments)
         assert wanted == [(0, 2, 1)]
 
-    def test_strangers_and_old_epochs_are_refused(self) -> None:
+    def test_unknown_replicas_and_old_epochs_are_rejected(self) -> None:
         partition = Partition(0, TP, bytes(16), log_in(None))
         partition.lead(0, 3, (0, 1), (0, 1))
         arguments = {"last_epoch": -1, "log_start_offset": 0, "max_bytes": 1000, "now": 0.0}

@@ -66,7 +66,9 @@ def opened(listener: Listener) -> tuple[BrokerServer, Loop]:
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
-def test_without_descriptors_it_rests_before_it_accepts_again(error: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_descriptors_a_listener_pauses_before_it_accepts_again(
+    error: int, caplog: pytest.LogCaptureFixture
+) -> None:
     listener = Listener()
     listener.error = error
     _, loop = opened(listener)

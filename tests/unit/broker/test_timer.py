@@ -56,7 +56,7 @@ def test_other_timers_survive_one_that_raises() -> None:
     assert ran == ["new", "old"]
 
 
-def test_one_that_was_cancelled_by_another_does_not_run() -> None:
+def test_a_timer_cancelled_by_another_does_not_run() -> None:
     timer = Timer()
     later = timer.schedule(2.0, lambda: pytest.fail("it was cancelled"))
     timer.schedule(1.0, later.cancel)

@@ -134,7 +134,7 @@ class TestInit:
         assert fresh.producer[0] != producer.producer[0]
         assert fresh.producer[1] == 0
 
-    def test_a_repeated_request_gets_the_same_answer(self, any_version: Brokers) -> None:
+    def test_a_repeated_request_gets_the_same_response(self, any_version: Brokers) -> None:
         """KIP-360: the answer to a request that raises the epoch was lost."""
         producer = started(any_version)
         before = producer.producer
@@ -155,7 +155,7 @@ class TestInit:
         assert first[1] != old[0]
         assert Producer(any_version).init(producer=old) == first
 
-    def test_a_producer_id_without_epoch_is_refused(self, any_version: Brokers) -> None:
+    def test_a_producer_id_without_epoch_is_rejected(self, any_version: Brokers) -> None:
         assert Producer(any_version).init(producer=(5, -1))[0] == Errors.INVALID_REQUEST
 
 
@@ -177,7 +177,7 @@ def set_epoch(brokers: Brokers, epoch: int, transactional_id: str = "id") -> Non
 
 
 class TestAdd:
-    def test_partitions_are_in_the_log_before_the_answer(self, any_version: Brokers) -> None:
+    def test_partitions_are_in_the_log_before_the_response(self, any_version: Brokers) -> None:
         producer = started(any_version)
         assert producer.record.start_ms == -1, "no time runs before the first partition"
         any_version.clock.advance_to(any_version.clock.now() + 1)
@@ -195,7 +195,7 @@ class TestAdd:
         assert records[1].start_ms == begun == records[2].start_ms, "the timer begins with the first partition"
         assert producer.state == "Ongoing"
 
-    def test_who_is_refused(self, any_version: Brokers) -> None:
+    def test_rejected_producers(self, any_version: Brokers) -> None:
         producer = started(any_version)
         unknown = Producer(any_version, "unknown")
         unknown.producer = producer.producer
@@ -233,7 +233,7 @@ class TestAdd:
         assert len(waiting) == 1
         assert producer.state == "Ongoing"
 
-    def test_brokers_ask_whether_a_partition_belongs_to_it(self, any_version: Brokers) -> None:
+    def test_brokers_verify_that_a_partition_belongs_to_the_transaction(self, any_version: Brokers) -> None:
         """KIP-890: VerifyOnly."""
         producer = started(any_version)
         assert producer.verify(SINK) == Errors.TRANSACTION_ABORTABLE
@@ -308,7 +308,7 @@ class TestEnd:
         assert last is not None
         assert last.state is TransactionState.COMPLETE_COMMIT
 
-    def test_answers_by_state_below_version_2(self, make: Make) -> None:
+    def test_responses_by_state_below_version_2(self, make: Make) -> None:
         producer = started(make(1))
         assert producer.end(commit=True) == Errors.INVALID_TXN_STATE
         assert producer.end(commit=False) == Errors.INVALID_TXN_STATE
@@ -324,7 +324,7 @@ class TestEnd:
         assert unknown.end(commit=True) == Errors.INVALID_PRODUCER_ID_MAPPING
         assert Producer(producer.brokers, "").end(commit=True) == Errors.INVALID_REQUEST
 
-    def test_answers_by_state_under_version_2(self, make: Make) -> None:
+    def test_responses_by_state_under_version_2(self, make: Make) -> None:
         """KIP-890: each end raises the epoch, the epoch before repeats it, and an abort of an empty transaction
         succeeds.
         """
@@ -376,7 +376,7 @@ class TestEnd:
         assert fresh.producer[0] != producer.producer[0]
         assert fresh.producer[1] == 0
 
-    def test_the_answer_comes_before_the_markers(self, make: Make) -> None:
+    def test_the_response_comes_before_the_markers(self, make: Make) -> None:
         brokers = make(1, 3)
         producer = started(brokers)
         producer.add(SINK)
@@ -402,7 +402,7 @@ class TestEnd:
         assert producer.end(commit=True) == Errors.NONE
         assert producer.state == "CompleteCommit"
 
-    def test_a_marker_that_a_leader_refuses_ends_the_sending(self, make: Make) -> None:
+    def test_a_marker_rejected_by_a_leader_is_not_sent_again(self, make: Make) -> None:
         """A newer epoch of the producer is in the partition: somebody else has ended the transaction."""
         brokers = make(1)
         producer = started(brokers)
@@ -526,7 +526,7 @@ class TestLoad:
         brokers.advance(120)
         assert "timed out" not in caplog.text
 
-    def test_who_is_not_the_coordinator_says_so(self, make: Make) -> None:
+    def test_a_broker_that_is_not_coordinator_rejects_requests(self, make: Make) -> None:
         brokers = make(2, 3, transaction_state_log_num_partitions=50)
         producer = started(brokers, "transactionalId")
         broker = brokers.alive[producer.coordinator].transaction_coordinator
@@ -626,7 +626,7 @@ class TestLog:
         assert end_offset(any_version) == 6
         assert read(any_version, committed=False).values == [b"msg1", b"msg2", b"msg3", b"later"]
 
-    def test_markers_of_old_epochs_are_refused(self, any_version: Brokers) -> None:
+    def test_markers_of_old_epochs_are_rejected(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK)
         producer.send(b"x")
@@ -665,7 +665,7 @@ class TestLog:
         assert producer.send(b"v", sequence=9) == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert len(scan(log_bytes(any_version, SINK))) == 3
 
-    def test_without_an_authorizer_anybody_may_write_markers(self, any_version: Brokers) -> None:
+    def test_without_an_authorizer_any_client_may_write_markers(self, any_version: Brokers) -> None:
         producer = started(any_version)
         assert write_marker(any_version, producer.producer) == Errors.NONE
 
@@ -681,13 +681,13 @@ class TestLog:
         any_version.leader("sink", 0).start_at(2)
         assert read(any_version, offset=2).values == [b"c"], "the beginning may be gone"
 
-    def test_a_batch_outside_the_open_transaction_is_refused(self, any_version: Brokers) -> None:
+    def test_a_batch_outside_the_open_transaction_is_rejected(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK)
         assert producer.send(b"x") == Errors.NONE
         assert producer.send(b"y", transactional=False) == Errors.INVALID_TXN_STATE
 
-    def test_a_batch_of_no_open_transaction_is_refused(self, make: Make) -> None:
+    def test_a_transactional_batch_without_an_open_transaction_is_rejected(self, make: Make) -> None:
         """KIP-890: the transaction would hold readers back, and no producer would end it."""
         producer = started(make(1))
         assert producer.send(b"x", version=10) == Errors.INVALID_TXN_STATE

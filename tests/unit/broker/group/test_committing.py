@@ -32,7 +32,7 @@ def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, 
     assert (world.manager.get_group(GROUP) is not None) == (error_code == 0)
 
 
-def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
+def test_checks_of_a_commit_in_their_order() -> None:
     world = World()
     static, dynamic = world.stable(2, instances=["i", None])
 
@@ -196,7 +196,7 @@ def test_a_group_that_never_had_members_counts_from_the_commit() -> None:
     assert GroupConfig().retention_ms == 7 * 24 * 3600 * 1000
 
 
-def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptureFixture) -> None:
+def test_expired_offsets_are_removed_periodically_with_tombstones(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World(offsets_retention_minutes=15)
     value_of(world.commit({TP0: 1}))
@@ -212,7 +212,7 @@ def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptu
     assert world.restarted().offset(TP0) == -1
 
 
-def test_the_line_of_an_expiry_says_how_long_the_tombstones_took(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_line_of_an_expiration_has_the_time_of_the_tombstones(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = retention_world()
     value_of(world.commit({TP0: 1}))
@@ -237,7 +237,7 @@ def test_an_empty_group_without_offsets_is_removed_with_a_tombstone_if_it_was_re
     assert world.restarted().manager.get_group(GROUP) is None
 
 
-def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
+def test_a_group_that_was_never_registered_is_removed_without_a_tombstone() -> None:
     world = World()
     world.join(protocol_type="")
     assert world.state is GroupState.EMPTY
@@ -286,7 +286,7 @@ def test_a_commit_while_the_tombstone_is_written_stays() -> None:
     assert world.restarted().offset() == 2
 
 
-def test_a_search_that_breaks_is_logged_and_comes_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_expiration_is_logged_and_repeated(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     value_of(world.commit({TP0: 1}))
     world.group().protocol_type = "consumer"
@@ -380,7 +380,7 @@ def test_deleting_offsets() -> None:
     assert world.manager.metrics.deleted_offsets == 2
 
 
-def test_offsets_of_another_kind_of_group_are_left_alone_while_it_has_members() -> None:
+def test_offsets_of_another_protocol_type_are_kept_while_the_group_has_members() -> None:
     world = World()
     world.stable(protocol_type="connect")
     assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (Errors.NON_EMPTY_GROUP, {})
@@ -398,7 +398,7 @@ def test_offsets_that_cannot_be_deleted_stay() -> None:
 
 @pytest.mark.parametrize("first", ["commit", "tombstone"])
 @pytest.mark.parametrize("before", [True, False])
-def test_a_commit_on_its_way_is_deleted_too(first: str, before: bool) -> None:
+def test_a_pending_commit_is_deleted_too(first: str, before: bool) -> None:
     world = World()
     if before:
         value_of(world.commit({TP0: 1}))

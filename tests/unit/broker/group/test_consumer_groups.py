@@ -256,7 +256,7 @@ def test_partitions_that_a_classic_member_must_revoke_stay_unassigned_at_an_upgr
     assert set(partitions) == {2, 3}
 
 
-def test_a_coordinator_that_takes_over_after_a_downgrade_begins_the_rebalance() -> None:
+def test_a_coordinator_that_takes_over_after_a_downgrade_starts_the_rebalance() -> None:
     world = ConsumerGroupWorld()
     classic = world.stable_classic()
     world.beat("new")

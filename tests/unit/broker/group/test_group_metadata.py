@@ -47,7 +47,7 @@ def test_a_pending_join_is_counted_until_it_is_taken() -> None:
     assert group.num_members_awaiting_join == 0
 
 
-def test_who_does_not_fit_is_an_error_in_the_caller() -> None:
+def test_adding_an_inconsistent_member_is_an_error_of_the_caller() -> None:
     group = group_of(names("range"))
     for wrong in (
         member("m0"),
@@ -142,7 +142,7 @@ def test_the_leader_must_have_rejoined() -> None:
     assert group.leader_id == "m2"
 
 
-def test_static_members_are_known_by_their_instance_id() -> None:
+def test_static_members_are_found_by_their_instance_id() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     group.add(member("m0", instance="i"))
     assert group.static_members == {"i": "m0"}
@@ -224,7 +224,7 @@ def test_a_group_without_members_selects_no_protocol() -> None:
         group_of().select_protocol()
 
 
-def test_who_may_join() -> None:
+def test_protocols_that_allow_a_join() -> None:
     empty = group_of()
     assert empty.supports_protocols("anything", names("x"))
     assert not empty.supports_protocols("", names("x"))

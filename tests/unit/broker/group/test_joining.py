@@ -15,7 +15,7 @@ from tests.unit.broker.group.support import GROUP, RANGE, TP0, World, client_of,
 # Checks at the door
 
 
-def test_the_checks_before_anything_else() -> None:
+def test_checks_before_the_group_is_looked_up() -> None:
     world = World(start=False)
     assert value_of(world.join(group="")).error_code == Errors.INVALID_GROUP_ID
     assert value_of(world.join()).error_code == Errors.COORDINATOR_NOT_AVAILABLE
@@ -38,7 +38,7 @@ def test_the_checks_before_anything_else() -> None:
         ("transactions:JGR-30d", True, Errors.NOT_COORDINATOR),
     ],
 )
-def test_who_does_not_coordinate_says_so(spec_id: str, started: bool, error_code: int) -> None:
+def test_a_broker_that_is_not_coordinator_answers_not_coordinator(spec_id: str, started: bool, error_code: int) -> None:
     world = World(start=False)
     if started:
         world.coordinator.start()
@@ -95,7 +95,7 @@ def test_the_first_member_needs_a_type_and_a_strategy() -> None:
 # New members
 
 
-def test_how_ids_are_made() -> None:
+def test_the_form_of_member_ids() -> None:
     world = World(group_initial_rebalance_delay_ms=0)
     assert value_of(world.join(require_id=True, client_id="me")).member_id == "me-uuid1"
     static = world.join(client_id="me", instance="name")
@@ -141,7 +141,7 @@ def test_a_pending_member_joins_with_its_id() -> None:
     assert (member.rebalance_timeout_ms, member.session_timeout_ms) == (60_000, 10_000)
 
 
-def test_a_pending_id_with_an_instance_id_is_an_error_of_ours_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pending_member_id_with_an_instance_id_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
     result = value_of(world.join(pending, instance="i"))
@@ -235,7 +235,7 @@ def test_an_expired_pending_member_id_lets_the_others_proceed() -> None:
 # Known members
 
 
-def test_who_it_is_must_be_right() -> None:
+def test_member_id_and_instance_id_must_match() -> None:
     world = World()
     world.stable(2, instances=["i", None])
     stranger = value_of(world.join("stranger"))
@@ -298,7 +298,7 @@ def test_all_of_a_round_get_the_same_generation_and_the_leader_alone_the_list() 
     assert {one.metadata for one in results[0].members} == {RANGE[0][1]}
 
 
-def test_who_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
+def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     world = World()
     waiting = [world.join(session_ms=30_000, rebalance_ms=20_000) for _ in range(2)]
     world.advance(6)

@@ -85,7 +85,7 @@ def test_classic_groups_match_kafkas_description(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tools", "modern", "transactional"])
-def test_offsets_count_as_their_tombstones_and_markers_say(name: str) -> None:
+def test_offsets_follow_their_tombstones_and_markers(name: str) -> None:
     ours = loaded()[name]
     assert offsets_of(ours) == described()[name]["offsets"]
     pending = {

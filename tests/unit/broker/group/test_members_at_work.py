@@ -14,7 +14,7 @@ from tests.unit.broker.group.support import GROUP, TP0, Client, World, client_of
 # SyncGroup
 
 
-def test_sync_is_refused_for_one_reason_after_the_other() -> None:
+def test_checks_of_a_sync_in_their_order() -> None:
     """Each request is wrong in one point and in all later ones. The first one decides the error."""
     world = World()
     nobody = Client("nobody", 9, "i")
@@ -48,7 +48,7 @@ def test_sync_in_states_without_an_assignment() -> None:
     assert value_of(world.sync(first)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-def test_sync_goes_to_the_wrong_broker() -> None:
+def test_a_sync_at_the_wrong_broker() -> None:
     world = World(start=False)
     world.coordinator.start()
     assert value_of(world.sync(Client("x", 1))).error_code == Errors.NOT_COORDINATOR
@@ -69,7 +69,7 @@ def test_sync_in_a_stable_group_is_answered_at_once() -> None:
 
 
 @pytest.mark.parametrize("leader_first", [True, False])
-def test_syncs_are_answered_when_the_leaders_is_stored(leader_first: bool) -> None:
+def test_syncs_are_answered_when_the_assignment_is_stored(leader_first: bool) -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
@@ -97,7 +97,7 @@ def test_the_registration_goes_to_the_groups_partition_with_the_whole_assignment
     assert (partition, len(records)) == (world.partition(), 1)
 
 
-def test_who_waits_for_the_assignment_is_alive_and_has_a_full_session_afterwards() -> None:
+def test_a_pending_sync_keeps_its_member_alive_with_a_full_session_afterwards() -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
@@ -126,7 +126,7 @@ def test_a_sync_that_is_sent_twice_is_answered_twice() -> None:
     assert value_of(later).assignment == b"2"
 
 
-def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_sync_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     answer = world.join()
     world.advance(3)
@@ -232,7 +232,7 @@ def test_a_heartbeat_renews_the_session_in_every_state_with_members(state: Group
     assert not world.group().has(clients[-1].member_id)
 
 
-def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
+def test_an_expired_session_in_the_join_phase_may_complete_it() -> None:
     world = World()
     first, _silent = world.stable(2, rebalance_ms=300_000)
     answer = world.rejoin(first, rebalance_ms=300_000)
@@ -288,7 +288,7 @@ def test_a_fenced_member_cannot_leave_for_another() -> None:
     assert world.state is GroupState.STABLE
 
 
-def test_who_leaves_while_it_waits_is_answered() -> None:
+def test_a_member_that_leaves_during_its_request_is_answered() -> None:
     world = World()
     first, second = world.stable(2)
     awaited = world.rejoin(first)
@@ -339,7 +339,7 @@ def test_a_client_that_reacts_in_its_callback_finds_a_consistent_group() -> None
     assert set(seen) <= {GroupState.COMPLETING_REBALANCE, GroupState.STABLE}
 
 
-def test_shutting_down_sends_everybody_away_and_leaves_no_timer() -> None:
+def test_a_shutdown_answers_all_pending_requests_and_leaves_no_timer() -> None:
     world = World()
     world.stable(2, group="a")
     awaited = world.join(group="b")

@@ -31,7 +31,7 @@ def test_loaded_offsets_are_merged() -> None:
     assert cache.pending_transactional == {7: {TP0: record(2, 2), TP1: record(4, 4)}, 8: {TP0: record(5, 5)}}
 
 
-def test_a_commit_becomes_visible_when_it_is_in_the_log_and_never_replaces_a_later_one() -> None:
+def test_a_commit_becomes_visible_once_it_is_in_the_log_and_never_replaces_a_later_one() -> None:
     cache = GroupOffsets()
     cache.on_commit_appended(TP0, record(1, 1))
     assert cache.committed == {}  # nobody waits for it any more
@@ -96,7 +96,7 @@ def test_a_failed_commit_keeps_the_committed_offset() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_is_seen_when_it_commits_and_only_then(commit: bool) -> None:
+def test_transactional_offsets_become_visible_at_the_commit(commit: bool) -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1)}, {})
     cache.prepare_transactional(7, {TP0: record(None, 5).value, TP1: record(None, 6).value})
@@ -164,7 +164,7 @@ def test_a_pending_offset_is_removed_by_a_later_tombstone(position: int, stays: 
     assert set(cache.committed) == ({TP0, TP1} if stays else set())
 
 
-def test_a_commit_after_a_tombstone_stays_although_one_before_it_is_still_on_its_way() -> None:
+def test_a_commit_after_a_tombstone_stays_although_an_earlier_one_is_still_pending() -> None:
     cache = GroupOffsets()
     cache.prepare({TP0: record(1, 1).value})
     cache.remove_before([TP0], 5)

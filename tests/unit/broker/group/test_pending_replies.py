@@ -12,7 +12,7 @@ from tests.unit.broker.group.support import World, value_of
 MANY = 2 * sys.getrecursionlimit()
 
 
-def test_answers_that_lead_to_requests_are_given_by_one_loop() -> None:
+def test_replies_that_cause_requests_are_given_by_one_loop() -> None:
     answers = PendingReplies()
     given: list[int] = []
 

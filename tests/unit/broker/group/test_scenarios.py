@@ -155,7 +155,7 @@ def test_rejoining_a_stable_group(who: str) -> None:
         assert world.state is GroupState.PREPARING_REBALANCE
 
 
-def test_a_join_that_is_repeated_before_the_assignment_is_answered_again() -> None:
+def test_a_join_repeated_before_the_assignment_is_answered_again() -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
@@ -166,7 +166,7 @@ def test_a_join_that_is_repeated_before_the_assignment_is_answered_again() -> No
     assert world.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_who_is_missing_in_the_leaders_assignment_gets_an_empty_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_without_an_assignment_gets_an_empty_one(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
@@ -180,7 +180,7 @@ def test_who_is_missing_in_the_leaders_assignment_gets_an_empty_one(caplog: pyte
     assert {one.member_id for one in registration.members} == {leader.member_id, follower.member_id}
 
 
-def test_a_registration_that_cannot_be_written_starts_the_rebalance_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_registration_that_cannot_be_written_restarts_the_rebalance(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
     waiting = [world.join(), world.join()]
@@ -247,7 +247,7 @@ def test_the_session_timeout_has_bounds(session_ms: int, accepted: bool) -> None
         assert world.manager.get_group(GROUP) is None
 
 
-def test_offsets_survive_a_restart_and_tombstones_too() -> None:
+def test_offsets_and_tombstones_survive_a_restart() -> None:
     world = World()
     value_of(world.commit({TP0: 5, TP1: 6}))
     again = world.restarted()
@@ -340,7 +340,7 @@ def test_an_id_that_is_not_used_in_time_is_forgotten() -> None:
     assert value_of(world.join(pending)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-def test_a_new_member_whose_client_is_gone_is_given_up_after_five_minutes() -> None:
+def test_a_new_member_without_its_client_is_removed_after_five_minutes() -> None:
     world = World()
     (client,) = world.stable(rebalance_ms=900_000, session_ms=900_000)
     gone = world.join(rebalance_ms=900_000)
@@ -448,7 +448,7 @@ def test_members_leave_together_with_one_rebalance() -> None:
     assert second.member_id not in world.group().members
 
 
-def test_one_plan_for_a_generation_and_news_for_the_members_of_that_group_alone() -> None:
+def test_each_generation_has_one_assignment_and_a_change_notifies_only_its_group() -> None:
     world = World()
     ours, theirs = world.stable(2), world.stable(2, group="other")
     leader, follower = ours

@@ -19,7 +19,7 @@ from pyconsumer.structs import BrokerMetadata
 from tests.unit.broker.group.support import GROUP, FakeBroker, World, ask, value_of, versions
 
 
-def test_a_member_that_does_not_come_again_with_its_id() -> None:
+def test_a_member_that_does_not_return_with_its_member_id() -> None:
     world = World()
     refused = value_of(world.join(require_id=True, session_ms=8_000))
     assert refused.error_code == Errors.MEMBER_ID_REQUIRED

@@ -142,7 +142,7 @@ def test_overlapping_commits_that_end_in_reverse() -> None:
     assert world.group().offsets.pending == {}
 
 
-def test_a_log_that_breaks_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_log_is_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.storage.raises = OSError("disk gone")
     assert value_of(world.commit({TP0: 1})) == {TP0: Errors.UNKNOWN_SERVER_ERROR}
@@ -195,7 +195,7 @@ def test_which_offsets_a_fetch_finds() -> None:
     assert world.fetch([]) == {}
 
 
-def test_a_fetch_looks_at_the_group_but_not_at_its_state() -> None:
+def test_a_fetch_checks_the_group_but_not_its_state() -> None:
     world = World()
     (client,) = world.stable()
     value_of(world.commit({TP0: 5}, client))
@@ -422,7 +422,7 @@ def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: 
     assert "offsets.load.buffer.size" in caplog.text
 
 
-def test_only_a_piece_larger_than_those_before_it_is_warned_of_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_batch_larger_than_earlier_ones_is_warned_about_again(caplog: pytest.LogCaptureFixture) -> None:
     world = World(start=False, offsets_load_buffer_size=200)
     here = world.partition()
     for length in (400, 400, 300, 500):
@@ -588,7 +588,7 @@ def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCap
     world.advance(100)
 
 
-def test_old_news_of_leadership_is_ignored() -> None:
+def test_old_leadership_changes_are_ignored() -> None:
     world = World()
     here = world.partition()
     world.stable()
@@ -604,7 +604,7 @@ def test_old_news_of_leadership_is_ignored() -> None:
     assert world.state is GroupState.STABLE
 
 
-def test_a_load_is_given_up_when_the_leadership_goes_or_the_broker_stops() -> None:
+def test_a_load_is_cancelled_when_the_leadership_moves_or_the_broker_stops() -> None:
     world = World(start=False, offsets_load_buffer_size=1)
     here = world.partition()
     for _ in range(3):

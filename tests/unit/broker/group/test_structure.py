@@ -16,7 +16,7 @@ from pyconsumer.protocol.records import iter_records, scan
 from tests.unit.broker.group.support import GROUP, TP0, TP1, World, client_of, value_of
 
 
-def test_a_coordinator_has_one_manager_that_knows_no_protocol() -> None:
+def test_a_coordinator_has_one_manager_without_protocol_logic() -> None:
     world = World()
     assert isinstance(world.coordinator.manager, GroupMetadataManager)
     assert world.coordinator.manager is world.manager
@@ -122,7 +122,7 @@ def test_the_log_is_read_when_leadership_comes_and_never_else() -> None:
     assert reads == [world.partition()]
 
 
-def test_which_way_a_join_goes() -> None:
+def test_paths_of_a_join() -> None:
     world = World()
     assert value_of(world.join("mine", group="")).member_id == "mine"
     known = world.stable(1, instances=["i"])[0]
@@ -179,7 +179,7 @@ def test_settings_of_the_internal_topic() -> None:
     assert config.integer("offset.metadata.max.bytes") == GroupConfig().offset_metadata_max_bytes
 
 
-def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
+def test_groups_keep_their_partition_if_the_topic_grows() -> None:
     world = World()
     before = world.partition("testgroup")
     world.storage.partitions = 50
@@ -198,7 +198,7 @@ def test_each_request_changes_a_group_atomically() -> None:
     assert seen == [(GroupState.COMPLETING_REBALANCE, 2, 2), (GroupState.COMPLETING_REBALANCE, 2, 2), 1]
 
 
-def test_a_client_that_looks_again_finds_the_group() -> None:
+def test_a_client_that_repeats_find_coordinator_finds_the_group() -> None:
     world = World()
     (client,) = world.stable()
     world.coordinator.on_resign(world.partition(), 2)
@@ -225,7 +225,7 @@ def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_a
     assert (registration.protocol_type, registration.protocol) == ("consumer", "range")
 
 
-def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> None:
+def test_the_leader_stays_until_it_leaves_and_does_not_select_the_protocol() -> None:
     world = World()
     both = (("a", b""), ("b", b""))
     first, second, third = world.stable(3, protocols=both)

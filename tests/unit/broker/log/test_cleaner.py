@@ -91,7 +91,7 @@ def test_the_last_segment_is_never_touched() -> None:
 
 
 class TestTombstones:
-    def test_it_removes_the_value_at_once_and_goes_after_its_time(self) -> None:
+    def test_a_tombstone_removes_the_value_at_once_and_expires_later(self) -> None:
         log = compacted(delete_retention_ms=_DAY_MS)
         for pair in ((b"k", b"old"), (b"empty", b""), (b"k", None), (b"filler", b"x" * 60), (b"end", b"x" * 60)):
             log.append(keyed(pair), 0)
@@ -133,7 +133,7 @@ def test_young_segments_wait_for_min_compaction_lag() -> None:
     assert len(contents(log)) == 8
 
 
-def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
+def test_a_corrupt_batch_stops_the_compaction_of_the_log(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     for _ in range(6):
         log.append(keyed((b"k", b"v" * 30)), 0)
@@ -342,7 +342,7 @@ class TestMarkers:
         assert ended is not None
         assert ended.type is ControlRecordType.ABORT
 
-    def test_the_last_that_is_known_of_a_producer_stays(self, tmp_path: Path) -> None:
+    def test_the_last_state_of_a_producer_is_kept(self, tmp_path: Path) -> None:
         log = compacted(tmp_path, segment_bytes=1 << 20, delete_retention_ms=1)
         add(log, marker(7, ControlRecordType.ABORT))
         log.roll()
@@ -353,7 +353,7 @@ class TestMarkers:
 
 
 class TestScheduling:
-    def test_a_log_with_an_open_transaction_does_not_hold_up_the_others(self) -> None:
+    def test_a_log_with_an_open_transaction_does_not_block_the_others(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         stuck, other = self.partition(clock), self.partition(clock)
         other.log.topic_partition = TopicPartition("t", 1)
@@ -387,7 +387,7 @@ class TestScheduling:
             partition.append(keyed((b"k0", b"v" * 40)))
         assert cleaner.run([partition]) == TP
 
-    def test_it_goes_in_steps_between_which_others_work(self) -> None:
+    def test_compaction_runs_in_steps_and_yields_in_between(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for index in range(10):
@@ -431,7 +431,7 @@ class TestScheduling:
         assert cleaner.run([partition]) == TP
 
     @pytest.mark.parametrize("damage", [b"\xee" * 40, b"\x1f\x8b" + bytes(40)], ids=["no gzip", "damaged"])
-    def test_a_batch_that_cannot_be_read_does_not_hold_up_the_others(self, damage: bytes) -> None:
+    def test_a_batch_that_cannot_be_read_does_not_block_the_others(self, damage: bytes) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         bad, other = self.partition(clock), self.partition(clock)
         other.log.topic_partition = TopicPartition("t", 1)
@@ -465,7 +465,7 @@ class TestScheduling:
         assert cleaner.run([partition]) == TP
         assert not cleaner.busy
 
-    def test_a_log_that_the_disk_refuses_lets_others_go_first(self, tmp_path: Path) -> None:
+    def test_a_log_with_a_disk_error_lets_others_go_first(self, tmp_path: Path) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         storage = FailingStorage(tmp_path)
         log = log_in(storage, clock, compact=True, delete=False, segment_bytes=150)
@@ -495,7 +495,7 @@ class TestScheduling:
             assert cleaner.run([partition]) == TP
             assert b"secret" not in [value for _, _, value in contents(partition.log)]
 
-    def test_so_is_one_that_was_cut_back(self) -> None:
+    def test_a_truncated_log_is_compacted_again(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for _ in range(2):
@@ -507,7 +507,7 @@ class TestScheduling:
             assert contents(partition.log) == [(9, b"k", b"v9")]
 
     @pytest.mark.parametrize("steps", range(0, 30, 3))
-    def test_a_segment_that_is_appended_to_again_after_a_cut_stays(self, steps: int) -> None:
+    def test_a_segment_appended_to_after_a_truncation_stays(self, steps: int) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, segment_bytes=1 << 20), LogCleaner(clock)
         for index in range(12):
@@ -526,7 +526,7 @@ class TestScheduling:
         assert contents(partition.log)[-1] == (12, b"k0", b"next")
         assert {key: value for _, key, value in contents(partition.log)} == {b"k0": b"next", b"k1": b"v11"}
 
-    def test_a_log_that_is_cut_while_it_is_read_ends_it(self) -> None:
+    def test_a_log_truncated_during_its_compaction_ends_it(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, segment_bytes=500), LogCleaner(clock)
         for index in range(12):

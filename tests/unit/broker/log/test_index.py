@@ -28,7 +28,7 @@ def test_offset_lookup_gives_the_entry_at_or_before() -> None:
     assert [index.position_at_or_before(p) for p in (0, 499, 500, 1299, 1300, 9999)] == [0, 0, 500, 900, 1300, 1300]
 
 
-def test_offset_entries_behind_a_position_are_cut() -> None:
+def test_offset_entries_above_a_position_are_truncated() -> None:
     index = offset_index((104, 500), (110, 900), (111, 1300))
     index.truncate_to_position(900)
     assert (len(index), index.last_entry) == (1, (104, 500))
@@ -63,7 +63,7 @@ def test_zeros_that_kafka_leaves_behind_the_entries_are_skipped(tmp_path: Path) 
     assert TimeIndex(FileStorage(tmp_path), "a.timeindex", 0).last_entry == (60, 9)
 
 
-def test_cutting_and_appending_again_reaches_the_file(tmp_path: Path) -> None:
+def test_truncations_and_later_appends_reach_the_file(tmp_path: Path) -> None:
     storage = FileStorage(tmp_path)
     index = OffsetIndex(storage, "a.index", 0)
     for number in range(10):

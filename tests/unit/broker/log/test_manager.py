@@ -32,7 +32,7 @@ def killed_with_a_log_that_begins_at_40(folder: Path) -> None:
     logs.abandon()
 
 
-def test_checkpoints_count_for_the_topic_that_they_are_of(tmp_path: Path) -> None:
+def test_checkpoints_apply_to_their_own_topic_only(tmp_path: Path) -> None:
     killed_with_a_log_that_begins_at_40(tmp_path)
     logs = manager(tmp_path)
     logs.remove_strays({"t-0": OLD})

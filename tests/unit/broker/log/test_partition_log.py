@@ -53,7 +53,7 @@ class TestAppend:
         assert [(h.base_offset, h.last_offset, h.partition_leader_epoch) for h in headers] == [(0, 1, 3), (2, 2, 4)]
         assert [r.value for r in records_of(log)] == [b"a", b"b", b"c"]
 
-    def test_a_batch_is_stored_as_it_was_sent_but_for_its_place(self, new_log: Opener) -> None:
+    def test_a_batch_is_stored_as_sent_except_for_its_offset(self, new_log: Opener) -> None:
         log = new_log()
         log.append(batch(b"first"), 0)
         sent = batch(b"a" * 300, codec="zstd")
@@ -118,7 +118,7 @@ class TestRefusal:
         with pytest.raises(CorruptMessageError, match="end"):
             log.append(sent + sent[:20], 0)
 
-    def test_two_batches_in_one_request_are_refused(self, new_log: Opener) -> None:
+    def test_two_batches_in_one_request_are_rejected(self, new_log: Opener) -> None:
         with pytest.raises(InvalidRecordError, match="exactly one"):
             new_log().append(batch(b"a") + batch(b"b"), 0)
 
@@ -149,7 +149,7 @@ class TestRefusal:
         log.append(batch(b"a", timestamp_ms=NOW_MS * 2), 0)
         log.append(batch(b"a", timestamp_ms=1), 0)
 
-    def test_a_compacted_topic_wants_keys(self, new_log: Opener) -> None:
+    def test_a_compacted_topic_requires_keys(self, new_log: Opener) -> None:
         log = new_log(compact=True, delete=False)
         log.append(keyed((b"k", b"v"), (b"l", None)), 0)
         with pytest.raises(InvalidRecordError, match="key"):
@@ -166,7 +166,7 @@ class TestRefusal:
         with pytest.raises(UnsupportedCompressionTypeError):
             new_log().append(_resealed(batch(b"a"), slice(21, 23), (5).to_bytes(2, "big")), 0)
 
-    def test_a_count_that_does_not_fit_the_offsets(self, new_log: Opener) -> None:
+    def test_a_record_count_that_does_not_match_the_offsets(self, new_log: Opener) -> None:
         with pytest.raises(InvalidRecordError, match="offsets are for"):
             new_log().append(_resealed(batch(b"a", b"b"), slice(57, 61), (1).to_bytes(4, "big")), 0)
 
@@ -201,7 +201,7 @@ class TestRead:
             with pytest.raises(OffsetOutOfRangeError):
                 log.read(offset, 100, 2, at_least_one=True)
 
-    def test_batches_at_or_behind_the_bound_are_not_given(self, new_log: Opener) -> None:
+    def test_batches_at_or_above_the_bound_are_not_returned(self, new_log: Opener) -> None:
         log = new_log()
         for _ in range(4):
             log.append(batch(b"a", b"b"), 0)
@@ -226,7 +226,7 @@ class TestRead:
             expected = max(start for start in starts if start <= offset)
             assert whole(log, offset, max_bytes=1)[0] == expected
 
-    def test_all_of_it_in_pieces(self, new_log: Opener) -> None:
+    def test_the_whole_log_in_pieces(self, new_log: Opener) -> None:
         log = new_log(segment_bytes=3000)
         for index in range(100):
             log.append(batch(str(index).encode()), 0)
@@ -411,7 +411,7 @@ class TestLargeBatches:
             log.append(self.sent(), 0)
         new_log(clock, timestamp_before_max_ms=19_999).append(self.sent(), 0)
 
-    def test_records_that_never_had_a_time_are_not_too_old(self, new_log: Opener) -> None:
+    def test_records_without_a_timestamp_are_not_too_old(self, new_log: Opener) -> None:
         new_log(timestamp_before_max_ms=1000).append(batch(b"a", timestamp_ms=-1), 0)
 
 
@@ -441,7 +441,7 @@ def test_a_batch_that_cannot_be_flushed_is_still_appended(tmp_path: Path) -> Non
     assert (repeated.duplicate, repeated.last_offset) == (True, 0)
 
 
-def test_flush_ms_forces_to_disk_when_it_has_passed(tmp_path: Path) -> None:
+def test_flush_ms_flushes_after_that_time(tmp_path: Path) -> None:
     clock = ManualClock(wall_ms=NOW_MS)
     log = log_in(tmp_path, clock, flush_ms=500)
     log.append(batch(b"a"), 0)
@@ -464,7 +464,7 @@ def test_closed_segments_are_forced_to_disk_by_calls_for_another_thread(tmp_path
     assert log.flushers() == (2, [])
 
 
-def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_append_leaves_the_log_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     log = log_in(tmp_path)
@@ -517,7 +517,7 @@ class TestFilesThatCannotBeWritten:
         log.close()
         assert log_in(tmp_path, clean=True).epochs.entries() == [(3, 0), (4, 1)]
 
-    def test_a_cut_is_whole_though_the_indexes_files_are_cut_later(self, tmp_path: Path) -> None:
+    def test_a_truncation_is_complete_although_index_files_follow_later(self, tmp_path: Path) -> None:
         storage = FailingStorage(tmp_path)
         log = log_in(storage, index_interval_bytes=1, segment_index_bytes=1 << 20)
         for index in range(300):
