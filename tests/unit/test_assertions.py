@@ -21,7 +21,7 @@ _BY_EXCEPTION = {
     "tests/unit/consumer/coordinator/test_consumer_coordinator.py::test_no_automatic_commit_while_rebalancing",
     "tests/unit/network/test_client.py::test_wakeup_before_a_poll_ends_that_poll",
     "tests/unit/protocol/test_api.py::test_random_frames_give_protocol_errors_only",
-    "tests/unit/protocol/test_api.py::test_messages_are_imported_when_they_are_first_used",
+    "tests/unit/protocol/test_api.py::test_messages_are_imported_on_first_use",
     "tests/unit/protocol/records/test_twins.py::test_mutated_inputs_do_no_harm",
     "tests/unit/spark/test_options.py::test_options_of_groups_are_accepted_without_a_group",
     "tests/unit/spark/test_stream_reader.py::test_stop_need_not_be_called_and_may_be_called_early",

@@ -72,13 +72,13 @@ def test_a_leader_lookup_without_a_broker_times_out_with_the_cause() -> None:
     assert network.clock.now() == 5.0
 
 
-def test_a_controller_that_is_not_known_any_more_is_any_broker() -> None:
+def test_an_unknown_controller_is_replaced_by_any_broker() -> None:
     network = Network()
     network.know_cluster()
     assert network.run(network.calls.controller(5.0), 5.0) is None
 
 
-def test_attempts_are_made_until_the_time_is_up() -> None:
+def test_a_call_is_retried_until_its_deadline() -> None:
     lost = KafkaConnectionError("host:1 closed the connection")
     network = Network(*[lost] * 100)
     with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):

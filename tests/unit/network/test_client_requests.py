@@ -54,7 +54,7 @@ class Watched(CompletedRequests):
 
 
 @pytest.mark.parametrize("node", [Node(1, 1), None], ids=["one node", "any node"])
-def test_only_the_head_expires_and_a_request_is_completed_before_it_is_removed(node: Node | None) -> None:
+def test_only_the_head_of_a_queue_expires_and_a_request_completes_before_it_is_removed(node: Node | None) -> None:
     completed = Watched()
     unsent = completed.unsent
     early, late, behind = request(1.0), request(5.0), request(2.0)

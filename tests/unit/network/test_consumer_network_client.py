@@ -134,7 +134,7 @@ def test_a_wakeup_before_a_poll_is_raised_by_it_once(client: ConsumerNetworkClie
     assert future.succeeded
 
 
-def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: ConsumerNetworkClient) -> None:
+def test_disabled_wakeups_are_kept_and_raised_later(client: ConsumerNetworkClient) -> None:
     client.wakeup()
     future = heartbeat(client)
     client.poll_no_wakeup(soon(client), future)
@@ -150,7 +150,9 @@ def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: Cons
     client.poll(client.clock.now())
 
 
-def test_a_poll_that_raises_a_wakeup_loses_no_answer(broker: ScriptedBroker, client: ConsumerNetworkClient) -> None:
+def test_a_poll_that_raises_a_wakeup_keeps_every_response(
+    broker: ScriptedBroker, client: ConsumerNetworkClient
+) -> None:
     heard: list[str] = []
     future = heartbeat(client)
     future.add_callback(lambda f: heard.append("called"))
@@ -206,7 +208,7 @@ def test_a_wakeup_is_thrown_into_a_blocking_call(client: ConsumerNetworkClient) 
     assert seen == ["cleaned up"]
 
 
-def test_ctrl_c_comes_out_even_where_wakeups_are_disabled(
+def test_ctrl_c_is_raised_even_with_disabled_wakeups(
     client: ConsumerNetworkClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(timeout: float | None = None) -> Iterator[Any]:
@@ -293,7 +295,7 @@ def test_other_nodes_queues_are_left_alone(silent: ConsumerNetworkClient) -> Non
     assert not kept.done
 
 
-def test_a_node_that_is_not_ready_keeps_its_queue_and_holds_up_no_other(
+def test_a_node_that_is_not_ready_keeps_its_queue_and_does_not_block_others(
     broker: ScriptedBroker, client: ConsumerNetworkClient, cleanup: ExitStack
 ) -> None:
     from tests.unit.network.broker import silent_port

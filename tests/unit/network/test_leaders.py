@@ -95,7 +95,7 @@ QUESTIONS: dict[str, tuple[Callable[[Calls, float], Steps[Any]], Any]] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("left", [(2,), (1, 2)], ids=["gone", "still listed"])
-def test_the_new_leader_is_asked_when_the_old_one_breaks_down(question: str, left: tuple[int, ...]) -> None:
+def test_the_new_leader_is_used_when_the_old_one_fails(question: str, left: tuple[int, ...]) -> None:
     network = Network(left)
     ask, expected = QUESTIONS[question]
 

@@ -106,7 +106,7 @@ def test_an_idle_consumer_stays_under_ten_calls_a_second(broker: ScriptedBroker,
     assert (selector.calls + CountingSocket.calls) / seconds <= 10
 
 
-def test_a_short_answer_takes_one_read(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_short_response_takes_one_read(broker: ScriptedBroker, make_client: MakeClient) -> None:
     client, clock, _ = connected(broker, make_client)
     future = client.send(0, HeartbeatRequest, HeartbeatRequest(group_id="g"))
     client.poll(clock.now() + 10, future)
@@ -154,7 +154,7 @@ def mark_of(client: NetworkClient) -> int:
 class TestTakingInAhead:
     """The kernel buffers a large response while no caller waits. A caller that waits is woken for every byte."""
 
-    def test_only_after_a_large_answer_and_only_while_another_is_due(
+    def test_only_after_a_large_response_and_only_while_another_is_due(
         self, broker: ScriptedBroker, make_client: MakeClient
     ) -> None:
         small, large = fetch.FetchResponse(), large_answer()
@@ -168,7 +168,7 @@ class TestTakingInAhead:
         assert [due > 1 for due, _ in marks] == [False, False, True, True, False]
         assert {after for _, after in marks} == {1}, "nothing is due any more"
 
-    def test_whoever_waits_is_woken_by_little(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+    def test_a_waiting_caller_is_woken_by_a_few_bytes(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
         client = to_be_read(broker, make_client, large_answer(), fetch.FetchResponse())
         answered(client, asked(client))
         future = asked(client)

@@ -55,7 +55,7 @@ def test_an_imported_module_that_has_not_patched_is_ignored(
     assert not is_monkey_patched()
 
 
-def test_a_selector_can_be_made_though_selectors2_asks_for_a_name_that_python_moved(
+def test_a_selector_can_be_created_although_selectors2_uses_a_moved_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     patch(monkeypatch, "gevent.monkey", "is_module_patched", {"select"})

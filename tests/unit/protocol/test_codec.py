@@ -70,7 +70,7 @@ def test_damaged_and_random_bytes_give_protocol_errors_only() -> None:
 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS, ids=IDS)
-def test_a_message_that_is_cut_off_anywhere_is_refused(cls: type[Message], version: int) -> None:
+def test_a_message_truncated_anywhere_is_rejected(cls: type[Message], version: int) -> None:
     good = cls().encode(version)
     for end in range(len(good)):
         with pytest.raises(ProtocolError):
@@ -100,21 +100,21 @@ def test_a_heartbeat_is_written_byte_for_byte() -> None:
     assert request.encode(4) == b"\2g\0\0\0\3\2m\0\0"
 
 
-def test_a_field_that_the_version_lacks_is_refused_unless_it_can_be_ignored() -> None:
+def test_a_field_missing_in_the_version_is_rejected_unless_it_is_ignorable() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"version 2 has no field for HeartbeatRequest.group_inst"):
         HeartbeatRequest(group_id="g", group_instance_id="i").encode(2)
     ignorable = JoinGroupRequest(group_id="g", rebalance_timeout_ms=5, reason="because")
     assert JoinGroupRequest.decode(ignorable.encode(0), 0) == JoinGroupRequest(group_id="g")
 
 
-def test_a_version_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_version_is_rejected() -> None:
     with pytest.raises(UnsupportedVersionError, match="FetchRequest has versions 4-18, not 3"):
         FetchRequest().encode(3)
     with pytest.raises(UnsupportedVersionError):
         FetchRequest.decode(b"", 19)
 
 
-def test_null_is_refused_where_the_version_has_none() -> None:
+def test_null_is_rejected_where_the_version_has_none() -> None:
     with pytest.raises(ProtocolError, match=r"MetadataRequest.topics is null"):
         MetadataRequest(topics=None).encode(0)
     assert MetadataRequest.decode(MetadataRequest(topics=None).encode(1), 1).topics is None
@@ -131,7 +131,7 @@ def test_null_is_refused_where_the_version_has_none() -> None:
         (HeartbeatRequest(group_id="x" * 32768), "32768 bytes, more than the 32767"),
     ],
 )
-def test_a_value_that_does_not_fit_gives_a_protocol_error(bad: HeartbeatRequest, reason: str) -> None:
+def test_a_value_out_of_range_raises_a_protocol_error(bad: HeartbeatRequest, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         bad.encode(0)
 
@@ -169,7 +169,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert HeartbeatRequest.decode(tagged, 4) == HeartbeatRequest(group_id="g", member_id="m")
 
 
-def test_a_tagged_field_of_the_wrong_size_is_refused() -> None:
+def test_a_tagged_field_of_the_wrong_size_is_rejected() -> None:
     body = FetchRequest().encode(12)
     assert body[-1] == 0  # no tagged fields
     too_long = body[:-1] + b"\1" + b"\0\4\2x__"  # cluster id "x" in 4 bytes where 2 are used
@@ -208,12 +208,12 @@ def test_record_sets_are_read_and_written_without_a_copy() -> None:
 
 
 @pytest.mark.parametrize("error", ["", "3-2x", "a"])
-def test_a_version_range_that_makes_no_sense_is_refused(error: str) -> None:
+def test_an_invalid_version_range_is_rejected(error: str) -> None:
     with pytest.raises(ValueError):
         Versions.parse(error)
 
 
-def test_version_ranges_read_as_kafka_writes_them() -> None:
+def test_version_ranges_are_read_in_kafkas_form() -> None:
     assert [str(Versions.parse(text)) for text in ("3", "3-5", "3+", "none")] == ["3", "3-5", "3+", "none"]
     assert 4 in Versions.parse("3-5")
     assert 6 not in Versions.parse("3-5")
@@ -232,7 +232,7 @@ def test_blobs_with_a_newer_version_are_read_as_our_newest() -> None:
             ConsumerProtocolSubscription.decode_with_version(bad)
 
 
-def test_a_struct_may_be_null_where_its_version_allows() -> None:
+def test_a_struct_may_be_null_where_its_version_allows_it() -> None:
     assert MetadataResponse.decode(MetadataResponse().encode(12), 12) == MetadataResponse()
 
 

@@ -96,7 +96,7 @@ def general(data: bytes, version: int) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("version", range(FIRST_VERSION_WITH_TOPIC_IDS, NEWEST + 1))
-def test_a_response_is_read_as_by_the_codec_whatever_it_has(version: int) -> None:
+def test_any_response_is_read_as_by_the_codec(version: int) -> None:
     for name, message in FORMS.items():
         if name == "endpoints" and version < 16:
             continue

@@ -64,7 +64,7 @@ def run(spark: Spark, seen: list[Archived]) -> Archived:
     return pipelines._archive(spark, files, "folder", "t", {}, False, seen.append)
 
 
-def test_a_query_that_spark_did_not_wait_for_is_started_again_and_counts_each_batch_once() -> None:
+def test_a_query_that_spark_did_not_wait_for_is_restarted_and_counts_each_batch_once() -> None:
     first, second = batch(0, 6, 6), batch(1, 4, 10)
     queries = [Query([], SLOW), Query([first], SLOW), Query([first, second, batch(2, 0, 10)])]
     seen: list[Archived] = []

@@ -98,7 +98,7 @@ def test_all_columns_of_all_records() -> None:
     ]
 
 
-def test_columns_come_in_the_order_asked_for() -> None:
+def test_columns_come_in_the_requested_order() -> None:
     batch = record_batch(columns(*ROWS), 3, ("offset", "value"))
     assert batch.schema.equals(arrow_schema(("offset", "value")))
     assert batch.to_pydict() == {"offset": [100, 101, 102], "value": [b"v", b"", None]}

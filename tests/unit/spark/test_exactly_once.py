@@ -45,7 +45,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 500])
-def test_a_decision_is_read_as_it_was_written(count: int) -> None:
+def test_a_decision_is_decoded_as_encoded(count: int) -> None:
     won = tuple(
         DetachedTransaction(NAMES.task(number, number % 3), 2**62 + number, 32000, number % 2 == 0)
         for number in range(count)
@@ -73,7 +73,7 @@ def test_a_decision_is_read_as_it_was_written(count: int) -> None:
         ["pyconsumer-1 2 run", "pyconsumer-1 2 other"],
     ],
 )
-def test_a_record_of_somebody_else_is_refused(texts: list[str]) -> None:
+def test_a_foreign_record_is_rejected(texts: list[str]) -> None:
     with pytest.raises(WriteError, match="cannot be read"):
         read_pieces(1, texts, NAMES)
 
@@ -266,7 +266,7 @@ def test_only_an_undecided_batch_is_aborted(cluster: FakeCluster) -> None:
     assert cluster.state(opened(NAMES, 0)) == "Ongoing"
 
 
-def test_tasks_that_wrote_a_decided_batch_again_lose(cluster: FakeCluster) -> None:
+def test_tasks_that_rewrite_a_decided_batch_lose(cluster: FakeCluster) -> None:
     commit_batch(DELIVERY, reports(cluster, 0, names=OLDER))
     cluster.log.clear()
     commit_batch(DELIVERY, reports(cluster, 0, 1))
@@ -351,7 +351,7 @@ def test_a_decided_transaction_that_is_rejected_is_reported_by_each_run(cluster:
             commit_batch(DELIVERY, mine)
 
 
-def test_a_progress_that_does_not_fit_the_checkpoint(cluster: FakeCluster) -> None:
+def test_a_progress_that_contradicts_the_checkpoint(cluster: FakeCluster) -> None:
     with pytest.raises(WriteError, match=r"missing at batch 5.*offsets\.retention\.minutes.*onMissingProgress=begin"):
         commit_batch(DELIVERY, reports(cluster, 0, batch=5))
     commit_batch(DELIVERY._replace(may_begin=True), reports(cluster, 0, batch=5))
@@ -392,7 +392,7 @@ def test_clearing_that_fails_does_not_fail_the_batch(
     assert "may stay open until they time out, or until the next batch" in caplog.text
 
 
-def test_an_id_whose_transaction_is_open_is_left_alone(cluster: FakeCluster) -> None:
+def test_a_transactional_id_with_an_open_transaction_is_left_alone(cluster: FakeCluster) -> None:
     """As of an attempt of the same number, of another attempt of the stage."""
     cluster.open(opened(NAMES, 0))
     assert exactly_once._free_id(None, NAMES, 0, 0) == "p.query.run.0.0.1"  # type: ignore[arg-type]

@@ -90,7 +90,7 @@ def home() -> Path:
     return Path(found)
 
 
-def test_the_packages_java_starts_without_the_module_that_it_lacks(packaged: Path) -> None:
+def test_the_packaged_java_starts_without_its_missing_module(packaged: Path) -> None:
     said = subprocess.run(
         [home() / "bin" / "java", "-Da=b c", "--add-modules=jdk.incubator.vector", "*", "Main"],
         capture_output=True,

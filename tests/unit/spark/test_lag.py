@@ -41,5 +41,5 @@ def test_before_the_first_batch_there_is_none() -> None:
     assert lag(None) == {}
 
 
-def test_an_end_beyond_the_latest_known_is_no_lag() -> None:
+def test_an_end_beyond_the_latest_known_offset_is_no_lag() -> None:
     assert lag({"sources": [source('{"a":{"0":9}}', '{"a":{"0":5}}')]}) == {A0: 0}

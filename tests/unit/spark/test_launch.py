@@ -133,7 +133,7 @@ def python_that_says(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_source_that_spark_has_found_by_itself_is_registered() -> None:
+def test_a_source_found_by_spark_is_registered() -> None:
     """PySpark 4.0 refuses its name, then."""
     launch.register(FakeSession(FakeContext(sys.executable), "[DATA_SOURCE_ALREADY_EXISTS] Data source 'pyconsumer'"))
     with pytest.raises(ValueError, match="another"):

@@ -67,7 +67,7 @@ def test_a_deleted_topic_is_reported_soon(by_error: bool) -> None:
     [Subscribe(("events", "gone")), Assign((TP, TopicPartition("gone", 0)))],
     ids=["topics", "partitions"],
 )
-def test_a_named_topic_that_is_gone_can_be_left_out_after_a_second_look(subscription: Subscription) -> None:
+def test_a_deleted_topic_can_be_left_out_after_a_second_metadata_request(subscription: Subscription) -> None:
     connection = FakeConnection()
     metadata = connection.metadata
 

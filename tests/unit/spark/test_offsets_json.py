@@ -37,7 +37,7 @@ def test_an_invalid_offset_is_rejected_with_an_example(text: str) -> None:
         parse_numbers("startingOffsets", text, example="EXAMPLE", legal=lambda n: n >= -2)
 
 
-def test_offsets_are_written_in_one_order_whatever_order_they_come_in() -> None:
+def test_offsets_are_written_in_one_order() -> None:
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 2): 5, TopicPartition("a", 0): 7}
     assert format_offsets(offsets) == '{"a":{"0":7},"b":{"2":5,"10":1}}'
     assert format_offsets(dict(reversed(offsets.items()))) == format_offsets(offsets)

@@ -57,7 +57,7 @@ def test_columns_are_chosen_in_any_order_and_case() -> None:
         ),
     ],
 )
-def test_one_time_is_stronger_than_times_and_those_than_offsets(extra: dict[str, str], expected: Bound) -> None:
+def test_one_timestamp_precedes_timestamps_and_those_precede_offsets(extra: dict[str, str], expected: Bound) -> None:
     assert parse(**extra).batch_bounds()[0] == expected
     ending = {name.replace("starting", "ending"): value for name, value in extra.items()}
     if expected.kind in ("timestamp", "timestamps"):

@@ -55,12 +55,12 @@ def test_an_empty_range_sends_no_request() -> None:
     assert log.fetched == []
 
 
-def test_blocks_have_at_most_the_rows_asked_for() -> None:
+def test_blocks_have_at_most_the_requested_rows() -> None:
     assert [len(block) for block in read(FakeConnection(batch(0, 10)), 0, 10, rows=4)] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("names", [(), ("key",), ("value", "offset"), ("headers", "value", "key")])
-def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
+def test_only_the_requested_columns_are_built(names: tuple[str, ...]) -> None:
     log: Any = FakeConnection(batch(0, 10))
     reader = PartitionReader(log, OffsetRange(*TP, 2, 7), fail_on_data_loss=True, poll_timeout_ms=1000)
     ((columns, count),) = reader.blocks(10_000, 1 << 20, names)
@@ -111,7 +111,7 @@ def test_aborted_records_are_hidden_with_read_committed() -> None:
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, 100, 103])
-def test_errors_that_pass_are_tried_again_with_new_metadata(code: int) -> None:
+def test_retriable_errors_are_retried_with_new_metadata(code: int) -> None:
     log = FakeConnection(batch(0, 10))
     log.troubles = [code, code]
     assert offsets(log, 0, 10) == list(range(10))
@@ -119,7 +119,7 @@ def test_errors_that_pass_are_tried_again_with_new_metadata(code: int) -> None:
     assert log.updates == 2
 
 
-def test_a_lost_connection_is_tried_again() -> None:
+def test_a_lost_connection_is_retried() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10))
     log.troubles = [0, KafkaConnectionError("reset by peer")]
     assert offsets(log, 0, 20) == list(range(20))
@@ -190,7 +190,7 @@ def test_a_topic_that_is_unknown_for_a_moment_is_read() -> None:
     assert offsets(log, 0, 10) == list(range(10))
 
 
-def test_offsets_that_are_gone_are_an_error() -> None:
+def test_deleted_offsets_are_an_error() -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] events-2: offsets 5 to 11 are missing"):
         read(log, 5, 20)
@@ -202,7 +202,7 @@ def test_deleted_offsets_are_skipped_where_that_is_allowed(caplog: pytest.LogCap
     assert "offsets 5 to 11 are missing" in caplog.text
 
 
-def test_a_range_that_is_gone_altogether_has_no_records_then() -> None:
+def test_a_fully_deleted_range_has_no_records_then() -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     assert read(log, 5, 8, fail=False) == []
 
@@ -222,7 +222,7 @@ def test_a_log_that_ends_within_the_range_has_lost_the_rest() -> None:
     assert 3 <= log.clock.now() - before < 4  # a leader may need that time to learn the end of its log
 
 
-def test_a_leader_that_does_not_know_yet_how_far_its_log_goes_is_waited_for() -> None:
+def test_a_leader_that_does_not_know_the_end_of_its_log_yet_is_waited_for() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10))
     later = log.batches.pop()
     log.end, log.reported_end = 10, 20
@@ -253,7 +253,7 @@ def test_checksums_may_be_left_out() -> None:
     assert offsets(FakeConnection(bytes(damaged), check_crcs="false"), 0, 10) == list(range(10))
 
 
-def test_a_closer_replica_is_read_as_the_leader_advises_and_left_when_it_fails() -> None:
+def test_the_preferred_replica_is_used_and_left_when_it_fails() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10), client_rack="r1")
     log.preferred_replica = 2
     assert offsets(log, 0, 20) == list(range(20))

@@ -109,7 +109,7 @@ def test_failed_samples_are_left_out() -> None:
     assert set(look(leaders, ("a", 0), ("a", 1), ("a", 9))) == {("a", 0)}
 
 
-def test_large_batches_are_asked_for_alone() -> None:
+def test_large_batches_are_requested_alone() -> None:
     records = batch(100, 1000)
     leaders = Leaders({0: records, 1: records})
     expected = pytest.approx(len(records) / 100)

@@ -81,7 +81,7 @@ def test_readers_import_no_command_line_no_broker_and_no_asyncio() -> None:
 
 
 @pytest.mark.parametrize(("version", "used"), [(__version__, True), ("0.0.1", False)])
-def test_an_installed_package_is_used_if_it_is_of_the_same_version(tmp_path: Path, version: str, used: bool) -> None:
+def test_an_installed_package_of_the_same_version_is_used(tmp_path: Path, version: str, used: bool) -> None:
     installed = tmp_path / "pyconsumer"
     installed.mkdir()
     (installed / "__init__.py").write_text(f'__version__ = "{version}"\n')
@@ -109,7 +109,7 @@ def test_the_zip_holds_the_modules_of_tasks_and_no_large_file() -> None:
     assert package_zip().stat().st_size < 2_200_000
 
 
-def test_a_source_takes_the_zip_along_to_a_process_of_the_same_machine_that_has_not_got_it() -> None:
+def test_a_source_sends_the_zip_to_a_process_of_the_same_machine_that_lacks_it() -> None:
     program = """
 from pyspark import cloudpickle
 from pyconsumer.spark.source import KafkaDataSource

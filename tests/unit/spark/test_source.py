@@ -53,7 +53,7 @@ def test_spark_calls_by_keyword() -> None:
     assert isinstance(source(columns="value").reader(schema=schema("value")), BatchReader)
 
 
-def test_a_schema_of_the_users_is_refused() -> None:
+def test_a_schema_of_the_user_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="cannot change the columns"):
         source().reader(schema=schema("mine"))
 
@@ -63,7 +63,7 @@ def test_an_option_that_a_batch_does_not_support_is_rejected_before_it_runs() ->
         source(columns="value", startingOffsets="latest").reader(schema=schema("value"))
 
 
-def test_a_task_that_spark_made_up_has_no_records() -> None:
+def test_a_task_made_by_spark_has_no_records() -> None:
     reader = source(columns="value").reader(schema=schema("value"))
     assert list(reader.read(InputPartition(None))) == []
     assert list(reader.read(None)) == []  # PySpark 4.1
@@ -88,7 +88,7 @@ def autoload() -> ModuleType:
     return module
 
 
-def test_spark_finds_the_source_by_itself() -> None:
+def test_spark_finds_the_source() -> None:
     found = autoload().DefaultSource
     assert issubclass(found, DataSource)
     assert found is KafkaDataSource

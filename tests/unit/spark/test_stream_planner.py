@@ -104,7 +104,7 @@ def test_a_stream_begins_with_records_that_arrive_from_now_on() -> None:
     assert query.trigger() == [(0, 5, 7)]
 
 
-def test_the_initial_offset_is_asked_for_twice_and_stays() -> None:
+def test_the_initial_offset_is_requested_twice_and_stays() -> None:
     query = Query(FakeCluster(a0=5))
     first = query.planner.initial()
     grow(query.cluster, A0, 100)
@@ -131,7 +131,7 @@ def test_a_crash_in_the_first_batch_loses_no_record(options: dict[str, str]) -> 
     assert query.trigger() == [(0, 5, 15)]
 
 
-def test_the_first_batch_is_not_empty_where_the_start_does_not_move() -> None:
+def test_the_first_batch_is_not_empty_if_the_start_does_not_move() -> None:
     for starting in ("earliest", '{"a":{"0":2}}', '{"a":{"0":-2}}'):
         query = Query(FakeCluster(a0=5), startingOffsets=starting)
         begin = 2 if "2}" in starting and "-2" not in starting else 0
@@ -147,7 +147,7 @@ def test_offsets_and_times() -> None:
     assert query.trigger() == [(0, 7, 9)]
 
 
-def test_it_begins_where_a_group_stands() -> None:
+def test_a_stream_begins_at_the_position_of_a_group() -> None:
     cluster = FakeCluster(a0=9, a1=4)
     cluster.groups["g"] = {A0: 6}
     query = Query(cluster, startingOffsets="group", commitToGroup="g")
@@ -171,7 +171,7 @@ def test_a_stream_has_no_end() -> None:
 # -- batches that are run again ----------------------------------------------------------------------------------------
 
 
-def test_a_batch_that_was_not_finished_is_run_again_as_it_was() -> None:
+def test_an_unfinished_batch_is_run_again_unchanged() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
     grow(query.cluster, A0, 5)
@@ -190,7 +190,7 @@ def test_a_checkpoint_is_all_that_counts_after_a_restart() -> None:
     assert query.trigger() == [(0, 5, 10)]
 
 
-def test_a_group_that_was_moved_back_does_not_matter_once_the_first_batch_is_written_down() -> None:
+def test_a_group_that_moves_back_has_no_effect_after_the_first_batch() -> None:
     cluster = FakeCluster(a0=9)
     cluster.groups["g"] = {A0: 6}
     query = Query(cluster, startingOffsets="group", commitToGroup="g")
@@ -210,7 +210,7 @@ def test_offsets_of_a_batch_are_limited() -> None:
     assert query.trigger() is None
 
 
-def test_trigger_once_reads_everything() -> None:
+def test_trigger_once_reads_all_records() -> None:
     query = Query(FakeCluster(a0=30), startingOffsets="earliest", maxOffsetsPerTrigger="20")
     assert query.trigger(limited=False) == [(0, 0, 30)]
 
@@ -247,7 +247,7 @@ def test_a_batch_waits_for_enough_offsets() -> None:
     assert query.trigger() == [(0, 15, 16)]
 
 
-def test_the_minimum_is_looked_at_before_the_maximum() -> None:
+def test_the_minimum_is_checked_before_the_maximum() -> None:
     query = Query(FakeCluster(a0=9), startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
     assert query.trigger() == [(0, 0, 5)]
     assert query.trigger() is None
@@ -284,7 +284,7 @@ def test_a_target_before_the_start_reads_no_record() -> None:
     assert query.run_available() == [(0, 8, 10)]
 
 
-def test_available_now_ends_although_fewer_than_the_minimum_wait() -> None:
+def test_available_now_ends_with_fewer_records_than_the_minimum() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest", minOffsetsPerTrigger="10")
     assert query.run_available() == [(0, 0, 5)]
     grow(query.cluster, A0, 1)
@@ -299,7 +299,7 @@ def test_available_now_after_a_crash_in_the_first_batch_still_reads() -> None:
     assert query.run_available() == [(0, 4, 9)]
 
 
-def test_available_now_with_partitions_that_came_while_it_was_down() -> None:
+def test_available_now_with_partitions_added_during_a_stop() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.run_available() == [(0, 0, 5)]
     query.cluster.logs[A1] = (0, 2)
@@ -348,7 +348,7 @@ def test_the_first_records_of_a_new_partition_must_be_there() -> None:
     assert lenient.trigger() == [(1, 2, 3)]
 
 
-def test_a_first_batch_that_is_gone_when_it_is_run_again_is_lost_data() -> None:
+def test_a_first_batch_deleted_before_its_repetition_is_lost_data() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.plan()
     query.cluster.logs[A0] = (8, 9)  # while it is down
@@ -375,7 +375,7 @@ def test_a_named_topic_may_be_missing_once_the_query_has_begun(lenient: bool) ->
     assert query.cluster.missing_ok is lenient
 
 
-def test_partitions_that_are_gone_are_lost_data() -> None:
+def test_deleted_partitions_are_lost_data() -> None:
     query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest")
     query.trigger()
     del query.cluster.logs[A1]
@@ -419,7 +419,7 @@ def test_a_recreated_log_can_be_read_from_its_end() -> None:
     assert query.trigger() == [(0, 3, 7)]
 
 
-def test_a_new_leader_that_is_behind_for_a_moment_does_no_harm() -> None:
+def test_a_new_leader_that_lags_for_a_moment_does_no_harm() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
     query.cluster.stale = [{A0: 4}, {A0: 4}]

@@ -108,7 +108,7 @@ def test_ranges_become_tasks() -> None:
     assert made.partitions({"a": {"0": 10}}, {"a": {"0": 10}}) == []
 
 
-def test_progress_is_committed_when_a_batch_is_finished_the_last_one_too() -> None:
+def test_progress_is_committed_after_each_batch_including_the_last() -> None:
     cluster, admin = FakeCluster(a0=5), FakeAdmin()
     made = reader(cluster, admin, startingOffsets="earliest", commitToGroup="g")
     start = through(made.initialOffset())

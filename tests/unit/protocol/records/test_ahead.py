@@ -136,7 +136,7 @@ def test_all_is_ready_when_the_reader_comes_late(make: Callable[..., bytes]) -> 
     assert not queue.is_used
 
 
-def test_the_reader_does_everything_if_no_thread_starts() -> None:
+def test_the_reader_decompresses_everything_if_no_thread_starts() -> None:
     _native.break_workers(NO_START)
     queue = a_queue()
     cursor = a_cursor(a_set())
@@ -146,7 +146,7 @@ def test_the_reader_does_everything_if_no_thread_starts() -> None:
     assert queue.counts()["threads"] == queue.counts()["workers"] == 0
 
 
-def test_a_thread_without_memory_leaves_it_to_the_reader() -> None:
+def test_a_thread_without_memory_leaves_the_work_to_the_reader() -> None:
     _native.break_workers(NO_MEMORY)
     queue = a_queue()
     cursor = a_cursor(a_set())
@@ -207,7 +207,7 @@ def test_a_damaged_batch_takes_no_room() -> None:
         time.sleep(0.001)
 
 
-def test_no_more_is_held_than_there_is_room_for() -> None:
+def test_held_memory_stays_within_its_limit() -> None:
     queue = a_queue(threads=4, size_bytes=1 << 18)
     data = b"".join(streamed_batch(n * 10, 10, value=os.urandom(900)) for n in range(30))
     cursors = [a_cursor(data) for _ in range(8)]
@@ -255,7 +255,7 @@ def test_a_damaged_batch_is_an_error_at_its_place(place: str, check_crcs: bool) 
 # -- late threads, and what they still read
 
 
-def test_a_late_thread_is_not_waited_for_longer_than_it_takes_to_do_it() -> None:
+def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes() -> None:
     _native.break_workers(0, 300_000)
     queue = a_queue()
     cursor = a_cursor(a_set())
@@ -271,7 +271,7 @@ def test_a_late_thread_is_not_waited_for_longer_than_it_takes_to_do_it() -> None
 
 
 @pytest.mark.parametrize("ends", ["close", "drop", "read"])
-def test_memory_stays_while_a_thread_reads_it(ends: str) -> None:
+def test_memory_stays_allocated_while_a_thread_reads_it(ends: str) -> None:
     _native.break_workers(0, 100_000)
     queue = a_queue()
     data = bytearray(a_set())
@@ -293,7 +293,7 @@ def test_memory_stays_while_a_thread_reads_it(ends: str) -> None:
     assert queue.counts()["jobs"] == queue.counts()["held"] == 0
 
 
-def test_memory_is_free_at_once_if_no_thread_reads_it() -> None:
+def test_memory_is_freed_at_once_if_no_thread_reads_it() -> None:
     queue = a_queue()
     data = bytearray(a_set())
     cursor = a_cursor(data)

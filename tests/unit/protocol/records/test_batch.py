@@ -46,7 +46,7 @@ DATA_BATCH = (
 )
 
 
-def test_the_checksum_covers_everything_from_the_attributes_on() -> None:
+def test_the_checksum_covers_all_bytes_from_the_attributes_on() -> None:
     commit, abort = (bytearray.fromhex(data) for data in MARKERS.values())
     found = [int.from_bytes(data[17:21], "big") for data in (commit, abort)]
     assert found == [148716647, 4242795055] == [crc32c(data[21:]) for data in (commit, abort)]
@@ -192,7 +192,7 @@ def test_a_full_batch_takes_no_more_records() -> None:
     assert builder.try_append(TIME, None, b"") == 8  # a smaller one still fits
 
 
-def test_the_first_record_is_taken_whatever_its_size() -> None:
+def test_the_first_record_is_accepted_in_any_size() -> None:
     builder = BatchBuilder(size_limit=10)
     assert builder.try_append(TIME, None, bytes(5000)) == 0
     assert builder.try_append(TIME, None, b"") is None
@@ -225,7 +225,7 @@ def test_a_record_never_takes_more_than_its_bound() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_is_built_again_with_another_producer_epoch(codec: str) -> None:
+def test_a_batch_is_rebuilt_with_another_producer_epoch(codec: str) -> None:
     builder = BatchBuilder(codec)
     builder.try_append(TIME, b"k", b"v")
     one = builder.build(producer_id=1, producer_epoch=0, base_sequence=0)
@@ -255,7 +255,7 @@ def test_only_bytes_are_taken(wrong: object) -> None:
     assert (record.key, record.value) == (b"k", b"v")
 
 
-def test_unknown_codecs_are_refused_at_once() -> None:
+def test_unknown_codecs_are_rejected_at_once() -> None:
     with pytest.raises(UnsupportedCodecError, match="'brotli' is unknown"):
         BatchBuilder("brotli")
 

@@ -89,7 +89,7 @@ def test_snappy_is_framed_in_blocks_of_32_kib_and_read_bare_as_well(library: str
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
 
 
-def test_lz4_frames_have_independent_blocks_as_java_wants_them(library: str) -> None:
+def test_lz4_frames_have_independent_blocks_as_java_requires(library: str) -> None:
     packed = compress(Codec.LZ4, TEXT)
     assert packed[:7].hex() == "04224d18604082"
     assert bytes(cramjam.lz4.decompress(packed)) == TEXT
@@ -298,7 +298,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         compression._library.cache_clear()
 
 
-def test_data_is_decompressed_without_a_library_where_the_decoder_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_decoder_decompresses_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = {codec: compress(codec, TEXT) for codec in PACKED}
     use(monkeypatch, "compiled")
     monkeypatch.setattr(compression, "_library", lambda: ("", None))

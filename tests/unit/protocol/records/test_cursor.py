@@ -226,7 +226,7 @@ def test_a_marker_with_a_short_key_is_corrupt() -> None:
 # --- damage
 
 
-def test_a_wrong_checksum_is_an_error_at_its_batch_again_and_again() -> None:
+def test_a_wrong_checksum_is_a_repeated_error_at_its_batch() -> None:
     reader = cursor(batch(0, 3) + broken(batch(3, 3)) + batch(6, 3))
     assert offsets(reader.take(100)) == [0, 1, 2]
     for _ in range(3):
@@ -236,7 +236,7 @@ def test_a_wrong_checksum_is_an_error_at_its_batch_again_and_again() -> None:
         assert (reader.next_offset, reader.exhausted, reader.error) == (3, False, caught.value)
 
 
-def test_checksums_are_not_checked_if_not_wanted() -> None:
+def test_checksums_are_not_checked_if_disabled() -> None:
     data = bytearray(batch(0, 3))
     data[17] ^= 0xFF
     assert offsets(take_all(cursor(data, check_crcs=False))) == [0, 1, 2]
@@ -268,7 +268,7 @@ def test_good_records_of_a_damaged_batch_come_before_the_error() -> None:
     assert offsets(reader.take(100)) == [3, 4]
 
 
-def test_an_error_waits_while_the_records_before_it_fill_the_take() -> None:
+def test_an_error_comes_after_the_records_before_it() -> None:
     reader = cursor(batch(0, 3) + broken(batch(3, 1)))
     assert offsets(reader.take(3)) == [0, 1, 2]
     assert not reader.exhausted
@@ -338,7 +338,7 @@ def test_an_unknown_compression_type_is_named(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_batch_that_decompresses_to_too_much_is_refused(codec: str) -> None:
+def test_a_batch_that_decompresses_to_too_many_bytes_is_rejected(codec: str) -> None:
     data = batch(0, 1) + batch(1, 10, codec=codec, value=bytes(10_000)) + batch(11, 1)
     reader = cursor(data, max_decompressed_bytes=50_000)
     assert offsets(reader.take(100)) == [0]
@@ -370,7 +370,7 @@ def test_a_header_name_that_is_not_utf8_does_not_stop_a_consumer() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 6))
-def test_headers_that_do_not_fit_are_corrupt(cut: int) -> None:
+def test_inconsistent_headers_are_corrupt(cut: int) -> None:
     good = b"\0\0\0\x01\x02a\x02\x04hh\x02z"
     payload = bytes([(len(good) - cut) << 1]) + good[:-cut] + b"\0" * 20
     with pytest.raises(CorruptRecordError):
@@ -433,7 +433,7 @@ def test_a_bitmap_has_the_lowest_bit_first() -> None:
         assert made.null_count == column.null_count
 
 
-def test_columns_stop_soon_after_the_wanted_bytes() -> None:
+def test_columns_stop_soon_after_the_requested_bytes() -> None:
     reader = cursor(batch(0, 3000, value=bytes(1000)))
     sizes = []
     while not reader.exhausted:
@@ -449,7 +449,7 @@ def test_columns_deliver_the_good_records_before_an_error() -> None:
         reader.take_columns(1000)
 
 
-def test_a_cursor_needs_no_more_than_a_view() -> None:
+def test_a_cursor_only_needs_a_view() -> None:
     for data in (batch(0, 3), bytearray(batch(0, 3)), memoryview(batch(0, 3))):
         assert isinstance(reader := cursor(data), helpers.current.Cursor)
         assert offsets(take_all(reader)) == [0, 1, 2]

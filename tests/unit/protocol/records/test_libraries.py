@@ -53,7 +53,7 @@ def _run(program: str, **environment: str) -> tuple[list[str], list[str]]:
 
 
 @needs_both
-def test_each_library_says_its_version_and_its_file() -> None:
+def test_each_library_has_its_version_and_file() -> None:
     for codec, name in ((Codec.LZ4, "liblz4"), (Codec.ZSTD, "libzstd")):
         found: Any = _native.library_of(codec)
         assert found[0] == name
@@ -115,7 +115,7 @@ def test_zstd_before_1_4_is_not_used(tmp_path: Path) -> None:
 
 @needs_both
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs Linux's list of what is loaded")
-def test_a_library_is_loaded_when_it_is_first_needed() -> None:
+def test_a_library_is_loaded_on_first_use() -> None:
     program = """
 from tests.unit.protocol.records.helpers import TP, batch
 from pyconsumer.protocol.records import _native
