@@ -105,7 +105,7 @@ def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
         BrokerConfig({name: "2.2"})
 
 
-def test_where_to_begin() -> None:
+def test_reset_policies() -> None:
     assert build().auto_offset_reset.name == "latest"
     for policy in ("latest", "earliest", "none"):
         assert build(auto_offset_reset=policy).auto_offset_reset.name == policy
@@ -133,7 +133,7 @@ def test_a_member_is_static_only_with_an_instance_id() -> None:
         build(group_id="g", group_instance_id="")
 
 
-def test_the_longest_time_between_polls_is_the_rebalance_timeout_too() -> None:
+def test_max_poll_interval_is_the_rebalance_timeout_too() -> None:
     assert build().max_poll_interval_ms == 300_000
     member = Member(rebalance_timeout=build().max_poll_interval_ms / 1000, session_timeout=1000.0)
     assert member.send_join().request.rebalance_timeout_ms == 300_000

@@ -135,7 +135,7 @@ def test_a_batch_does_not_take_a_view_of_itself(producer: Any) -> None:
     assert builder.try_append(1, b"k", b"v") == 1
 
 
-def test_a_batch_that_grows_while_it_is_built_is_refused(producer: Any) -> None:
+def test_a_batch_that_grows_during_its_build_is_rejected(producer: Any) -> None:
     builder = producer.BatchBuilder()
     builder.try_append(1, b"k", b"v")
 
@@ -188,7 +188,7 @@ def test_functions_check_their_arguments(records: Any) -> None:
     assert len(builder.build().keys) == 1
 
 
-def test_records_that_are_dropped_while_they_are_converted_are_not_read(records: Any) -> None:
+def test_records_dropped_during_their_conversion_are_not_read(records: Any) -> None:
     raw = [records.ConsumerRecord("t", 0, n, value=b"v") for n in range(100)]
 
     def shorten(data: bytes) -> bytes:

@@ -162,7 +162,7 @@ def _check(revealed: dict[int, str], errors: dict[int, list[str]], folder: str) 
 
 
 @pytest.mark.slow
-def test_mypy_finds_the_types_of_a_program_and_refuses_its_mistakes(tmp_path: Path) -> None:
+def test_mypy_finds_the_types_of_a_program_and_its_mistakes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent"]
     command += ["--ignore-missing-imports", "--no-error-summary", f"--cache-dir={tmp_path}", str(PROGRAM)]
     done = subprocess.run(

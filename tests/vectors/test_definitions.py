@@ -155,7 +155,7 @@ def test_the_table_of_apis_equals_the_declarations(key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("name", _MESSAGES)
-def test_a_message_is_declared_as_kafka_defines_it(name: str, definitions: dict[str, dict[str, Any]]) -> None:
+def test_a_message_has_kafkas_definition(name: str, definitions: dict[str, dict[str, Any]]) -> None:
     cls, definition = _MESSAGES[name], definitions[name]
     is_response = definition["type"] == "response"
     versions = _supported(definitions[name.removesuffix("Response") + "Request"] if is_response else definition)

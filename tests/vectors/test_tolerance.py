@@ -159,11 +159,11 @@ def test_each_library_decompresses_the_same(library: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.kafka
-def test_java_still_judges_them_so() -> None:
+def test_java_still_gives_these_results() -> None:
     assert judged({one["name"]: bytes.fromhex(one["hex"]) for one in SETS}) == SETS
 
 
-def test_the_samples_of_a_gzip_member_with_bytes_behind_and_of_two_xerial_streams_are_there() -> None:
+def test_samples_of_trailing_gzip_bytes_and_two_xerial_streams_are_included() -> None:
     for name in ("gzip: noise behind", "snappy: two, each with half the records"):
         assert BY_NAME[name]["error"] is None
         assert len(BY_NAME[name]["records"]) == 7

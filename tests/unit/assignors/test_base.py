@@ -90,7 +90,7 @@ def test_a_list_of_java_class_names_gives_the_names_in_its_order() -> None:
     assert names(resolve(java)) == ["roundrobin", "range"]
 
 
-def test_names_separated_by_commas_are_taken_as_the_documentation_shows_them() -> None:
+def test_comma_separated_names_are_accepted_as_in_the_documentation() -> None:
     for given in ("range,cooperative-sticky", ["range, cooperative-sticky"], ["range", "cooperative-sticky,"]):
         config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "partition_assignment_strategy": given})
         assert names(resolve(config.partition_assignment_strategy)) == ["range", "cooperative-sticky"]
@@ -103,7 +103,7 @@ def test_own_assignors_as_class_or_object() -> None:
     assert names(resolve(RangeAssignor)) == ["range"]
 
 
-def test_two_assignors_of_one_name_are_refused() -> None:
+def test_two_assignors_of_one_name_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="two assignors are called 'range'"):
         resolve(["range", RangeAssignor()])
 
@@ -115,7 +115,7 @@ def test_names_of_the_assignors_that_come_along() -> None:
         resolve("stream")  # Kafka Streams' own
 
 
-def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_change_in_one_round_of_restarts() -> None:
+def test_the_default_is_javas_range_and_cooperative_sticky_which_allows_a_switch_in_one_rolling_restart() -> None:
     config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "group_id": "g"})
     assignors = resolve(config.partition_assignment_strategy)
     assert names(assignors) == ["range", "cooperative-sticky"]

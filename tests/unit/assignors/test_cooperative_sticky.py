@@ -106,7 +106,7 @@ def test_user_data_is_the_generation_of_the_last_assignment() -> None:
     assert assignor.subscription_user_data(frozenset("t")) == b"\0\0\0\7"
 
 
-def test_a_static_member_that_is_to_give_something_up_owes_a_rebalance_whichever_process_it_is() -> None:
+def test_a_static_member_that_must_revoke_partitions_owes_a_rebalance_in_any_process() -> None:
     # KIP-345: the next process of an instance is handed what the last one was given, without a rebalance
     cluster = FakeCluster({"t": 4})
     everything = tuple(parse("tp0 tp1 tp2 tp3"))
@@ -141,7 +141,7 @@ def test_a_member_without_instance_id_gets_no_user_data() -> None:
     assert {assignment.user_data for assignment in given.values()} == {None}
 
 
-def test_a_partition_that_moves_is_withheld_until_its_owner_gave_it_up() -> None:
+def test_a_moving_partition_is_withheld_until_its_owner_revoked_it() -> None:
     situation = Situation({"a": ("t",), "b": ("t",)}, {"t": 4})
     first, second = settle(situation, {"a": (tuple(parse("tp0 tp1 tp2 tp3")), 1)}, 2)
     assert show(first) == {"a": "tp0 tp1", "b": ""}
@@ -227,7 +227,7 @@ def test_two_rebalances_reach_an_even_assignment_and_a_third_keeps_it(before: Si
 
 
 @given(situation=situations(equal=True, least_members=2), data=st.data())
-def test_survivors_keep_everything_when_a_member_with_an_equal_subscription_leaves(
+def test_survivors_keep_all_partitions_when_a_member_with_an_equal_subscription_leaves(
     situation: Situation, data: st.DataObject
 ) -> None:
     _, before = settle(situation, {}, 1)

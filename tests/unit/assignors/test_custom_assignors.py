@@ -39,7 +39,7 @@ def test_the_base_class_helps_with_lists() -> None:
 @pytest.mark.parametrize(
     "own", [RandomAssignor(), RackAwareAssignor("r"), BroadcastAssignor()], ids=lambda one: one.name
 )
-def test_an_assignor_of_ones_own_stands_beside_the_built_in_ones(own: Assignor) -> None:
+def test_a_custom_assignor_works_beside_the_built_in_ones(own: Assignor) -> None:
     assert [assignor.name for assignor in resolve([own, "range", "roundrobin"])] == [own.name, "range", "roundrobin"]
     assert own.supported_protocols() == (RebalanceProtocol.EAGER,)
     own.on_assignment(Assignment(), ConsumerGroupMetadata("g", 1, "m", None))
@@ -53,7 +53,7 @@ MEMBERS = {"C0": "t0 t1", "C1": "t0 t1", "C2": "t1"}
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_partition_goes_once_to_a_random_subscriber(seed: int) -> None:
+def test_each_partition_goes_to_one_random_subscriber(seed: int) -> None:
     assignor = RandomAssignor(random.Random(seed))
     assert isinstance(assignor, PartitionAssignor)
     assert assignor.name == "random"
@@ -167,7 +167,7 @@ def test_rack_aware_keeps_to_subscriptions_and_bears_user_data_of_others() -> No
 # -- to all ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_member_gets_everything_that_it_subscribed_to() -> None:
+def test_every_member_gets_all_partitions_of_its_topics() -> None:
     assignor = BroadcastAssignor()
     assert isinstance(assignor, PartitionAssignor)
     assert assignor.name == "broadcast"
@@ -248,7 +248,7 @@ def test_a_dotted_path_that_names_no_assignor(path: str, problem: str) -> None:
         resolve(path)
 
 
-def test_one_member_has_everything_and_the_others_stand_by() -> None:
+def test_one_member_has_all_partitions_and_the_others_stand_by() -> None:
     subscriptions = {member: Subscription(("t", "u")) for member in ("b", "a", "c")}
     shares = StandbyAssignor().assign_partitions({"t": 2, "u": 1}, subscriptions)
     assert shares == {"a": parse("tp0 tp1 up0")}

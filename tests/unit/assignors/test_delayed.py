@@ -198,7 +198,7 @@ def test_two_members_that_come_back_get_the_whole_shares_of_the_lost_ones() -> N
     assert group.rebalance() == {"c1": "P1 P5", "c4": "P4 P8", "d1": "P2 P6", "d2": "P3 P7"}
 
 
-def test_each_of_two_that_are_gone_has_its_own_deadline() -> None:
+def test_each_of_two_lost_members_has_its_own_deadline() -> None:
     group = Group(6)
     group.start(c1="P1 P4", c2="P2 P5", c3="P3 P6")
     group.remove("c2")
@@ -331,7 +331,7 @@ def test_a_new_leader_knows_delayed_partitions_and_delays_those_of_the_old_leade
     assert group.rebalance("c3") == {"c3": "P1 P2 P3 P4 P5 P6"}
 
 
-def test_a_leader_that_is_new_itself_learns_it_from_the_others() -> None:
+def test_a_new_leader_without_memory_learns_it_from_the_others() -> None:
     group = example_b()
     group.remove("c2")
     group.add("a")
@@ -365,7 +365,7 @@ def test_the_memory_of_a_group_survives_in_one_witness() -> None:
     assert len(group.subscription(group.members["c00"]).user_data or b"") < 500, "not everybody remembers everybody"
 
 
-def test_without_anybody_who_knows_all_is_assigned_at_once() -> None:
+def test_without_a_member_that_remembers_all_is_assigned_at_once() -> None:
     group = example_b()
     group.remove("c1", "c2", "c3")
     group.add("d1", "d2")
@@ -382,7 +382,7 @@ def test_the_memory_is_cleared_after_another_assignor_was_chosen() -> None:
     assert group.rebalance() == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
 
 
-def test_a_static_member_is_known_when_it_comes_back_and_gets_its_own_at_once() -> None:
+def test_a_static_member_gets_its_own_partitions_at_once_when_it_returns() -> None:
     group = Group()
     group.add("c1", "c3")
     group.add("c2", instance_id="i2")
@@ -396,7 +396,7 @@ def test_a_static_member_is_known_when_it_comes_back_and_gets_its_own_at_once() 
     assert group.due_in == {math.inf}
 
 
-def test_a_static_member_that_was_replaced_before_it_gave_something_up_owes_a_rebalance() -> None:
+def test_a_static_member_replaced_before_its_revocation_owes_a_rebalance() -> None:
     """The old process had to give up P3. The new one gets its response, owns no partition, and would not join again."""
     group = Group()
     group.add("c1", instance_id="i1")
@@ -420,7 +420,7 @@ def test_a_member_that_lost_its_generation_but_is_there_gets_its_own_back_at_onc
     assert group.rebalance("c1") == {"c1": "P1 P2", "c2": "P4 P5", "c3": "P3 P6"}
 
 
-def test_under_eager_rebalancing_members_keep_their_own_and_wait_too() -> None:
+def test_under_eager_rebalancing_members_keep_their_partitions_and_wait_too() -> None:
     group = Group(eager=True)
     group.add("c1", "c2", "c3")
     before = group.rebalance()
@@ -460,7 +460,7 @@ def test_the_assignor_is_found_by_its_name() -> None:
     assert assignor.supported_protocols() == (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
 
-def test_a_partition_that_somebody_owns_is_never_given_away_whatever_user_data_says() -> None:
+def test_an_owned_partition_is_never_assigned_to_another_by_user_data() -> None:
     """Faulty or old user data only affects partitions without an owner."""
     draw = random.Random(17)
     for _ in range(300):

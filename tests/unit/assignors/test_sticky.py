@@ -193,7 +193,7 @@ def test_unassigned_partitions_go_to_the_subscriber_with_the_fewest() -> None:
     }
 
 
-def test_partitions_without_another_subscriber_stay_and_others_move_only_where_they_even_out() -> None:
+def test_partitions_without_another_subscriber_stay_and_others_move_only_for_balance() -> None:
     before = {"a": "up0 up1 up2 tp0", "b": "tp1", "c": "vp0 vp1"}
     result = run({"a": "t u", "b": "t", "c": "v"}, {"t": 2, "u": 3, "v": 2}, before)
     assert result == {"a": "up0 up1 up2", "b": "tp1 tp0", "c": "vp0 vp1"}

@@ -50,7 +50,7 @@ def test_columns_and_lists_give_the_same() -> None:
     assert (columns.count, columns.size_bytes) == (lists.count, lists.size_bytes)
 
 
-def test_columns_are_taken_apart_by_partition() -> None:
+def test_columns_are_split_by_partition() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     batch = pyarrow.RecordBatch.from_pydict(
         {"partition": [2, 2, 0, 1, 1], "value": [b"a", b"b", b"c", b"d", b"e"], "key": [b"1", b"2", b"3", b"4", b"5"]}
@@ -86,7 +86,7 @@ def test_the_checksum_of_produced_records() -> None:
     assert checksum(values, 7) == 2 * sum(map(crc32c, values)) + crc32c(b"a")
 
 
-def test_a_process_knows_its_peak() -> None:
+def test_a_process_reports_its_peak() -> None:
     assert peak_bytes() > 1 << 20
 
 

@@ -56,7 +56,7 @@ def test_an_aborted_benchmark_continues_where_it_stopped() -> None:
     assert [len(series.runs) for series in scope.series()] == [3, 3]
 
 
-def test_a_contender_that_fails_does_not_stop_the_others_and_is_tried_again() -> None:
+def test_a_failing_contender_does_not_stop_the_others_and_is_retried() -> None:
     scope = Results().scope("consume")
     said: list[str] = []
     answers = iter(

@@ -19,7 +19,7 @@ from pyconsumer.protocol.compiled import version_text
 
 
 @pytest.mark.parametrize("width", [30, 200])
-def test_tables_show_names_whole_and_as_they_are(capsys: pytest.CaptureFixture[str], width: int) -> None:
+def test_tables_show_whole_and_unchanged_names(capsys: pytest.CaptureFixture[str], width: int) -> None:
     name = "svc:package:v1-[bold]-" + "x" * 300
     groups = table("group", "state")
     groups.add_row(name, "Stable")
@@ -98,7 +98,7 @@ def test_without_spark_the_error_names_the_package_to_install(
     [("0.0.0.0", True), ("::", True), ("192.0.2.7", True), ("name", True)]
     + [(host, False) for host in ("127.0.0.1", "::1", "localhost", "127.1.2.3")],
 )
-def test_a_broker_that_others_can_reach_warns(
+def test_a_broker_that_other_hosts_can_reach_warns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, warned: bool
 ) -> None:
     monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)

@@ -90,7 +90,7 @@ def test_assignments_are_kept_and_a_failed_member_ends_the_demo() -> None:
         found._handle(Failed(2, "it broke"))
 
 
-def test_without_java_one_line_says_how_to_get_it(
+def test_without_java_one_line_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark")
@@ -102,7 +102,7 @@ def test_without_java_one_line_says_how_to_get_it(
     assert "pip install 'pyconsumer[jvm]'" in out
 
 
-def test_without_spark_one_line_says_how_to_get_it(
+def test_without_spark_one_line_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyconsumer.spark", None)

@@ -86,7 +86,7 @@ def test_a_line_may_be_short() -> None:
         ('{"value": "v", "headers": [["\\ud800", "a"]]}', "the name of a header contains half"),
     ],
 )
-def test_a_line_that_is_wrong_says_why(line: str, message: str) -> None:
+def test_an_invalid_line_names_the_reason(line: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         from_document(line.encode())
     assert len(str(caught.value)) < 300

@@ -109,7 +109,7 @@ def test_both_builders_write_the_same_bytes(codec: str, seed: int, native: Any) 
         assert one.compression_ratio == other.compression_ratio
 
 
-def test_both_builders_refuse_the_same(native: Any) -> None:
+def test_both_builders_reject_the_same_records(native: Any) -> None:
     for kind in (BatchBuilder, native.BatchBuilder):
         builder = kind()
         builder.try_append(NOW, b"k", b"v", relative_offset=5)
@@ -130,7 +130,7 @@ def test_hashes_equal_those_of_the_partitioner(native: Any) -> None:
         assert native.murmur2(key) == murmur2(key)
 
 
-def test_records_with_a_key_go_where_the_partitioner_sends_them(native: Any) -> None:
+def test_records_with_a_key_go_to_the_partition_of_the_partitioner(native: Any) -> None:
     bench = Bench(native)
     chooser = DefaultPartitioner(1000)
     expected: list[list[tuple[bytes | None, bytes | None]]] = [[], [], [], []]
@@ -142,7 +142,7 @@ def test_records_with_a_key_go_where_the_partitioner_sends_them(native: Any) -> 
     assert all(expected)
 
 
-def test_records_without_a_key_stay_in_one_partition_until_a_batch_has_gone_there(native: Any) -> None:
+def test_records_without_a_key_stay_in_one_partition_for_one_batch(native: Any) -> None:
     bench = Bench(native)
     appended = 0
     while bench.append(b"x" * 79) is not None:
@@ -194,7 +194,7 @@ def test_subclasses_in_batches_and_results(appending_twin: dict[str, type]) -> N
     assert whole.of(3) == (part, 3)
 
 
-def test_hashes_of_anything_with_bytes(native: Any) -> None:
+def test_hashes_of_all_bytes_like_objects(native: Any) -> None:
     for key in (Bytes(b"key"), bytearray(b"key"), memoryview(b"a key")[2:]):
         assert native.murmur2(key) == murmur2(b"key")
 
@@ -295,7 +295,7 @@ def test_memory_of_records_is_given_back_with_their_batch(native: Any) -> None:
 
 
 @pytest.mark.concurrent
-def test_records_of_several_threads_are_all_there_while_another_thread_closes_batches(native: Any) -> None:
+def test_records_of_several_threads_are_complete_while_another_thread_closes_batches(native: Any) -> None:
     memory = native.BufferMemory(1 << 40)
     bench = Bench(native, memory=1 << 40, batch_size=1 << 40)
     taken: list[Any] = []
@@ -342,7 +342,7 @@ def test_records_of_several_threads_are_all_there_while_another_thread_closes_ba
     assert bench.appender.records == 60_000
 
 
-def test_many_records_are_appended_until_something_has_to_be_decided(native: Any) -> None:
+def test_many_records_are_appended_until_python_must_decide(native: Any) -> None:
     bench = Bench(native)
     runs: list[Any] = []
     values = [b"%d" % n for n in range(100)]
@@ -357,7 +357,7 @@ def test_many_records_are_appended_until_something_has_to_be_decided(native: Any
     assert [value for found in (2, 1) for _, value in bench.records()[found]] == values[: sum(run[2] for run in runs)]
 
 
-def test_many_records_with_keys_and_one_that_is_no_text(native: Any) -> None:
+def test_many_records_with_keys_and_an_invalid_one(native: Any) -> None:
     bench = Bench(native)
     runs: list[Any] = []
     keys = [b"key-%d" % n for n in range(20)]

@@ -166,7 +166,7 @@ def test_waiting_threads_continue_after_the_callbacks() -> None:
     assert result.wait(0)
 
 
-def test_a_callback_may_ask_for_its_own_result() -> None:
+def test_a_callback_may_request_its_own_result() -> None:
     seen: list[RecordMetadata] = []
 
     def send() -> None:
@@ -195,7 +195,7 @@ def test_a_split_batch_fails_only_for_the_records_of_the_part_that_failed() -> N
     assert isinstance(futures[2].exception, MessageTooLargeError)
 
 
-def test_a_future_can_be_awaited_whether_it_is_done_or_not() -> None:
+def test_a_pending_or_done_future_can_be_awaited() -> None:
     async def program() -> list[int]:
         first, done = pair(0)
         first.finish(5, -1, None)

@@ -39,7 +39,7 @@ def test_an_unprocessed_record_is_missing() -> None:
     assert ledger.missing() == [1]
 
 
-def test_records_that_are_processed_again_are_counted_for_the_one_before() -> None:
+def test_repeated_records_are_counted_for_the_previous_member() -> None:
     ledger = Ledger()
     feed(ledger, *((name, "processed", [[0, 0, 7]]) for name in ("a", "b", "a")))
     assert ledger.repeated == {"a": 1, "b": 1}
@@ -55,7 +55,7 @@ def test_a_start_below_the_committed_offset_is_a_rewind() -> None:
     assert wrong.rewinds() == ["b processed 0@1 after a committed 2"]
 
 
-def test_who_was_expelled_and_hears_of_it_later_does_not() -> None:
+def test_a_member_that_learns_of_its_expulsion_later_does_not_rewind() -> None:
     ledger = Ledger()
     records = [[0, number, number] for number in range(3)]
     feed(ledger, ("a", "processed", records), ("a", "committed", [[0, 2]]), ("b", "processed", records))
@@ -64,7 +64,7 @@ def test_who_was_expelled_and_hears_of_it_later_does_not() -> None:
     assert not ledger.rewinds()
 
 
-def test_an_offset_that_goes_back_is_found() -> None:
+def test_a_decreasing_offset_is_found() -> None:
     commits = [Commit(0, 0, 5, "a"), Commit(1, 1, 1, "a"), Commit(2, 0, 4, "b")]
     with pytest.raises(AssertionError, match="went back"):
         Ledger()._check_order(GroupLog(commits, []))

@@ -52,7 +52,7 @@ def test_stop_kills_a_command_that_ignores_sigterm() -> None:
     assert descendants().keys() <= before.keys()
 
 
-def test_lines_can_be_had_as_they_come() -> None:
+def test_lines_can_be_read_as_they_come() -> None:
     lines: list[str] = []
     program = "import sys; print('one', flush=True); sys.stdin.readline(); print('two')"
     with GuardedProcess([sys.executable, "-c", program], on_line=lines.append) as process:

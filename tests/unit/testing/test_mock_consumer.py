@@ -105,7 +105,7 @@ def test_rebalances_call_the_listener_as_the_group_does() -> None:
     assert (consumer.subscription(), consumer.assignment()) == (set(), set())
 
 
-def test_where_it_begins() -> None:
+def test_a_consumer_starts_by_its_reset_policy() -> None:
     for policy, position in (("earliest", 3), ("latest", 9)):
         consumer = MockConsumer(policy)
         consumer.assign([T0])
@@ -127,7 +127,7 @@ def test_where_it_begins() -> None:
 
 
 @pytest.mark.parametrize("first", ["the end", "the assignment"])
-def test_latest_begins_at_the_end_before_the_records_that_are_added(first: str) -> None:
+def test_latest_starts_at_the_end_before_added_records(first: str) -> None:
     consumer = MockConsumer()
     consumer.subscribe(["t"])
     if first == "the end":
@@ -218,7 +218,7 @@ def test_invalid_calls_are_rejected_as_by_a_consumer() -> None:
         consumer.poll()
 
 
-def test_subscriptions_that_a_consumer_refuses_it_refuses_too() -> None:
+def test_subscriptions_that_a_consumer_rejects_are_rejected() -> None:
     consumer = MockConsumer()
     for topics in ("orders", None):
         with pytest.raises(TypeError, match="topics must be a list of names"):
@@ -371,7 +371,7 @@ def test_columns_have_the_content_of_the_records() -> None:
         consumer.poll_arrow()
 
 
-def test_coroutines_are_refused_here_and_awaited_on_a_loop() -> None:
+def test_coroutines_are_rejected_by_the_blocking_mock_and_awaited_on_a_loop() -> None:
     class Waiting(ConsumerRebalanceListener):
         async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:  # type: ignore[override]
             seen.append(sorted(assigned))

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.concurrent
 _NOBODY = "127.0.0.1:1"
 
 
-def test_it_runs_and_moves_ahead() -> None:
+def test_the_clock_runs_and_can_be_advanced() -> None:
     clock = RunningClock()
     before, wall = clock.now(), clock.wall_ms()
     assert clock.advance(100) - before >= 100
