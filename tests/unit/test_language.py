@@ -2,7 +2,7 @@
 
 A docstring begins with a verb or a noun, and not with a word such as Whether, Where or How. A retired word that is
 right where it stands gets an entry in ``_RIGHT_USE``, with the reason. Of the compiled sources, Cython and C, comments
-are read, too.
+are read, too. Names of tests have no such word, and no "what" or "nobody".
 """
 
 from __future__ import annotations
@@ -180,6 +180,18 @@ def test_modules_named_in_docstrings_exist() -> None:
     named = [(place, name) for place, text in _docstrings() for name in _MODULE.findall(text)]
     assert len(named) > 50
     assert [(place, name) for place, name in named if not _is_place(name, place)] == []
+
+
+_TEST = re.compile(r"^ *(?:async )?def test_(\w+)", re.MULTILINE)
+_VAGUE = re.compile(rf"{_RETIRED.pattern}|\b(?:what|nobody|nothing|neither|nor)\b")
+
+
+@pytest.mark.parametrize("folder", ["unit", "vectors", "spec"])
+def test_names_of_tests_have_no_retired_or_vague_word(folder: str) -> None:
+    paths = sorted((ROOT / "tests" / folder).rglob("test_*.py"))
+    names = [(path.name, name) for path in paths for name in _TEST.findall(path.read_text(encoding="utf-8"))]
+    assert names
+    assert [(place, name) for place, name in names if _VAGUE.search(name.replace("_", " "))] == []
 
 
 def test_retired_words_are_gone() -> None:
