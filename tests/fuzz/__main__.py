@@ -6,10 +6,10 @@
 
 builds the compiled parts with gcc's sanitizers for addresses and undefined behaviour, uses their types oddly (see
 ``odd.py``), and gives the decoder ten million inputs. An input is one buffer of bytes, read to its end. One in 20 is
-made anew, is read in steps, and with ``--compare N`` each N-th of those by the decoder in Python, too: the two must not
-differ in a record, an error or a position. The others are that input with one or a few bytes changed, and are read by
-the compiled decoder alone, each in another way: records or columns, all or few at a time, from one offset or another. A
-thousand inputs that take a minute are a hang. What fails is printed, and made again by seed and number:
+new, and is read in steps. With ``--compare N`` each N-th of those is read by the decoder in Python, too: the two must
+not differ in a record, an error or a position. The others are that input with one or a few bytes changed, and are read
+by the compiled decoder alone. Each is read in another way: records or columns, all or few at a time, from one offset or
+another. A thousand inputs that take a minute are a hang. A failing input is printed, and made again by seed and number:
 ``--seed 1 --first 123000 --inputs 1000``.
 """
 

@@ -1,4 +1,4 @@
-"""Tests of how the package is cut: who may import whom, how long modules are, what an import costs, what is shipped."""
+"""Tests of the package's structure: imports between modules, lengths, the cost of an import, shipped files."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_no_circles_of_imports() -> None:
     assert left == {}
 
 
-def test_the_autoloaded_package_imports_nothing() -> None:
+def test_the_autoloaded_package_has_no_imports() -> None:
     autoload = PACKAGE / "spark" / "autoload"
     at_import = [
         ast.unparse(node)
@@ -216,7 +216,7 @@ def test_modules_have_few_public_classes() -> None:
 
 
 def _public_classes(path: Path) -> Iterator[str]:
-    """Yield the public classes of a module that are neither errors nor values."""
+    """Yield the public classes of a module without errors and values."""
     for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
@@ -247,7 +247,7 @@ _ONLY_IN_THE_APPLICATIONS_THREADS = {
 _TAKES_LOCKS_OF_OTHERS = re.compile(r"getLogger|LoggerAdapter|\bwarnings\.warn|sys\.stderr|showwarning|\blastResort")
 
 
-def test_what_runs_in_our_threads_logs_by_the_log_thread() -> None:
+def test_code_in_our_threads_logs_by_the_log_thread() -> None:
     """See ``background_log``: a thread of ours takes no lock of a log handler, and waits for no reader of a pipe."""
     found = {
         _place(path)
@@ -295,7 +295,7 @@ def test_shared_requests_are_built_in_one_place() -> None:
     assert found == {(name, f"pyconsumer/protocol/requests/{place}.py") for name, place in _BUILT_IN_ONE_PLACE.items()}
 
 
-def test_network_clients_offer_what_production_uses() -> None:
+def test_production_uses_every_method_of_network_clients() -> None:
     """Each public method of the network clients is called somewhere in the package, outside its own module."""
     sources = {_place(path): path.read_text(encoding="utf-8") for path in _modules()}
     unused = {
@@ -342,7 +342,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
     assert {str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()} == set()
 
 
-def test_every_module_says_what_belongs_in_it() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [
         str(path.relative_to(ROOT))
         for path in _modules()
@@ -360,12 +360,12 @@ def _in_fresh_python(program: str, *options: str) -> subprocess.CompletedProcess
 _HEAVY = ("selectors2", "pyspark", "pyarrow", "pandas", "numpy", "cramjam", "click", "rich", "asyncio", "pytest")
 
 
-def test_importing_pyconsumer_imports_nothing_heavy() -> None:
+def test_importing_pyconsumer_imports_no_heavy_module() -> None:
     program = f"import sys, pyconsumer; print(*[name for name in {_HEAVY} if name in sys.modules])"
     assert _in_fresh_python(program).stdout.split() == []
 
 
-def test_a_consumer_imports_nothing_that_only_some_consumers_need() -> None:
+def test_a_consumer_imports_no_module_that_only_some_consumers_need() -> None:
     rare = ("ssl", "hashlib", "json", "difflib", "sysconfig", "importlib.metadata", "asyncio", "pyarrow")
     program = (
         "import sys; before = set(sys.modules); from pyconsumer import KafkaConsumer;"

@@ -1,4 +1,4 @@
-"""Tests of what the producer does before a record is sent: looking topics up, waiting. A scripted client, no socket."""
+"""Tests of a producer before a record is sent: topic lookups and waits. A scripted client, no socket."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Network(FakeNetwork):
 
 
 class Bench:
-    """A producer with what it needs."""
+    """A producer with its collaborators."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -119,7 +119,7 @@ def send_after(bench: Bench, seconds: float, topic: str) -> Callable[[], object]
     return call
 
 
-def test_a_topic_that_nobody_sends_to_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
+def test_an_unused_topic_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench()
     bench.producer.send("old").get(60)
 
@@ -138,7 +138,7 @@ def test_a_topic_in_use_is_kept(make_bench: Callable[..., Bench], use: Callable[
     assert bench.asked_for(send_after(bench, 299.0, "new")) == {"new", "old"}
 
 
-def test_a_topic_whose_records_wait_is_kept(make_bench: Callable[..., Bench]) -> None:
+def test_a_topic_with_waiting_records_is_kept(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(linger_ms=TEN_MINUTES_MS, delivery_timeout_ms=2 * TEN_MINUTES_MS)
     bench.producer.send("old")
 
@@ -199,7 +199,7 @@ def test_a_send_to_a_new_topic_names_the_last_error_of_its_metadata(make_bench: 
 
 
 @pytest.mark.concurrent
-def test_a_topic_that_an_answer_contained_before_it_was_wanted_is_asked_for(
+def test_a_topic_that_an_early_response_contained_is_requested(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once such a topic counted as known, so it was not asked for, and ``send`` waited until ``max_block_ms``."""

@@ -1,6 +1,6 @@
 """The site as Markdown is whole, and each tool that is installed makes the same pages, links and anchors of it.
 
-Pages take nothing from another host.
+Pages load no file from another host.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def test_pages_links_and_anchors_are_those_of_the_markdown(site: Path, folder: P
         assert _anchors(text) - built[name].anchors == set(), name
 
 
-def test_pages_take_nothing_from_another_host(site: Path) -> None:
+def test_pages_load_no_file_from_another_host(site: Path) -> None:
     for name, page in _parsed(site).items():
         assert [each for each in page.loads if re.match(r"\w+:|//", each)] == [], name
     for path in site.rglob("*.html"):

@@ -1,4 +1,4 @@
-"""Pages of the site that are made from code, and what is done to those that are not."""
+"""Pages of the site that are made from code, and the changes to those that are not."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_links_between_api_pages_lead_somewhere() -> None:
             assert not anchor or f"{{ #{anchor} }}" in PAGES[f"api/{name}"], (path, target)
 
 
-def test_every_made_page_is_in_the_navigation() -> None:
+def test_every_generated_page_is_in_the_navigation() -> None:
     named = re.findall(r"'((?:api|examples)/[^']+\.md)'", repr([api_navigation(), example_navigation()]))
     made = [path for path in generated_pages() if "/" in path]
     assert sorted(named) == sorted(made)
@@ -139,7 +139,7 @@ def test_a_diagram_is_drawn() -> None:
         ("", "only sequence diagrams"),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(source: str, message: str) -> None:
+def test_an_invalid_diagram_is_an_error(source: str, message: str) -> None:
     with pytest.raises(DiagramError, match=message):
         svg(source)
 
