@@ -13,7 +13,7 @@ import pytest
 
 from pyconsumer.producer import appender, appending, batch, future
 from pyconsumer.protocol.compiled import load_compiled
-from pyconsumer.protocol.records import BatchBuilder, columns, cursor, decoder
+from pyconsumer.protocol.records import BatchBuilder, columns, cursor, native_module
 from pyconsumer.structs import TopicPartition
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ P0 = TopicPartition("t", 0)
 
 @pytest.fixture
 def records() -> Any:
-    found, reason = load_compiled("pyconsumer.protocol.records._native", decoder._REVISION)
+    found, reason = load_compiled("pyconsumer.protocol.records._native", native_module._REVISION)
     return found or pytest.skip(reason)
 
 

@@ -133,12 +133,13 @@ def test_the_decoder_is_chosen_by_the_environment(pure: str, expected: str, nati
 
 
 def test_a_build_of_another_source_is_not_used(native: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyconsumer.protocol.records import _native, decoder
+    from pyconsumer.protocol.records import _native, native_module
 
+    load = native_module.native_module.__wrapped__
     monkeypatch.delenv("PYCONSUMER_PURE", raising=False)
-    assert decoder._compiled() == (_native, "")
+    assert load() == (_native, "")
     monkeypatch.setattr(_native, "REVISION", -1)
-    found, reason = decoder._compiled()
+    found, reason = load()
     assert found is None
     assert "of another version" in reason
     assert "pip install -e" in reason, "in a source tree; otherwise: reinstall pyconsumer"
