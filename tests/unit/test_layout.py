@@ -192,6 +192,33 @@ def test_no_circles_of_imports() -> None:
     assert _circle(imports) == {}
 
 
+#: Folders that must be understood one after the other: each imports those below it, which stand before it.
+_LADDERS = (
+    (
+        "pyconsumer.broker.group.common",
+        "pyconsumer.broker.group.classic",
+        "pyconsumer.broker.group.consumer",
+        "pyconsumer.broker.group",
+    ),
+)
+
+
+def _folder(module: str) -> str:
+    is_package = ROOT.joinpath(*module.split("."), "__init__.py").exists()
+    return module if is_package else module.rpartition(".")[0]
+
+
+def test_folders_of_a_ladder_import_those_below_them() -> None:
+    wrong = []
+    for ladder in _LADDERS:
+        rank = {folder: number for number, folder in enumerate(ladder)}
+        for path in _modules():
+            own = rank.get(_folder(_module_name(path)))
+            if own is not None:
+                wrong += [str(found) for found in _imports(path) if rank.get(_folder(found.target), 0) > own]
+    assert wrong == []
+
+
 def test_the_autoloaded_package_imports_nothing() -> None:
     autoload = PACKAGE / "spark" / "autoload"
     at_import = [
