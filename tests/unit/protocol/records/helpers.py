@@ -41,7 +41,12 @@ def decoder_named(name: str) -> Decoder | None:
         from pyconsumer.protocol.records import _native
     except ImportError:
         return None
-    return Decoder("native", _native.Cursor, _native.ConsumerRecord, _native.ColumnsBuilder, _native.convert)
+    return decoder_of(_native)
+
+
+def decoder_of(native: Any) -> Decoder:
+    """The decoder of a compiled module."""
+    return Decoder("native", native.Cursor, native.ConsumerRecord, native.ColumnsBuilder, native.convert)
 
 
 #: What :func:`cursor` and its like use; the fixture ``decoder`` sets it.
