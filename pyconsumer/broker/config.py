@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyconsumer.broker.group.config import SERVER_ASSIGNORS
+from pyconsumer.broker.group.common.config import SERVER_ASSIGNORS
 from pyconsumer.broker.settings import (
     BrokerSetting,
     Check,

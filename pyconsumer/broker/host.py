@@ -19,7 +19,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
 from pyconsumer.broker.faults import Faults
-from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig

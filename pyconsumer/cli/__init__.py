@@ -77,7 +77,7 @@ class _Lazy(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from pyconsumer import __version__
-        from pyconsumer.protocol.compiled import version_text
+        from pyconsumer.protocol.version_text import version_text
 
         click.echo(version_text(__version__))
         ctx.exit()

@@ -100,7 +100,7 @@ def _chosen(numbers: list[int], group: str | None, partition: int | None, count:
     if partition is not None:
         return [partition]
     if group is not None and count is not None:
-        from pyconsumer.broker.group.records import partition_for
+        from pyconsumer.broker.group.common.offset_records import partition_for
 
         return [partition_for(group, count)]
     return numbers

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, SubscriptionPattern, TopicPartition
-from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.cli import _run
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataValue,

@@ -161,25 +161,62 @@ def test_imports_go_one_way() -> None:
     assert wrong == []
 
 
-def test_no_circles_of_imports() -> None:
-    """Imports at the top of modules, those for type checkers included, form no circle."""
-    above: dict[str, set[str]] = {}
-    for path in _modules():
-        nested = {
-            node.lineno
-            for function in _nodes(path)
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-            for node in ast.walk(function)
-            if isinstance(node, ast.Import | ast.ImportFrom)
-        }
-        name = _module_name(path)
-        above[name] = {found.target for found in _imports(path) if found.line not in nested} - {name, "pyconsumer"}
-    left = {name: targets & above.keys() for name, targets in above.items() if name != "pyconsumer"}
+def _loaded_by_name(path: Path) -> Iterator[str]:
+    """Yield the modules that a module loads by ``import_module`` and a constant name."""
+    for node in walk(tree_of(path)):
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[ast.Constant(value=str(target))]):
+                if name == "import_module":
+                    yield target
+
+
+def _circle(imports: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return the modules that import themselves by way of others, with those of their imports that lead to it."""
+    left = {name: targets & imports.keys() for name, targets in imports.items()}
     while free := {name for name, targets in left.items() if not targets & left.keys()}:
         left = {name: targets for name, targets in left.items() if name not in free}
     while outer := left.keys() - {target for targets in left.values() for target in targets}:
         left = {name: targets for name, targets in left.items() if name not in outer}
-    assert left == {}
+    return {name: targets & left.keys() for name, targets in left.items()}
+
+
+def test_no_circles_of_imports() -> None:
+    """All imports count: at the top of modules, inside functions, for type checkers, and by name."""
+    imports: dict[str, set[str]] = {}
+    for path in _modules():
+        name = _module_name(path)
+        if name != "pyconsumer":  # its public names are loaded when they are used
+            imports[name] = {found.target for found in _imports(path)} | set(_loaded_by_name(path))
+            imports[name] -= {name}
+    assert imports["pyconsumer.testing.plugin"] >= {"pyconsumer.testing.asyncio_plugin"}, "that one is loaded by name"
+    assert _circle(imports) == {}
+
+
+#: Folders that must be understood one after the other: each imports those below it, which stand before it.
+_LADDERS = (
+    (
+        "pyconsumer.broker.group.common",
+        "pyconsumer.broker.group.classic",
+        "pyconsumer.broker.group.consumer",
+        "pyconsumer.broker.group",
+    ),
+)
+
+
+def _folder(module: str) -> str:
+    is_package = ROOT.joinpath(*module.split("."), "__init__.py").exists()
+    return module if is_package else module.rpartition(".")[0]
+
+
+def test_folders_of_a_ladder_import_those_below_them() -> None:
+    wrong = []
+    for ladder in _LADDERS:
+        rank = {folder: number for number, folder in enumerate(ladder)}
+        for path in _modules():
+            own = rank.get(_folder(_module_name(path)))
+            if own is not None:
+                wrong += [str(found) for found in _imports(path) if rank.get(_folder(found.target), 0) > own]
+    assert wrong == []
 
 
 def test_the_autoloaded_package_has_no_imports() -> None:

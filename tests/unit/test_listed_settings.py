@@ -9,7 +9,7 @@ import pytest
 
 from pyconsumer import KafkaConsumer
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig

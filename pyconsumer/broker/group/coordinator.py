@@ -24,17 +24,9 @@ from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinHandler, JoinRequest, check_member
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.consumer.classic_members import ClassicMembers
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
-from pyconsumer.broker.group.consumer.group_settings import GroupSettings
-from pyconsumer.broker.group.consumer.membership import ConsumerGroups, HeartbeatResult
-from pyconsumer.broker.group.consumer.rules import check_commit, check_fetch
-from pyconsumer.broker.group.consumer.topics import NoTopics, TopicImage
-from pyconsumer.broker.group.manager import Group, GroupMetadataManager, Offsets
-from pyconsumer.broker.group.offset_expiration import OffsetExpiration
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.results import (
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.results import (
     GroupOverview,
     GroupSummary,
     JoinResult,
@@ -42,7 +34,15 @@ from pyconsumer.broker.group.results import (
     LeavingMember,
     SyncResult,
 )
-from pyconsumer.broker.group.storage import GroupStorage, from_append
+from pyconsumer.broker.group.common.storage import GroupStorage, from_append
+from pyconsumer.broker.group.consumer.classic_members import ClassicMembers
+from pyconsumer.broker.group.consumer.group import ConsumerGroup, Group
+from pyconsumer.broker.group.consumer.group_settings import GroupSettings
+from pyconsumer.broker.group.consumer.membership import ConsumerGroups, HeartbeatResult
+from pyconsumer.broker.group.consumer.rules import check_commit, check_fetch
+from pyconsumer.broker.group.consumer.topics import NoTopics, TopicImage
+from pyconsumer.broker.group.manager import GroupMetadataManager, Offsets
+from pyconsumer.broker.group.offset_expiration import OffsetExpiration
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, error_name

@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.records import group_from_value
+from pyconsumer.broker.group.common.offset_records import committed_offset
+from pyconsumer.broker.group.common.offsets import CommitRecord
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.records import GroupRecord
-from pyconsumer.broker.group.offsets import CommitRecord
-from pyconsumer.broker.group.records import committed_offset, group_from_value
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, ProtocolError
 from pyconsumer.protocol.consumer_group_records import RecordType, decode_key_of, decode_value

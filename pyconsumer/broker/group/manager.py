@@ -16,25 +16,23 @@ from dataclasses import dataclass
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.classic.records import group_record
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offset_records import offset_record, partition_for, utf16_length
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
+from pyconsumer.broker.group.common.results import NO_OFFSET, FetchedOffset
+from pyconsumer.broker.group.common.storage import GroupStorage, KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.consumer.group import Group
 from pyconsumer.broker.group.loading import PartitionLoader
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
-from pyconsumer.broker.group.records import group_record, offset_record, partition_for, utf16_length
-from pyconsumer.broker.group.results import NO_OFFSET, FetchedOffset
-from pyconsumer.broker.group.storage import GroupStorage, KeyValue, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, IllegalStateError, error_name
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["CoordinatorMetrics", "Group", "GroupMetadataManager", "Offsets"]
+__all__ = ["CoordinatorMetrics", "GroupMetadataManager", "Offsets"]
 
 _log = Log(__name__)
-
-#: A group of either protocol.
-Group = GroupMetadata | ConsumerGroup
 
 #: The result of an OffsetFetch: an error code for the whole group, and the offset of each partition.
 Offsets = tuple[int, dict[TopicPartition, FetchedOffset]]

@@ -14,11 +14,12 @@ from functools import partial
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
-from pyconsumer.broker.group.manager import Group, GroupMetadataManager
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.records import group_tombstone, offset_tombstone
-from pyconsumer.broker.group.storage import KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.classic.records import group_tombstone
+from pyconsumer.broker.group.common.offset_records import offset_tombstone
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.consumer.group import ConsumerGroup, Group
+from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, error_name

@@ -73,14 +73,6 @@ class BinaryColumn:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def to_list(self) -> list[bytes | None]:
-        """Return the strings as Python objects."""
-        offsets, data, bitmap = self.offsets, bytes(self.data), self.bitmap
-        return [
-            None if bitmap is not None and not bitmap[i >> 3] >> (i & 7) & 1 else data[offsets[i] : offsets[i + 1]]
-            for i in range(len(self))
-        ]
-
 
 class HeaderColumn:
     """Headers of n records as one list column: record i has those from ``offsets[i]`` to ``offsets[i + 1]``."""

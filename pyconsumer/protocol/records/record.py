@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyconsumer.generic import Header, K_co, V_co, generic_alias
+from pyconsumer.protocol.records.native_module import compiled
 from pyconsumer.structs import TopicPartition
 
 __all__ = [
@@ -97,19 +98,19 @@ def record_repr(record: Any) -> str:
     return f"ConsumerRecord({', '.join(f'{name}={getattr(record, name)!r}' for name in _REPR_FIELDS)})"
 
 
+def _class_in_use() -> Any:
+    return compiled("ConsumerRecord") or ConsumerRecord
+
+
 def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
     """Return an unpickled record, of the class of the decoder in use; another process may have used the other one."""
-    from pyconsumer.protocol.records import ConsumerRecord as Chosen
-
-    return Chosen(*fields)._sized(*sizes)
+    return _class_in_use()(*fields)._sized(*sizes)
 
 
 def rebuild_subclass(cls: type[ConsumerRecord], fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
     """Return an unpickled record of a user's class; its own attributes follow."""
-    from pyconsumer.protocol.records import ConsumerRecord as Chosen
-
     record: Any = cls.__new__(cls)
-    Chosen.__init__(record, *fields)
+    _class_in_use().__init__(record, *fields)
     if isinstance(record, DeserializedRecord):
         record._sizes = sizes
     elif not isinstance(record, ConsumerRecord):

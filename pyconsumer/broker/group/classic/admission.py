@@ -14,10 +14,9 @@ from functools import partial
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
-from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.results import JoinResult, SyncResult
+from pyconsumer.broker.group.classic.rebalance import ClassicGroupStore, GroupRebalancer
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.results import JoinResult, SyncResult
 from pyconsumer.errors import Errors, IllegalStateError
 
 __all__ = ["JoinHandler", "JoinRequest"]
@@ -69,7 +68,7 @@ class JoinHandler:
     def __init__(
         self,
         config: GroupConfig,
-        manager: GroupMetadataManager,
+        manager: ClassicGroupStore,
         rebalancer: GroupRebalancer,
         replies: PendingReplies,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),

@@ -22,8 +22,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.offsets import GroupOffsets
-from pyconsumer.broker.group.results import (
+from pyconsumer.broker.group.common.offsets import GroupOffsets
+from pyconsumer.broker.group.common.results import (
     CLASSIC_TYPE,
     GroupOverview,
     GroupSummary,

@@ -24,18 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 from pyconsumer.background_log import Log
-from pyconsumer.broker.deferred import PendingReplies
+from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.results import JoinMember, JoinResult, SyncResult
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.results import JoinMember, JoinResult, SyncResult
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, error_name
 
-__all__ = ["GroupRebalancer"]
+__all__ = ["ClassicGroupStore", "GroupRebalancer"]
 
 _log = Log(__name__)
 
@@ -45,11 +45,21 @@ _NO_MEMBER_JOINED_MS = 1000
 _SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
+class ClassicGroupStore(Protocol):
+    """The part of the group manager that classic groups need."""
+
+    def partition_for(self, group_id: str) -> int:
+        """Return a group's partition of ``__consumer_offsets``."""
+
+    def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
+        """Write the group's record with these assignments; the result is an error code for clients."""
+
+
 class GroupRebalancer:
     """The rules above for all classic groups of one coordinator. Call its methods inside ``with replies``."""
 
     def __init__(
-        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, replies: PendingReplies
+        self, config: GroupConfig, manager: ClassicGroupStore, timer: Timer, clock: Clock, replies: PendingReplies
     ) -> None:
         self._config = config
         self._manager = manager

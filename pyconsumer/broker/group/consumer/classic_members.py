@@ -24,7 +24,8 @@ from functools import partial
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinRequest
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.results import JoinResult, LeaveResult, LeavingMember, SyncResult
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import ClassicMember, ConsumerGroupMember, MemberState
 from pyconsumer.broker.group.consumer.membership import ConsumerGroups, MemberUpdate
@@ -38,7 +39,6 @@ from pyconsumer.broker.group.consumer.rules import (
 from pyconsumer.broker.group.consumer.timers import Deadline
 from pyconsumer.broker.group.consumer.topics import from_names, to_names
 from pyconsumer.broker.group.consumer.writer import Change
-from pyconsumer.broker.group.results import JoinResult, LeaveResult, LeavingMember, SyncResult
 from pyconsumer.errors import (
     BrokerResponseError,
     Errors,

@@ -27,6 +27,9 @@ from enum import Enum
 from typing import cast
 
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
+from pyconsumer.broker.group.common.offsets import GroupOffsets
+from pyconsumer.broker.group.common.results import CONSUMER_TYPE, GroupOverview
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.member import (
     LEAVE_EPOCH,
@@ -38,13 +41,11 @@ from pyconsumer.broker.group.consumer.member import (
     Target,
 )
 from pyconsumer.broker.group.consumer.records import GroupRecord, ResolvedRegex
-from pyconsumer.broker.group.offsets import GroupOffsets
-from pyconsumer.broker.group.results import CONSUMER_TYPE, GroupOverview
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.protocol import consumer_group_records as wire
 from pyconsumer.protocol.consumer_group_records import RecordType
 
-__all__ = ["ConsumerGroup", "ConsumerGroupState", "TopicCounts"]
+__all__ = ["ConsumerGroup", "ConsumerGroupState", "Group", "TopicCounts"]
 
 _NEVER = -1
 
@@ -409,3 +410,7 @@ def _swap(counter: Counter[str], old: str | None, new: str | None) -> None:
             del counter[old]
     if new:
         counter[new] += 1
+
+
+#: A group of either protocol.
+Group = GroupMetadata | ConsumerGroup

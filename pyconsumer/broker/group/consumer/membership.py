@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.current_assignment import OwnedPartitions, next_assignment
 from pyconsumer.broker.group.consumer.group import ConsumerGroup, TopicCounts
@@ -57,8 +57,7 @@ from pyconsumer.broker.group.consumer.rules import (
 from pyconsumer.broker.group.consumer.target_assignment import compute_target, may_compute
 from pyconsumer.broker.group.consumer.timers import Deadline, MemberTimers
 from pyconsumer.broker.group.consumer.topics import TopicImage
-from pyconsumer.broker.group.consumer.writer import Change, GroupWriter
-from pyconsumer.broker.group.manager import GroupMetadataManager
+from pyconsumer.broker.group.consumer.writer import Change, ConsumerGroupStore, GroupWriter
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, GroupIdNotFoundError
@@ -113,7 +112,7 @@ class ConsumerGroups:
     def __init__(
         self,
         config: GroupConfig,
-        manager: GroupMetadataManager,
+        manager: ConsumerGroupStore,
         rebalancer: GroupRebalancer,
         timer: Timer,
         clock: Clock,

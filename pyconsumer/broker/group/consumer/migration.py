@@ -32,7 +32,8 @@ from pyconsumer.broker.group.classic.group_metadata import (
     MemberMetadata,
 )
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.classic.records import group_record, group_tombstone
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import (
@@ -45,9 +46,7 @@ from pyconsumer.broker.group.consumer.member import (
 from pyconsumer.broker.group.consumer.metadata_hash import MetadataHasher
 from pyconsumer.broker.group.consumer.timers import MemberTimers
 from pyconsumer.broker.group.consumer.topics import TopicImage, from_names, to_names
-from pyconsumer.broker.group.consumer.writer import Change
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.records import group_record, group_tombstone
+from pyconsumer.broker.group.consumer.writer import Change, ConsumerGroupStore
 from pyconsumer.clock import Clock
 from pyconsumer.errors import GroupIdNotFoundError, ProtocolError
 from pyconsumer.protocol.consumer_protocol import (
@@ -71,7 +70,7 @@ class Migration:
     def __init__(
         self,
         config: GroupConfig,
-        manager: GroupMetadataManager,
+        manager: ConsumerGroupStore,
         rebalancer: GroupRebalancer,
         timers: MemberTimers,
         clock: Clock,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pyconsumer.broker.group.common.storage import KeyValue
 from pyconsumer.broker.group.consumer.member import (
     Assignment,
     ClassicMember,
@@ -16,7 +17,6 @@ from pyconsumer.broker.group.consumer.member import (
     MemberState,
     Target,
 )
-from pyconsumer.broker.group.storage import KeyValue
 from pyconsumer.protocol import consumer_group_records as wire
 from pyconsumer.protocol.consumer_group_records import RecordType
 from pyconsumer.protocol.schema import Message

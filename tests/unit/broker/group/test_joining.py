@@ -8,7 +8,7 @@ import pytest
 
 from pyconsumer.broker.group.classic.admission import JoinHandler
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, RANGE, TP0, World, client_of, subscription, value_of
 
