@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 8
+_REVISION: Final = 9
 
 
 def _compiled() -> tuple[Any, str]:
