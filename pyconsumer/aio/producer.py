@@ -12,21 +12,21 @@ import asyncio
 import contextlib
 import functools
 import logging
+import math
 import os
-import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar, overload
 
 from pyconsumer import background_log
-from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
+from pyconsumer.aio.driver import LONGEST_TURN_S, TaskDriver, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
+from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import checked_seconds
-from pyconsumer.producer.changes import YIELD, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.delegate import ProducerDelegate
 from pyconsumer.producer.loop_calls import called, settled
@@ -51,6 +51,48 @@ T = TypeVar("T")
 
 _NAME: Final = "AsyncKafkaProducer"
 _SENDS_PER_CHECK: Final = 64  # whether to yield to the loop
+
+
+class _ThreadDriver(TaskDriver):
+    """Runs calls that wait for the producer's thread, which announces changes; there is no socket."""
+
+    def __init__(self, name: str, now: Callable[[], float]) -> None:
+        super().__init__(name, now)
+        self._turns = asyncio.Lock()
+        self._in_turn: asyncio.Task[object] | None = None  # the task that holds it, and is next to get memory
+
+    async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
+        """Run a call to its end, and return its result. A turn that it has got ends with it."""
+        try:
+            return await super().run(steps, deadline)
+        finally:
+            if self._in_turn is not None and self._in_turn is asyncio.current_task():
+                self._in_turn = None
+                self._turns.release()
+
+    async def _wait(self, wait: Wait, until: float, interruptible: bool) -> None:
+        if wait is YIELD:
+            await self.yield_if_due()
+            return
+        change = wait.change
+        assert change is not None
+        task = asyncio.current_task()
+        try:
+            async with asyncio.timeout(max(0.0, until - self._now())):
+                if change.in_turn and self._in_turn is not task:
+                    await self._turns.acquire()
+                    self._in_turn = task
+                else:
+                    await called(change.on_announced)
+        except TimeoutError:
+            pass  # the call raises its own error, with the reason
+        self.turn_began = self._now()
+
+    async def yield_if_due(self) -> None:
+        """Yield to the loop if this producer has not done so for :data:`LONGEST_TURN_S`."""
+        if self._now() - self.turn_began > LONGEST_TURN_S:
+            await yield_to_loop()
+            self.turn_began = self._now()
 
 
 class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
@@ -125,11 +167,8 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             configs, settings, key_serializer=key_serializer, value_serializer=value_serializer, clock=clock
         )
         self.config = delegate.config
-        self._now = delegate.clock.now
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._turn_began = 0.0
+        self._driver = _ThreadDriver(_NAME, delegate.clock.now)
         self._sends = 0
-        self._room = asyncio.Lock()  # held by the task that is next to get memory
         self._closing: asyncio.Future[None] | None = None
         self._open = True
 
@@ -155,14 +194,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         A call that is cancelled while it waits sends nothing. A record that was enqueued is sent, also if the task is
         cancelled afterwards.
         """
-        self._bind()
+        self._driver.bind()
         self._sends += 1
         if not self._sends % _SENDS_PER_CHECK:
-            await self._yield_if_due()
+            await self._driver.yield_if_due()
         future = self._delegate.send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:
             return future
-        return await self._run(self._delegate.send_steps(topic, value, key, headers, partition, timestamp_ms))
+        return await self._driver.run(self._delegate.send_steps(topic, value, key, headers, partition, timestamp_ms))
 
     async def send_and_wait(
         self,
@@ -190,15 +229,15 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         A call that is cancelled has enqueued those of its records for which there was memory until then.
         """
-        self._bind()
-        return await self._run(self._delegate.send_many_steps(topic, values, keys, partition, timestamp_ms))
+        self._driver.bind()
+        return await self._driver.run(self._delegate.send_many_steps(topic, values, keys, partition, timestamp_ms))
 
     async def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
         """Send the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
-        self._bind()
-        return await self._run(self._delegate.send_arrow_steps(topic, table, partition))
+        self._driver.bind()
+        return await self._driver.run(self._delegate.send_arrow_steps(topic, table, partition))
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send all records that were enqueued before this call, and wait until each has succeeded or failed.
@@ -211,7 +250,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
             TypeError: the time was not given by name.
         """
-        self._bind()
+        self._driver.bind()
         seconds = checked_seconds("flush", positional, timeout_ms)
         with self._delegate.flushing() as waiting:
             try:
@@ -223,8 +262,8 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Raises as :meth:`send` if metadata is missing."""
-        self._bind()
-        return await self._run(self._delegate.partitions_steps(topic))
+        self._driver.bind()
+        return await self._driver.run(self._delegate.partitions_steps(topic))
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -290,7 +329,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
                 _log.warning("could not abort the transaction of %r: %s", self.config.transactional_id, error)
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
-        self._bind()
+        self._driver.bind()
         seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
         result = self._delegate.begin_call(begin)
         try:
@@ -344,7 +383,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         return f"<{_NAME} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"
 
     async def __aenter__(self) -> Self:
-        self._bind()
+        self._driver.bind()
         return self
 
     async def __aexit__(
@@ -357,54 +396,3 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             await self.close(timeout_ms=self._delegate.close_timeout_after_error_ms)
         except KafkaTimeoutError as dropped:
             _log.info("%s", dropped)  # the sender has warned, and the exception of the block is the one to raise
-
-    # -- waiting -----------------------------------------------------------------------------------------------------
-
-    def _bind(self) -> None:
-        self._loop = own_loop(_NAME, self._loop)
-
-    async def _yield_if_due(self) -> None:
-        """Yield to the loop if this producer has not done so for :data:`LONGEST_TURN_S`."""
-        if time.monotonic() - self._turn_began > LONGEST_TURN_S:
-            await yield_to_loop()
-            self._turn_began = time.monotonic()
-
-    async def _run(self, steps: Generator[Pause, None, T]) -> T:
-        """Run a generator of the delegate to its end, and return its result."""
-        try:
-            pause = next(steps)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        has_room = False
-        try:
-            while True:
-                if pause is YIELD:
-                    await self._yield_if_due()
-                    pause = steps.send(None)
-                    continue
-                if pause.for_room and not has_room:
-                    has_room = await self._until(pause.deadline, self._room.acquire()) is not None
-                else:
-                    await self._until(pause.deadline, self._changed(pause.seen))
-                self._turn_began = time.monotonic()
-                pause = steps.send(None)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        finally:
-            if has_room:
-                self._room.release()
-            steps.close()
-
-    async def _until(self, deadline: float, awaitable: Any) -> Any:
-        """Await something, at most until a deadline (monotonic seconds); return None if that has passed."""
-        try:
-            async with asyncio.timeout(max(0.0, deadline - self._now())):
-                return await awaitable
-        except TimeoutError:
-            return None
-
-    async def _changed(self, seen: int) -> bool:
-        """Wait until the producer's thread has announced a change."""
-        await called(lambda call: self._delegate.condition.on_change(seen, call))
-        return True

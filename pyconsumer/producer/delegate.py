@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from pyconsumer.clock import Clock, RunningClock, SystemClock, checked_timestamp, seconds_of
@@ -27,6 +27,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
@@ -40,7 +41,7 @@ from pyconsumer.producer.arguments import (
     is_topic_name,
     serializer_of,
 )
-from pyconsumer.producer.changes import YIELD, Changes, Pause
+from pyconsumer.producer.changes import ChangeCondition
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.interceptors import ProducerInterceptors
@@ -127,7 +128,7 @@ class ProducerDelegate:
         self.config = config
         self.clock = clock
         self._mutex = threading.Lock()
-        self.condition = Changes(self._mutex)  # the same lock; the bare one is quicker to take
+        self.condition = ChangeCondition(self._mutex)  # the same lock; the bare one is quicker to take
         if isinstance(clock, RunningClock):
             clock.on_advance(self._on_time_moved)
         self._topics: dict[str, TopicFacts] = {}
@@ -211,7 +212,7 @@ class ProducerDelegate:
         headers: Sequence[tuple[str, bytes | None]] | None,
         partition: int | None,
         timestamp_ms: int | None,
-    ) -> Generator[Pause, None, FutureRecordMetadata]:
+    ) -> Steps[FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
         topic = topic if type(topic) is str else exact_topic(topic)
         if self.closed or self._pid != os.getpid():
@@ -281,15 +282,15 @@ class ProducerDelegate:
             yield from self._acknowledged_steps(future)
         return future
 
-    def _acknowledged_steps(self, future: FutureRecordMetadata) -> Generator[Pause, None, None]:
+    def _acknowledged_steps(self, future: FutureRecordMetadata) -> Steps[None]:
         """Wait for a record that was sent at the end of the interpreter, when nobody would wait for it later."""
         deadline = self.clock.now() + self.sender.patience_at_exit
         while not future.is_done and self.clock.now() < deadline:
             with self.condition:
-                seen = self.condition.count
+                change = self.condition.next_change()
                 done = future.is_done
             if not done:
-                yield Pause(seen, deadline)
+                yield Wait(None, deadline, change=change)
 
     def _place(
         self,
@@ -336,7 +337,7 @@ class ProducerDelegate:
         keys: Iterable[Any] | None,
         partition: int | None,
         timestamp_ms: int | None,
-    ) -> Generator[Pause, None, FutureRecords]:
+    ) -> Steps[FutureRecords]:
         """Send many records, as a generator that yields what it has to wait for, and between batches."""
         rows = list(values)
         row_keys = None if keys is None else list(keys)
@@ -363,7 +364,7 @@ class ProducerDelegate:
 
     def send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
-    ) -> Generator[Pause, None, FutureRecords]:
+    ) -> Steps[FutureRecords]:
         from pyconsumer.producer.arrow import send_steps  # pyarrow is optional
 
         return send_steps(self.send_many_steps, self.send_at_once, self.send_steps, topic, table, partition)
@@ -468,7 +469,7 @@ class ProducerDelegate:
         if result.error is not None:
             raise result.error
 
-    def partitions_steps(self, topic: str) -> Generator[Pause, None, set[int]]:
+    def partitions_steps(self, topic: str) -> Steps[set[int]]:
         """Return the partitions of a topic, as a generator that yields what it has to wait for."""
         self.check_open()
         known = self._topics.get(topic)
@@ -567,7 +568,7 @@ class ProducerDelegate:
         """Return the choice of the application's partitioner. No lock is held: it may take one, or send a record."""
         return checked_choice(custom(key, known.all, known.available), topic, known.count)
 
-    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, TopicFacts]:
+    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Steps[TopicFacts]:
         """Wait until metadata knows a topic, and a partition of it."""
         if not isinstance(topic, str):
             raise ValueError(f"the topic must be a string, not {topic!r}")
@@ -600,8 +601,8 @@ class ProducerDelegate:
                 self.client.wakeup()
                 if self.in_own_thread:
                     raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet; a callback cannot wait for it")
-                seen = self.condition.count
-            yield Pause(seen, deadline)
+                change = self.condition.next_change()
+            yield Wait(None, deadline, change=change)
 
     def _no_metadata(self, topic: str, known: TopicFacts | None) -> KafkaError:
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
@@ -611,7 +612,7 @@ class ProducerDelegate:
         error.__cause__ = cause
         return error
 
-    def _room_steps(self, size: int, deadline: float) -> Generator[Pause, None, None]:
+    def _room_steps(self, size: int, deadline: float) -> Steps[None]:
         """Wait until ``size`` bytes may be free."""
         with self.condition:
             self.accumulator.starve()
@@ -633,9 +634,9 @@ class ProducerDelegate:
                             f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}); a callback "
                             "cannot wait for it"
                         )
-                    seen = self.condition.count
+                    change = self.condition.next_change(in_turn=True)
                 self.client.wakeup()
-                yield Pause(seen, deadline, for_room=True)
+                yield Wait(None, deadline, change=change)
         finally:
             with self.condition:
                 self.accumulator.starve(False)

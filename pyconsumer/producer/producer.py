@@ -5,15 +5,15 @@
 of them.
 
 The work is that of :class:`.ProducerDelegate`. A call of it that may have to wait is a generator, which
-:meth:`KafkaProducer._block` runs in the calling thread.
+:func:`pyconsumer.network.futures.drive` runs in the calling thread.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, overload
 
@@ -22,9 +22,9 @@ from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
+from pyconsumer.network.futures import Steps, drive
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import checked_seconds
-from pyconsumer.producer.changes import YIELD, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.delegate import ProducerDelegate
 from pyconsumer.producer.interface import Producer
@@ -118,6 +118,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self._is_plain = delegate.is_plain
         self._transactions = delegate.transactions
         self._send_steps = delegate.send_steps
+        self._now = delegate.clock.now
 
     # ------------------------------------------------------------ sending
 
@@ -164,7 +165,8 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             future = self._append(topic, value, key, headers, partition, timestamp_ms)
             if future is not None:
                 return future
-        return self._block(self._send_steps(topic, value, key, headers, partition, timestamp_ms))
+        steps = self._send_steps(topic, value, key, headers, partition, timestamp_ms)
+        return drive(steps, math.inf, _poll_nothing, self._now)
 
     def send_many(
         self,
@@ -192,7 +194,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             KafkaError, ValueError: as :meth:`send`, for the first record that cannot be handed over. Those before it
                 are sent all the same: the error's notes say how many.
         """
-        return self._block(self._delegate.send_many_steps(topic, values, keys, partition, timestamp_ms))
+        return self._run(self._delegate.send_many_steps(topic, values, keys, partition, timestamp_ms))
 
     def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
@@ -213,24 +215,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             ValueError: there is no column ``value``, or one that is not known.
             KafkaError, ValueError: as :meth:`send_many`.
         """
-        return self._block(self._delegate.send_arrow_steps(topic, table, partition))
-
-    def _block(self, steps: Generator[Pause, None, R]) -> R:
-        """Run a call that may have to wait, in this thread."""
-        condition, clock = self._delegate.condition, self._delegate.clock
-        try:
-            pause = next(steps)
-            while True:
-                if pause is not YIELD:
-                    with condition:
-                        while condition.count == pause.seen and (left := pause.deadline - clock.now()) > 0:
-                            condition.wait(min(left, threading.TIMEOUT_MAX))
-                pause = steps.send(None)
-        except StopIteration as stop:
-            result: R = stop.value
-            return result
-        finally:
-            steps.close()
+        return self._run(self._delegate.send_arrow_steps(topic, table, partition))
 
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send everything that was handed over before this call, and wait until each record succeeded or failed.
@@ -250,13 +235,13 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         if delegate.in_own_thread:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
         seconds = checked_seconds("flush", positional, timeout_ms)
-        deadline = None if seconds is None else delegate.clock.now() + seconds
+        deadline = None if seconds is None else self._now() + seconds
         with delegate.flushing() as waiting:
             for result in waiting:
                 if deadline is None:
                     while not result.wait(delegate.sender.delivery_timeout):
                         delegate.sender.check_callbacks()
-                elif not result.wait(max(0.0, deadline - delegate.clock.now())):
+                elif not result.wait(max(0.0, deadline - self._now())):
                     raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
 
     # ------------------------------------------------------------ transactions
@@ -378,7 +363,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
-        return self._block(self._delegate.partitions_steps(topic))
+        return self._run(self._delegate.partitions_steps(topic))
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Return counters since the start, by group and name."""
@@ -401,6 +386,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         """
         checked_seconds("close", positional, timeout_ms)
         self._delegate.close(timeout_ms)
+
+    def _run(self, steps: Steps[R]) -> R:
+        """Run a call in this thread. It ends by its own deadline, and waits for changes only."""
+        return drive(steps, math.inf, _poll_nothing, self._now)
 
     def __del__(self, _warn: Callable[..., None] = background_log.warn) -> None:
         # Any thread may run this, with locks held: nothing here waits or takes one. The thread sends the rest and ends.
@@ -427,6 +416,10 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             self.close(timeout_ms=self._delegate.close_timeout_after_error_ms)
         except KafkaTimeoutError as dropped:
             _log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
+
+
+def _poll_nothing(until: float, future: object) -> None:
+    """Serve no socket, since the producer's thread does."""
 
 
 def detach_transaction(producer: KafkaProducer) -> DetachedTransaction | None:
