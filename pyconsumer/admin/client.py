@@ -492,6 +492,20 @@ class KafkaAdminClient:
         self.close()
 
 
+def run_steps(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[R]], timeout_ms: int | None) -> R:
+    """Run requests that have no method, over the connections of an admin client.
+
+    Args:
+        steps: the call as a generator. It gets the client's :class:`.Calls`, and its deadline (monotonic seconds).
+        timeout_ms: as for the client's methods.
+
+    Raises:
+        KafkaTimeoutError: the call did not finish in time.
+        IllegalStateError: the client is closed, or was made before a fork.
+    """
+    return admin._run(lambda until: steps(admin._calls, until), timeout_ms)
+
+
 def _names(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise TypeError(f"a list of names is needed, not the string {names!r}")

@@ -105,7 +105,9 @@ class Delivery(NamedTuple):
 
 
 def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], timeout_ms: int) -> T:
-    return admin._run(lambda until: steps(admin._calls, until), timeout_ms)
+    from pyconsumer.admin.client import run_steps
+
+    return run_steps(admin, steps, timeout_ms)
 
 
 # -- tasks

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from pyconsumer.errors import ConfigurationError, KafkaError
-from pyconsumer.producer import KafkaProducer
+from pyconsumer.producer.producer import KafkaProducer, detach_transaction
 from pyconsumer.spark.client_cache import borrow_producer
 from pyconsumer.spark.errors import WriteError
 from pyconsumer.spark.exactly_once import Delivery, abort_batch, commit_batch, task_transaction
@@ -397,7 +397,7 @@ def write_in_transaction(
                 pass
             return RecordsWritten(0, TaskReport(names, batch, None, started_ms))
         count = _send_all(producer, options, columns, itertools.chain([first], batches))
-        transaction = producer._detach_transaction()
+        transaction = detach_transaction(producer)
     return RecordsWritten(count, TaskReport(names, batch, transaction, started_ms))
 
 

@@ -311,7 +311,7 @@ def test_the_threads_that_we_start_are_marked() -> None:
 
 
 #: The producer starts the sender's `run`, the coordinator the heartbeat thread; the console log counts repeated lines.
-_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {"pyconsumer/producer/producer.py", "pyconsumer/broker/console_log.py"}
+_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {"pyconsumer/producer/delegate.py", "pyconsumer/broker/console_log.py"}
 
 
 #: Requests that several clients send: each is built in one place, whoever sends it.
@@ -462,28 +462,6 @@ def test_objects_change_their_own_attributes() -> None:
     assert len(_SET_FROM_OUTSIDE) <= 5
 
 
-#: Private names of one module that another uses, to become none.
-_USED_PRIVATE_NAMES = {
-    "aio/producer.py": {
-        "_adding_offsets",
-        "_begin_call",
-        "_changes",
-        "_check_outcome",
-        "_drop",
-        "_flushing",
-        "_may_abort",
-        "_partitions_steps",
-        "_patience_after_error_ms",
-        "_send_arrow_steps",
-        "_send_at_once",
-        "_send_many_steps",
-        "_send_steps",
-    },
-    "protocol/records/_pure.py": {"_headers"},
-    "protocol/records/cursor.py": {"_headers"},
-    "spark/exactly_once.py": {"_calls"},
-    "spark/sink.py": {"_detach_transaction"},
-}
 #: Public names of Python that begin with an underscore.
 _PUBLIC_ALL_THE_SAME = {"_replace", "_make", "_asdict", "_fields", "_getframe", "_get_running_loop"}
 #: Names of PySpark, which has no public ones for the same.
@@ -509,7 +487,7 @@ def _private_names_of_others(path: Path) -> set[str]:
 
 def test_no_module_uses_private_names_of_another() -> None:
     found = {path.relative_to(PACKAGE).as_posix(): _private_names_of_others(path) for path in _modules()}
-    assert {place: names for place, names in found.items() if names} == _USED_PRIVATE_NAMES
+    assert {place: names for place, names in found.items() if names} == {}
 
 
 def test_lines_of_compiled_sources_are_as_short_as_those_of_python() -> None:
