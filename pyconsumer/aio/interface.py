@@ -28,6 +28,9 @@ from pyconsumer.structs import (
     TopicPartition,
 )
 
+if TYPE_CHECKING:
+    import pyarrow
+
 __all__ = ["AsyncConsumer", "AsyncProducer"]
 
 _Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -39,6 +42,17 @@ class AsyncConsumer(Protocol[K, V]):
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that have arrived, or wait for some."""
+        ...
+
+    async def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return records as columns, like :meth:`poll`."""
         ...
 
     def __aiter__(self) -> Self: ...
@@ -110,6 +124,14 @@ class AsyncConsumer(Protocol[K, V]):
         """Return the number of offsets from the position to the end, None if unknown."""
         ...
 
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of an assigned partition as of its last fetch, None if unknown."""
+        ...
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown."""
+        ...
+
     async def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets, by default all positions, and wait."""
         ...
@@ -171,6 +193,10 @@ class AsyncConsumer(Protocol[K, V]):
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         """Return the numbers of a topic's partitions, None if there is no such topic."""
+        ...
+
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none."""
         ...
 
     async def topics(self, timeout_ms: float | None = None) -> set[str]:
@@ -239,6 +265,12 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         """Send many records, with one future for all."""
         ...
 
+    async def send_arrow(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
+    ) -> FutureRecords:
+        """Send the rows of a table."""
+        ...
+
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Wait until all records that were sent have succeeded or failed."""
         ...
@@ -274,6 +306,11 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
 
     def transaction(self) -> AbstractAsyncContextManager[Self]:
         """Run a block as a transaction."""
+        ...
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
         ...
 
     def metrics(self) -> dict[str, dict[str, float]]:

@@ -436,6 +436,12 @@ class KafkaConsumer(Consumer[K, V]):
         with self._guard:
             return self._delegate.current_lag(as_partition(partition))
 
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown."""
+        with self._guard:
+            found = self._subscriptions.state(as_partition(partition)).last_stable_offset
+            return None if found < 0 else found
+
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of an assigned partition as of its last fetch, None if unknown."""
         with self._guard:
@@ -586,6 +592,11 @@ class KafkaConsumer(Consumer[K, V]):
         with self._guard:
             deadline = self._deadline(timeout_ms)
             return self._client.run(self._delegate.partitions_for(topic, deadline), deadline)
+
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none."""
+        with self._guard:
+            return {found.partition for found in self._delegate.metadata.partitions_for(topic) or ()}
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``."""

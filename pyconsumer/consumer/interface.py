@@ -27,6 +27,9 @@ from pyconsumer.structs import (
     TopicPartition,
 )
 
+if TYPE_CHECKING:
+    import pyarrow
+
 __all__ = [
     "CommitCallback",
     "Committed",
@@ -99,6 +102,17 @@ class Consumer(Protocol[K, V]):
         """Return records that have arrived, or wait for some."""
         ...
 
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return records as columns, like :meth:`poll`."""
+        ...
+
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]: ...
 
     def __next__(self) -> ConsumerRecord[K, V]: ...
@@ -168,6 +182,14 @@ class Consumer(Protocol[K, V]):
         """Return how many records follow the position, None if unknown."""
         ...
 
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of an assigned partition as of its last fetch, None if unknown."""
+        ...
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown."""
+        ...
+
     def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets, by default all positions, and wait."""
         ...
@@ -231,6 +253,10 @@ class Consumer(Protocol[K, V]):
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         """Return the numbers of a topic's partitions, None if there is no such topic."""
+        ...
+
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none."""
         ...
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:

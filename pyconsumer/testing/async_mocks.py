@@ -189,6 +189,10 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         """Return the end of an assigned partition's log, None if the test has not set it."""
         return self.mock.highwater(partition)
 
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the end of an assigned partition's log, None if the test has not set it."""
+        return self.mock.last_stable_offset(partition)
+
     async def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
         """Commit offsets, by default all positions."""
         await asyncio.sleep(0)
@@ -259,6 +263,10 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         """Return the numbers of a topic's partitions, None if there is no such topic."""
         await asyncio.sleep(0)
         return self.mock.partitions_for_topic(topic)
+
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions; empty if there is no such topic."""
+        return self.mock.known_partitions(topic)
 
     async def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all topics."""
