@@ -742,7 +742,7 @@ def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytes
     deadlines: list[float] = []
     close = made._delegate.close
     monkeypatch.setattr(made._delegate, "close", lambda at, **more: (deadlines.append(at), close(at, **more))[1])
-    before = made._clock.now()
+    before = made._now()
 
     made.close()
 
