@@ -1,8 +1,9 @@
 """``AsyncKafkaConsumer``: the consumer for asyncio, with the names, settings and results of ``KafkaConsumer``.
 
-Calls that may wait are coroutines, the others are plain methods. The generators and cores are those of the blocking
-consumer; :class:`~pyconsumer.aio.driver.LoopDriver` runs them on the event loop. Heartbeats are sent by the same
-thread, so a loop that is busy for seconds loses no membership.
+Calls that may wait are coroutines. :func:`~pyconsumer.aio.awaited.with_awaited` makes them of the blocking consumer's
+calls, but for those here, which behave in another way when several tasks use the consumer or one is cancelled. The
+generators and cores are those of the blocking consumer. :class:`~pyconsumer.aio.driver.LoopDriver` runs them on the
+event loop. Heartbeats are sent by the same thread, so a loop that is busy for seconds loses no membership.
 
 State: the delegate's, and the task that closes the consumer. Only the thread of the loop touches it, but for
 :meth:`AsyncKafkaConsumer.wakeup`; :class:`~pyconsumer.aio.guard.TaskGuard` refuses other calls.
@@ -16,28 +17,22 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from pyconsumer.aio.awaited import with_awaited
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.aio.interface import AsyncConsumer
-from pyconsumer.consumer.arguments import (
-    as_partition,
-    as_partitions,
-    by_partition,
-    check_max_records,
-    is_partition,
-    looks_like_seconds,
-    point_out_milliseconds,
-)
+from pyconsumer.consumer.arguments import check_max_records, looks_like_seconds, not_empty, point_out_milliseconds
 from pyconsumer.consumer.calls import DEFAULT_CLOSE_TIMEOUT_MS, ConsumerCalls
+from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Offsets
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, WakeupError
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,6 +64,7 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
         await self.on_partitions_revoked(lost)
 
 
+@with_awaited(AsyncConsumer, KafkaConsumer)
 class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
     """Reads records from Kafka on an event loop (asyncio or uvloop).
 
@@ -113,19 +109,6 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that have arrived, or wait for some, and move the positions past them.
-
-        Args:
-            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
-            max_records: the most records to return; by default ``max_poll_records``.
-
-        Returns:
-            The records by partition, each partition's in the order of offsets; empty if none arrived in time.
-
-        Raises:
-            ConcurrentAccessError: another task is in ``poll``, or iterates over the consumer.
-            KafkaError: as :meth:`pyconsumer.KafkaConsumer.poll`.
-        """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         found: ConsumerRecords[K, V] | None
         found = await self._poll(timeout_ms, partial(self._delegate.take_records, most), "poll")
@@ -139,7 +122,6 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`."""
         from pyconsumer.consumer.arrow import ArrowPoll
 
         arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic)
@@ -176,10 +158,6 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         return self
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
-        """Return the next record and move the position past it: a commit in the loop covers it, but no later record.
-
-        The loop ends when no record has arrived for ``consumer_timeout_ms``, and when another task closes the consumer.
-        """
         prefetched = self._prefetched
         records = prefetched.records
         if records and self._now() < prefetched.until:
@@ -200,10 +178,9 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         self._iteration.start()
         return record
 
-    # -- subscription and positions ----------------------------------------------------------------------------------
+    # -- subscription and commits ------------------------------------------------------------------------------------
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first."""
         self._driver.bind()
         self._guard.begin("unsubscribe")
         try:
@@ -212,29 +189,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         finally:
             self._guard.end()
 
-    async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record of an assigned partition; wait until there is a position."""
-        self._enter()
-        tp = as_partition(partition)
-        self._subscriptions.state(tp)
-        deadline = self._deadline(timeout_ms)
-        return await self._on_loop(self._delegate.position(tp, deadline), deadline)
-
-    # -- commits -----------------------------------------------------------------------------------------------------
-
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
-        """Commit offsets, by default all positions, and wait for the broker's response.
-
-        Commits of several tasks are sent one after the other, in the order of the calls. If a call is cancelled, its
-        request stays in flight, and it is unknown whether the offsets are committed.
-
-        Args:
-            offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
-            timeout_ms: longest time to wait; by default ``default_api_timeout_ms``.
-
-        Raises:
-            KafkaError: as :meth:`pyconsumer.KafkaConsumer.commit`.
-        """
         self._enter()
         deadline = self._deadline(timeout_ms)
         self._delegate.require_group()
@@ -254,16 +209,6 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         offsets: Offsets | None = None,
         callback: CommitCallback | None = None,
     ) -> Awaitable[None]:
-        """Commit offsets without waiting.
-
-        Args:
-            offsets: as in :meth:`commit`.
-            callback: ``callback(offsets, error or None)``, which may be a coroutine function; a later call of this
-                consumer runs it.
-
-        Returns:
-            An awaitable, which raises the error of the commit, if any. It need not be awaited.
-        """
         self._enter()
         request = self._delegate.commit_async(offsets, callback)
         self._driver.serve_soon()
@@ -271,111 +216,9 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         request.add_callback(lambda done: _settle(outcome, done))
         return outcome
 
-    @overload
-    async def committed(
-        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
-    ) -> int | None: ...
-
-    @overload
-    async def committed(
-        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
-    ) -> OffsetAndMetadata | None: ...
-
-    @overload
-    async def committed(
-        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int | None]: ...
-
-    @overload
-    async def committed(
-        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
-
-    async def committed(
-        self,
-        partition: TopicPartition | Iterable[TopicPartition],
-        metadata: bool = False,
-        timeout_ms: float | None = None,
-    ) -> Any:
-        """Return the offsets that the group has committed; see :meth:`pyconsumer.KafkaConsumer.committed`."""
-        self._enter()
-        single = is_partition(partition)
-        wanted = as_partitions([partition] if single else partition)
-        deadline = self._deadline(timeout_ms)
-        found = await self._on_loop(self._delegate.committed(wanted, deadline), deadline)
-        shown = {tp: o if o is None or metadata else o.offset for tp, o in found.items()}
-        return shown[wanted[0]] if single else shown
-
-    # -- the log -----------------------------------------------------------------------------------------------------
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset of each partition whose timestamp is at or after a time (ms); None if there is none.
-
-        Args:
-            timestamps: times in ms since the epoch, by partition.
-
-        Raises:
-            KafkaError: as :meth:`pyconsumer.KafkaConsumer.offsets_for_times`.
-        """
-        self._enter()
-        deadline = self._deadline(timeout_ms)
-        wanted = by_partition(timestamps, "time in ms")
-        return await self._on_loop(self._delegate.offsets_for_times(wanted, deadline), deadline)
-
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises as :meth:`offsets_for_times`."""
-        return await self._ends(partitions, timeout_ms, end=False)
-
-    async def end_offsets(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
-    ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record: the high watermark, or the last stable offset."""
-        return await self._ends(partitions, timeout_ms, end=True)
-
-    async def _ends(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float | None, *, end: bool
-    ) -> dict[TopicPartition, int]:
-        self._enter()
-        deadline = self._deadline(timeout_ms)
-        wanted = as_partitions(partitions)
-        return await self._on_loop(self._delegate.end_or_beginning(wanted, deadline, end=end), deadline)
-
-    async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the numbers of a topic's partitions, None if there is no such topic."""
-        self._enter()
-        deadline = self._deadline(timeout_ms)
-        return await self._on_loop(self._delegate.partitions_for(topic, deadline), deadline)
-
-    async def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``."""
-        self._enter()
-        deadline = self._deadline(timeout_ms)
-        return await self._on_loop(self._delegate.topics(deadline), deadline)
-
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
-
-        What the commit covers, and when it is left out, is said in :meth:`pyconsumer.KafkaConsumer.close`. If another
-        task is processing records, or was cancelled, the commit ends before the records that it got last.
-
-        A ``poll`` of another task raises ``IllegalStateError``, and its ``async for`` ends. If the task is cancelled,
-        closing continues; another call waits until it is done, and later calls do nothing.
-
-        Args:
-            timeout_ms: longest time for all of this, by default 30 s. When it has passed, connections are closed at
-                once.
-            leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
-                (KIP-1092).
-
-        Raises:
-            KafkaError: the commit or the listener failed; the consumer is closed nevertheless.
-        """
         if self._closing is None:
             if self._released or self._guard.forked:
                 return
@@ -444,13 +287,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
             raise IllegalStateError("this call would have to wait")
 
     def _checked_list(self, items: Any, call: str) -> Any:
-        """Return the items. An empty list would mean to unsubscribe, which waits, so it is refused."""
-        if isinstance(items, str) or not isinstance(items, Iterable):
-            return items  # which another check refuses
-        found = list(items)
-        if not found:
-            raise ValueError(f"{call} was called with an empty list; to drop the subscription, await unsubscribe()")
-        return found
+        return not_empty(items, call)
 
     def _serve_soon(self) -> None:
         self._driver.serve_soon()

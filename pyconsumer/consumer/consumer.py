@@ -235,20 +235,18 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        return self._ends(partitions, timeout_ms, end=False)
+        with self._guard:
+            deadline = self._deadline(timeout_ms)
+            wanted = as_partitions(partitions)
+            return self._run(self._delegate.end_or_beginning(wanted, deadline, end=False), deadline)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        return self._ends(partitions, timeout_ms, end=True)
-
-    def _ends(
-        self, partitions: Iterable[TopicPartition], timeout_ms: float | None, *, end: bool
-    ) -> dict[TopicPartition, int]:
         with self._guard:
             deadline = self._deadline(timeout_ms)
             wanted = as_partitions(partitions)
-            return self._run(self._delegate.end_or_beginning(wanted, deadline, end=end), deadline)
+            return self._run(self._delegate.end_or_beginning(wanted, deadline, end=True), deadline)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         with self._guard:

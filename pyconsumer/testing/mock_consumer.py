@@ -546,7 +546,6 @@ class MockConsumer(Consumer[K, V]):
         return RequestFuture.of(None) if error is None else RequestFuture.failure(error)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
-        """Store offsets of finished records, for the next commit."""
         self._check_open()
         wanted = self._to_commit(offsets_after(offsets))
         if self._store_positions:
