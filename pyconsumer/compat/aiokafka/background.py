@@ -41,7 +41,8 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         Returns:
             Whether that was done in time; it is for a member that gets no partition.
         """
-        self._guard.begin("start", self._driver.bind())
+        self._driver.bind()
+        self._guard.begin("start")
         try:
             deadline = self._deadline(timeout_ms)
             return await self._driver.run(self._delegate.until_assigned(deadline), deadline, interruptible=True)
@@ -56,7 +57,8 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """Take part in a rebalance as far as that goes without waiting."""
         while self._guard.busy:
             await self._guard.until_free(_LONGEST_WAIT_S)
-        self._guard.begin("a rebalance in the background", self._driver.bind())
+        self._driver.bind()
+        self._guard.begin("a rebalance in the background")
         try:
             await self._driver.run(self._delegate.serve_group())
         finally:

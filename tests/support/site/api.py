@@ -201,7 +201,8 @@ def _signature(name: str, value: Any, *, method: bool) -> str:
         shown.append(_parameter(each))
     returns = "" if inspect.isclass(value) else _annotation(signature.return_annotation)
     end = f" -> {returns}" if returns else ""
-    start = "async " if inspect.iscoroutinefunction(inspect.unwrap(value)) else ""
+    waits = inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(inspect.unwrap(value))
+    start = "async " if waits else ""
     line = f"{start}{name}({', '.join(shown)}){end}"
     if len(line) > 88:
         line = f"{start}{name}(\n" + "".join(f"    {each},\n" for each in shown) + f"){end}"
