@@ -4,8 +4,9 @@
 compiled sources, and the names and docstrings of each folder of tests. Arguments choose parts by their beginnings.
 ``--show`` prints the places. ``tests/unit/test_language.py`` holds each part to ``BUDGETS``.
 
-The file map is left out, for its rows are docstrings. Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
-word. A message is a text in a ``raise``, in a call of a logger or of ``warn``.
+Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
+word. The file map is left out, for its rows are docstrings. A message is a text in a ``raise``, in a call of a logger
+or of ``warn``.
 """
 
 from __future__ import annotations

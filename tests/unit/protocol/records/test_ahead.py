@@ -264,7 +264,9 @@ def test_a_damaged_batch_is_an_error_at_its_place(place: str, check_crcs: bool) 
 # -- late threads, and what they still read
 
 
-def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes(break_workers: Callable[..., None]) -> None:
+def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes(
+    break_workers: Callable[..., None],
+) -> None:
     break_workers(NO_FAULT, 300_000)
     queue = a_queue()
     cursor = a_cursor(a_set())
