@@ -142,7 +142,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import CLIENT_SETTINGS, Settings
-from pyconsumer.network.properties import (
+from pyconsumer.settings.config import CLIENT_SETTINGS, Settings
+from pyconsumer.settings.properties import (
     OTHERS,
     PREFIX,
     Entry,

@@ -126,7 +126,7 @@ class KafkaConsumer(Consumer[K, V]):
             ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value; names file and
                 line, or the variable.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
