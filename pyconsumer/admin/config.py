@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from pyconsumer.config import CLIENT_HINTS, CLIENT_SETTINGS, ClientConfig, Integer, Setting, Settings
+from pyconsumer.settings.config import CLIENT_HINTS, CLIENT_SETTINGS, ClientConfig, Integer, Setting, Settings
 
 __all__ = ["ADMIN_SETTINGS", "AdminConfig"]
 

@@ -5,7 +5,7 @@ Made of the table of settings by ``python -m tests.support.make_typed_settings``
 
 from __future__ import annotations
 
-from pyconsumer.typed_settings import ClientSettings
+from pyconsumer.settings.typed_settings import ClientSettings
 
 __all__ = ["AdminSettings"]
 

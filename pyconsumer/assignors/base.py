@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyconsumer.clock import Clock
-from pyconsumer.config import Config
+from pyconsumer.settings.config import Config
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
 __all__ = [

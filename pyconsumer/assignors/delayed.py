@@ -60,7 +60,7 @@ from pyconsumer.assignors.base import (
 from pyconsumer.assignors.cooperative_sticky import Claims, changing_hands, even_shares, gives_up
 from pyconsumer.assignors.delayed_data import PRESENT, Memory, Share, decode, encode
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.config import Config
+from pyconsumer.settings.config import Config
 from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
 __all__ = ["DEFAULT_DELAY_MS", "WITNESSES", "CooperativeStickyDelayedAssignor"]

@@ -66,7 +66,7 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from pyconsumer.config import nearest
+            from pyconsumer.settings.config import nearest
 
             near = nearest(args[0], _COMMANDS)
             hint = "" if near is None else f" Did you mean {near!r}?"

@@ -162,7 +162,8 @@ def _text(found: DumpedRecord) -> str:
 
 def _group_text(value: GroupMetadataValue) -> str:
     head = (
-        f"generation {value.generation}, protocol {value.protocol_type or 'none'}, assignor {value.protocol or 'none'}"
+        f"generation {value.generation}, protocol type {value.protocol_type or 'none'},"
+        f" assignor {value.protocol or 'none'}"
     )
     if value.current_state_timestamp >= 0:
         head += f", since {_time(value.current_state_timestamp)}"

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import CLIENT_SETTINGS, Settings
-from pyconsumer.network.properties import (
+from pyconsumer.settings.config import CLIENT_SETTINGS, Settings
+from pyconsumer.settings.properties import (
     OTHERS,
     PREFIX,
     Entry,
@@ -39,6 +39,7 @@ __all__ = [
     "key_values",
     "print_table",
     "printable",
+    "show_list",
     "table",
 ]
 
@@ -247,6 +248,26 @@ def table(*headings: str, right: Collection[str] = (), title: str | None = None)
     for heading in headings:
         empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty
+
+
+def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, json_output: bool, none: str) -> None:
+    """Print a line of JSON for each row, or a table.
+
+    Args:
+        rows: the values by name.
+        columns: the names of the values that the table has; its headings are these.
+        none: printed on standard error if there are no rows, so that the list itself is empty.
+    """
+    if json_output:
+        for row in rows:
+            click.echo(as_json(row))
+    elif rows:
+        listing = table(*(name.replace("_", " ") for name in columns))
+        for row in rows:
+            listing.add_row(*(str(row[name]) for name in columns))
+        print_table(console(markup=False), listing)
+    else:
+        click.echo(none, err=True)
 
 
 def as_json(value: object) -> str:

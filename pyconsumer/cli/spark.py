@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -14,9 +16,10 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyconsumer.cli.java import JavaOfBlock, java_of_block
-from pyconsumer.cli.options import Given, console, key_values
+from pyconsumer.cli.notices import library_warnings
+from pyconsumer.cli.options import Given, connected, console, json_option, key_values
 
-__all__ = ["kafka_options", "on_spark", "progress_bar", "spark_session"]
+__all__ = ["SparkJob", "kafka_options", "progress_bar", "spark_job", "spark_session"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +30,7 @@ _CONF = {
 }
 
 
-def on_spark(function: F) -> F:
+def _on_spark(function: F) -> F:
     """Add ``--master``, ``--conf`` and ``--option`` to a command."""
     function = click.option(
         "--option",
@@ -43,6 +46,51 @@ def on_spark(function: F) -> F:
     return click.option(
         "--master", default="local[*]", show_default=True, help="Spark's master, such as spark://host:7077."
     )(function)
+
+
+@dataclass(frozen=True)
+class SparkJob:
+    """The options that a command on Spark shares with others.
+
+    Attributes:
+        servers: addresses of the cluster.
+        options: those of the Spark source or sink.
+        master, conf: as for :func:`pyconsumer.spark.session`.
+        json_output: progress is printed as JSON.
+    """
+
+    servers: str
+    options: dict[str, str]
+    master: str
+    conf: dict[str, str]
+    json_output: bool
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[tuple[Any, Progress]]:
+        """Yield a Spark session and a progress bar, which end with the block."""
+        bar = progress_bar(json_output=self.json_output)
+        with spark_session(self.master, self.conf) as spark, library_warnings(), bar:
+            yield spark, bar
+
+
+def spark_job(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a command that runs one job on Spark, which it gets as the argument ``job``."""
+
+    @functools.wraps(function)
+    def with_job(
+        servers: str,
+        settings: dict[str, str],
+        timeout_ms: int,
+        master: str,
+        conf: dict[str, str],
+        spark_options: dict[str, str],
+        json_output: bool,
+        **others: Any,
+    ) -> None:
+        options = kafka_options(settings, spark_options, timeout_ms)
+        function(job=SparkJob(servers, options, master, conf, json_output), **others)
+
+    return connected(_on_spark(json_option(with_job)))
 
 
 def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeout_ms: int) -> dict[str, str]:

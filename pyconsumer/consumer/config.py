@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from pyconsumer.config import (
+from pyconsumer.consumer.auto_offset_reset import ResetPolicy
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_HINTS,
     CLIENT_SETTINGS,
     Anything,
@@ -25,9 +27,7 @@ from pyconsumer.config import (
     Settings,
     Text,
 )
-from pyconsumer.consumer.auto_offset_reset import ResetPolicy
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import CONSUMER_NAMES
+from pyconsumer.settings.foreign_names import CONSUMER_NAMES
 
 __all__ = ["CLASSIC_ONLY", "CONSUMER_SETTINGS", "ConsumerConfig"]
 

@@ -11,7 +11,7 @@ from typing import Literal
 from pyconsumer.assignors.base import Assignor
 from pyconsumer.consumer.interface import DeadLetterSink
 from pyconsumer.errors import RecordDeserializationError
-from pyconsumer.typed_settings import ClientSettings
+from pyconsumer.settings.typed_settings import ClientSettings
 
 __all__ = ["ConsumerSettings"]
 

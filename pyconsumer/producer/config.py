@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from pyconsumer.config import (
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_HINTS,
     CLIENT_SETTINGS,
     Choice,
@@ -20,8 +21,7 @@ from pyconsumer.config import (
     Settings,
     Text,
 )
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import PRODUCER_NAMES
+from pyconsumer.settings.foreign_names import PRODUCER_NAMES
 
 __all__ = ["PRODUCER_SETTINGS", "ProducerConfig"]
 

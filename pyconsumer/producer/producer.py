@@ -70,7 +70,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from pyconsumer.typed_settings import ClientSettings
+from pyconsumer.settings.typed_settings import ClientSettings
 
 __all__ = ["ProducerSettings"]
 

@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pyconsumer.config import (
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_SETTINGS,
     Choice,
     ClientConfig,
@@ -25,8 +26,7 @@ from pyconsumer.config import (
     Text,
     nearest,
 )
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.jaas import parse_jaas
+from pyconsumer.settings.jaas import parse_jaas
 from pyconsumer.spark.secrets import resolve_references
 
 __all__ = ["ReaderConfig", "Side", "admin_settings", "build_config", "dotted_names", "translate"]

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, overload
 
-from pyconsumer.config import nearest
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import nearest
 
 __all__ = [
     "MAX_INT64",

@@ -12,10 +12,10 @@ from pathlib import Path
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS
 from pyconsumer.broker.settings import BrokerSetting, format_value
-from pyconsumer.config import CLIENT_SETTINGS, REQUIRED, Choice, Duration, Flag, Integer, Setting
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS, REQUIRED, Choice, Duration, Flag, Integer, Setting
 
 __all__ = ["PATH", "reference"]
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyconsumer.cli.options import console
-from pyconsumer.config import CLIENT_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS
 
 __all__ = ["Screen"]
 

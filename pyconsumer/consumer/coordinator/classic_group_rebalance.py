@@ -549,7 +549,7 @@ class RebalanceSteps(ListenerInvoker):
             errors.append(error)
 
 
-class ClassicGroupProtocol(GroupProtocol):
+class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
     """A member of the classic protocol in the user's thread: which step of a rebalance comes next, and how it leaves.
 
     Args:
@@ -557,9 +557,6 @@ class ClassicGroupProtocol(GroupProtocol):
         coordinator_client: sends requests to the coordinator; its core is the membership.
         committer: commits before partitions are revoked.
         hooks: into the coordinator, which drives this.
-
-    Attributes:
-        steps: the steps of a rebalance.
     """
 
     def __init__(
@@ -575,14 +572,7 @@ class ClassicGroupProtocol(GroupProtocol):
             assignor.configure(config, clock)
         if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
             _log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
-        self._core = coordinator_client.core
-        self._lock = coordinator_client.lock
-        self._coordinator = coordinator_client
-        self._client = client
-        self._subscriptions = subscriptions
-        self._clock = clock
-        self._hooks = hooks
-        self.steps = RebalanceSteps(
+        steps = RebalanceSteps(
             coordinator_client,
             client,
             metadata=metadata,
@@ -592,31 +582,22 @@ class ClassicGroupProtocol(GroupProtocol):
             protocol=common_protocol(assignors),
             rack_id=config.client_rack or None,
         )
-
-    @property
-    def core(self) -> ClassicMembership:
-        """Return the membership."""
-        return self._core
-
-    @property
-    def due_at(self) -> float:
-        """See :class:`GroupProtocol`."""
-        return self.steps.due_at
+        super().__init__(context, coordinator_client, hooks, steps)
 
     @property
     def awaits_response(self) -> bool:
         """Return whether JoinGroup or SyncGroup is under way, or about to be."""
-        return self._core.rejoin_pending
+        return self.core.rejoin_pending
 
     def on_subscription_change(self) -> None:
         """See :class:`GroupProtocol`."""
         with self._lock:
-            self._core.on_subscription(self._subscriptions.subscription())
+            self.core.on_subscription(self._subscriptions.subscription())
 
     def on_metadata(self) -> None:
         """As leader, compare the metadata with that of the assignment."""
         with self._lock:
-            self._core.on_metadata(self.steps.metadata_snapshot())
+            self.core.on_metadata(self.steps.metadata_snapshot())
 
     def recover(self) -> None:
         """See :class:`GroupProtocol`."""
@@ -628,7 +609,7 @@ class ClassicGroupProtocol(GroupProtocol):
 
     def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
         """Take part in the rebalance; ``leave_notice``: only to announce that we leave, owning nothing."""
-        core = self._core
+        core = self.core
         said = False
         while True:
             now = self._clock.now()
@@ -700,7 +681,7 @@ class ClassicGroupProtocol(GroupProtocol):
         The other members learn of the rebalance by their next heartbeats. If that takes longer than a session, the
         leader will miss us.
         """
-        core, group = self._core, self._core.settings
+        core, group = self.core, self.core.settings
         permanently = group.group_instance_id is None if leave_group is None else leave_group
         until = min(deadline, self._clock.now() + group.session_timeout)
         if not permanently or not core.generation.joined or self._clock.now() >= until:
@@ -723,4 +704,4 @@ class ClassicGroupProtocol(GroupProtocol):
 
     def _leave(self, reason: str, send: bool | None) -> None:
         with self._lock:
-            self._core.leave(reason, self._clock.now(), send=send)
+            self.core.leave(reason, self._clock.now(), send=send)

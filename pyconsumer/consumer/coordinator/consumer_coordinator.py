@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerCoordinator"]
 
-_MakeProtocol = Callable[["ConsumerContext", CoordinatorClient[Any], OffsetCommitter, CoordinatorHooks], GroupProtocol]
+_MakeProtocol = Callable[
+    ["ConsumerContext", CoordinatorClient[Any], OffsetCommitter, CoordinatorHooks], GroupProtocol[Any, Any]
+]
 
 
 def _choose_protocol(name: str, settings: MemberSettings, now: float) -> tuple[GroupMember, _MakeProtocol]:

@@ -230,7 +230,7 @@ class ReconciliationSteps(ListenerInvoker):
                 self._subscriptions.assign_from_subscribed(())
 
 
-class ConsumerGroupProtocol(GroupProtocol):
+class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationSteps]):
     """A member of the consumer protocol in the user's thread: the order of its steps, and how it leaves.
 
     Heartbeats, which are the whole protocol, belong to the heartbeat thread.
@@ -240,9 +240,6 @@ class ConsumerGroupProtocol(GroupProtocol):
         coordinator_client: sends requests to the coordinator; its core is the membership.
         committer: commits before partitions are revoked.
         hooks: into the coordinator, which drives this.
-
-    Attributes:
-        steps: the steps of a reconciliation.
     """
 
     def __init__(
@@ -252,26 +249,14 @@ class ConsumerGroupProtocol(GroupProtocol):
         committer: OffsetCommitter,
         hooks: CoordinatorHooks,
     ) -> None:
-        _, client, metadata, subscriptions, clock = context
-        self._core = coordinator_client.core
-        self._lock = coordinator_client.lock
-        self._coordinator = coordinator_client
-        self._subscriptions = subscriptions
-        self._clock = clock
-        self._hooks = hooks
-        self.steps = ReconciliationSteps(
-            coordinator_client, client, metadata=metadata, subscriptions=subscriptions, committer=committer
+        steps = ReconciliationSteps(
+            coordinator_client,
+            context.client,
+            metadata=context.metadata,
+            subscriptions=context.subscriptions,
+            committer=committer,
         )
-
-    @property
-    def core(self) -> ConsumerMembership:
-        """Return the membership."""
-        return self._core
-
-    @property
-    def due_at(self) -> float:
-        """See :class:`GroupProtocol`."""
-        return self.steps.due_at
+        super().__init__(context, coordinator_client, hooks, steps)
 
     @property
     def awaits_response(self) -> bool:
@@ -283,23 +268,23 @@ class ConsumerGroupProtocol(GroupProtocol):
         subscriptions = self._subscriptions
         with self._lock:
             if subscriptions.has_remote_pattern:
-                self._core.on_subscription((), subscriptions.remote_pattern)
+                self.core.on_subscription((), subscriptions.remote_pattern)
             else:
-                self._core.on_subscription(subscriptions.subscription())
+                self.core.on_subscription(subscriptions.subscription())
 
     def on_metadata(self) -> None:
         """Apply newer metadata: names of topics may be known that were not."""
         with self._lock:
-            self._core.on_metadata()
+            self.core.on_metadata()
 
     def recover(self) -> None:
         """See :class:`GroupProtocol`."""
         with self._lock:
-            self._core.recover()
+            self.core.recover()
 
     def advance(self, deadline: float) -> Steps[bool]:
         """Join, reconcile, release; see :class:`GroupProtocol`."""
-        core = self._core
+        core = self.core
         while True:
             now = self._clock.now()
             if not self._hooks.knows_topics() and not core.has_urgent_news:
@@ -338,9 +323,9 @@ class ConsumerGroupProtocol(GroupProtocol):
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
         """Revoke the partitions and leave; see :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
         with self._lock:
-            self._core.prepare_leaving()
+            self.core.prepare_leaving()
         try:
             yield from self.steps.drop_all(callbacks=callbacks)
         finally:
             with self._lock:
-                self._core.leave(reason, self._clock.now(), send=leave_group)
+                self.core.leave(reason, self._clock.now(), send=leave_group)

@@ -5,11 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
+from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.network.futures import Steps
 
 __all__ = ["CoordinatorHooks", "GroupProtocol"]
+
+M = TypeVar("M", bound=GroupMember)
+S = TypeVar("S", bound=ListenerInvoker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +34,32 @@ class CoordinatorHooks:
     knows_topics: Callable[[], bool]
 
 
-class GroupProtocol(ABC):
-    """The steps of a member in the user's thread, in the order of its protocol."""
+class GroupProtocol(ABC, Generic[M, S]):
+    """A member in the user's thread: which step of its protocol comes next, and how it leaves.
+
+    Args:
+        context: the consumer's.
+        coordinator_client: sends requests to the coordinator; its core is the membership.
+        hooks: into the coordinator, which drives this.
+        steps: the steps of the protocol.
+    """
+
+    def __init__(
+        self, context: ConsumerContext, coordinator_client: CoordinatorClient[M], hooks: CoordinatorHooks, steps: S
+    ) -> None:
+        self.core = coordinator_client.core
+        self.steps = steps
+        self._lock = coordinator_client.lock
+        self._coordinator = coordinator_client
+        self._client = context.client
+        self._subscriptions = context.subscriptions
+        self._clock = context.clock
+        self._hooks = hooks
 
     @property
-    @abstractmethod
-    def core(self) -> GroupMember:
-        """Return the core of the membership."""
-
-    @property
-    @abstractmethod
     def due_at(self) -> float:
         """Return when to continue with a step that waits for something which the core does not know of; -inf: now."""
+        return self.steps.due_at
 
     @property
     @abstractmethod

@@ -12,7 +12,6 @@ import pytest
 
 from pyconsumer import KafkaProducer
 from pyconsumer.clock import ManualClock
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError, Errors, KafkaTimeoutError, LeaderNotAvailableError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS
@@ -22,6 +21,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pyconsumer.settings.config import ClientConfig
 from tests.support.fake_network import FakeNetwork, SentRequest
 
 pytestmark = pytest.mark.usefixtures("appending")

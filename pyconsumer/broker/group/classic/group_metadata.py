@@ -246,6 +246,29 @@ def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
         raise IllegalStateError(f"a member lists a protocol twice: {names}")
 
 
+class _PhaseTimer:
+    """The timer of one phase of a rebalance: it ends the join phase, or the wait for SyncGroups."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self) -> None:
+        self._handle: TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._handle is not None
+
+    def start(self, handle: TimerHandle) -> None:
+        """Keep the handle of the timer."""
+        self._handle = handle
+
+    def stop(self) -> None:
+        """Cancel the timer if it runs."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+
 class GroupMetadata:
     """A group of the classic protocol as its coordinator knows it.
 
@@ -290,8 +313,8 @@ class GroupMetadata:
         self.rebalance_reason = ""
         self.rebalance_started = 0.0
         self.last_members: frozenset[str] = frozenset()
-        self.join_timer: TimerHandle | None = None
-        self.sync_timer: TimerHandle | None = None
+        self.join_timer = _PhaseTimer()
+        self.sync_timer = _PhaseTimer()
         self.offsets = GroupOffsets()
         self.received_transactional_commits = False
         self.received_consumer_commits = False
@@ -561,30 +584,10 @@ class GroupMetadata:
         else:
             self.received_consumer_commits = True
 
-    def start_join_timer(self, timer: TimerHandle) -> None:
-        """Keep the timer that ends the join phase."""
-        self.join_timer = timer
-
-    def stop_join_timer(self) -> None:
-        """Cancel the timer that ends the join phase."""
-        if self.join_timer is not None:
-            self.join_timer.cancel()
-            self.join_timer = None
-
-    def start_sync_timer(self, timer: TimerHandle) -> None:
-        """Keep the timer that ends the wait for SyncGroups."""
-        self.sync_timer = timer
-
-    def stop_sync_timer(self) -> None:
-        """Cancel the timer that ends the wait for SyncGroups."""
-        if self.sync_timer is not None:
-            self.sync_timer.cancel()
-            self.sync_timer = None
-
     def stop_timers(self) -> None:
         """Cancel all timers of the group and of its members."""
-        self.stop_join_timer()
-        self.stop_sync_timer()
+        self.join_timer.stop()
+        self.sync_timer.stop()
         for handle in self.pending_members.values():
             handle.cancel()
         for member in self.members.values():

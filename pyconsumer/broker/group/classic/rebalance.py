@@ -162,7 +162,7 @@ class GroupRebalancer:
 
     def _wait_for_members(self, group: GroupMetadata, least_ms: int = 0) -> None:
         delay_ms = max(group.rebalance_timeout_ms, least_ms)
-        group.start_join_timer(self._after(delay_ms, partial(self._complete_join, group)))
+        group.join_timer.start(self._after(delay_ms, partial(self._complete_join, group)))
 
     def _wait_for_more(self, group: GroupMetadata, delay_ms: int, remaining_ms: int) -> None:
         def over() -> None:
@@ -173,7 +173,7 @@ class GroupRebalancer:
             else:
                 self._complete_join(group)
 
-        group.start_join_timer(self._after(delay_ms, over))
+        group.join_timer.start(self._after(delay_ms, over))
 
     def maybe_complete_join(self, group: GroupMetadata) -> None:
         """End the join phase if nobody is missing. That of a group that was Empty always lasts its whole delay."""
@@ -185,7 +185,7 @@ class GroupRebalancer:
             self._complete_join(group)
 
     def _complete_join(self, group: GroupMetadata) -> None:
-        group.stop_join_timer()
+        group.join_timer.stop()
         if group.is_(GroupState.DEAD):
             _log.info("Group %s: its rebalance ends because the group is dead", group.group_id)
             return
@@ -220,7 +220,7 @@ class GroupRebalancer:
             member.joined()
             group.pending_sync_members.add(member.member_id)
         expire = partial(self._expire_sync, group, group.generation_id)
-        group.start_sync_timer(self._after(group.rebalance_timeout_ms, expire))
+        group.sync_timer.start(self._after(group.rebalance_timeout_ms, expire))
 
     @staticmethod
     def current_generation(
@@ -270,7 +270,7 @@ class GroupRebalancer:
 
     def _end_sync_phase(self, group: GroupMetadata) -> None:
         group.pending_sync_members.clear()
-        group.stop_sync_timer()
+        group.sync_timer.stop()
 
     def _expire_sync(self, group: GroupMetadata, generation_id: int) -> None:
         if group.generation_id != generation_id or not group.is_(*_SYNC_STATES) or not group.pending_sync_members:

@@ -15,10 +15,11 @@ import pyconsumer
 import pyconsumer.aio
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.cli import _run, topics
-from pyconsumer.config import CLIENT_SETTINGS, Address
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.properties import (
+from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS, Address
+from pyconsumer.settings.properties import (
     OTHERS,
     Entry,
     configured_file,
@@ -28,7 +29,6 @@ from pyconsumer.network.properties import (
     read_properties,
     resolve,
 )
-from pyconsumer.producer.config import PRODUCER_SETTINGS
 
 CLIENTS = [
     pyconsumer.KafkaConsumer,
@@ -101,7 +101,7 @@ def test_a_login_of_kafkas_tools_is_read_without_spark(tmp_path: Path) -> None:
     path = file(tmp_path, "sasl.jaas.config=PlainLoginModule required username=u password=p;\n")
     program = (
         "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pyarrow', 'pyconsumer.spark')));"
-        "from pyconsumer.network.properties import file_entries;"
+        "from pyconsumer.settings.properties import file_entries;"
         "print(file_entries(sys.argv[1])['sasl.password'].text)"
     )
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, timeout=60)

@@ -43,7 +43,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import CLIENT_NAMES
+from pyconsumer.settings.foreign_names import CLIENT_NAMES
 from pyconsumer.structs import Address
 
 if TYPE_CHECKING:

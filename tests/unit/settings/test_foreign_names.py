@@ -10,8 +10,8 @@ import pytest
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import CLIENT_NAMES, CONSUMER_NAMES, PRODUCER_NAMES
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.foreign_names import CLIENT_NAMES, CONSUMER_NAMES, PRODUCER_NAMES
 
 _CLIENTS = {
     "consumer": (CONSUMER_SETTINGS, CLIENT_NAMES | CONSUMER_NAMES),

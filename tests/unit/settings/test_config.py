@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.config import (
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_HINTS,
     CLIENT_SETTINGS,
     REQUIRED,
@@ -33,7 +34,6 @@ from pyconsumer.config import (
     Text,
     parse_address,
 )
-from pyconsumer.errors import ConfigurationError
 
 CLIENT = Settings("client", CLIENT_SETTINGS, ClientConfig, hints=CLIENT_HINTS)
 
