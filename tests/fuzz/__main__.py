@@ -44,9 +44,9 @@ _VARIANTS = 20
 @click.option("--inputs", default=100_000, show_default=True, type=click.IntRange(1))
 @click.option("--first", default=0, show_default=True, help="Number of the first input, in whole thousands.")
 @click.option("--seed", default=1, show_default=True)
-@click.option("--compare", default=1, show_default=True, help="Every so many-th new input is read by both.")
+@click.option("--compare", default=1, show_default=True, help="Every N-th new input is read by both.")
 @click.option("--sanitize", is_flag=True, help="With sanitizers; needs gcc.")
-@click.option("--odd", default=3, show_default=True, help="So many rounds of odd use.")
+@click.option("--odd", default=3, show_default=True, help="Rounds of odd use.")
 @click.option("--most-memory", default=2000, show_default=True, help="MB that the process may take.")
 def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: int, most_memory: int) -> None:
     if sanitize and _BUILT not in os.environ:

@@ -276,7 +276,7 @@ def play(modules: list[types.ModuleType], seed: int, rounds: int, trace: bool = 
 
 @click.command(help="Use compiled types oddly.")
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1))
-@click.option("--seeds", default=1, show_default=True, help="So many games, each with another seed.")
+@click.option("--seeds", default=1, show_default=True, help="Number of games, each with another seed.")
 @click.option("--first", default=1, show_default=True, help="The first seed.")
 @click.option("--trace", is_flag=True, help="Print each call before it is made.")
 @click.option("--limit-memory", is_flag=True, help="To 3 GB; a sanitizer cannot run with a limit.")

@@ -341,7 +341,7 @@ def test_while_the_group_awaits_a_response_a_poll_with_buffered_records_reads_th
     flushes = world.client.flushes
     assert finish(steps).count() == 500
     assert world.client.flushes > flushes, "what the answer brought about leaves before records are processed"
-    assert len(coordinator.calls) == 2, "the coordinator could go on after the look"
+    assert len(coordinator.calls) == 2, "the coordinator could continue after reading the sockets"
 
     steps = world.poll(0.0)  # and so without time
     next(steps)

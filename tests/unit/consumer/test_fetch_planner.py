@@ -395,7 +395,7 @@ def test_records_of_paused_partitions_do_not_block_the_others() -> None:
     assert world.plan() == [], "one at a time"
     world.done(fetch.node_id)
     budget.held += KIB
-    assert world.plan() == [], "what came is to be handed out first"
+    assert world.plan() == [], "buffered records are returned first"
     budget.held -= KIB
     (other,) = world.plan()
     assert other.node_id != fetch.node_id, "the others have their turn"

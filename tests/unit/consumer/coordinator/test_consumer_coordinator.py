@@ -472,7 +472,7 @@ def test_before_a_join_the_commit_comes_first_then_the_listener() -> None:
     bench.core.request_rejoin("because")
     assert bench.poll().result is False
     assert bench.listener.calls == [("assigned", [T0, T1])]
-    assert not bench.subscriptions.state(T0).is_fetchable, "nothing more is handed out"
+    assert not bench.subscriptions.state(T0).is_fetchable, "no more records are returned"
     assert bench.coordinator.next_due_at > bench.clock.now(), "no busy waiting for the answer"
     bench.poll()
     bench.answer_commit()

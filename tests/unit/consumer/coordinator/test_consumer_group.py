@@ -350,7 +350,7 @@ def test_a_topic_created_again_is_another_topic() -> None:
     group.coordinator._changed()
     group.poll()
     assert group.listener.calls == [("revoked", [T0]), ("assigned", [T0])]
-    assert group.subscriptions.state(T0).position is None, "its records begin anew"
+    assert group.subscriptions.state(T0).position is None, "it is a new topic"
 
 
 def test_topics_of_a_broker_side_pattern_are_requested_by_id() -> None:

@@ -38,7 +38,7 @@ def test_the_thread_sleeps_until_the_member_has_joined() -> None:
     assert member.core.next_background(0.0) == Sleep(math.inf)
     member.send_join()
     assert member.core.state is S.PREPARING_REBALANCE
-    assert member.core.next_background(100.0) == Sleep(math.inf), "the parked JoinGroup tells that we live"
+    assert member.core.next_background(100.0) == Sleep(math.inf), "the pending JoinGroup proves life"
 
 
 def test_heartbeats_begin_with_the_join_response() -> None:
@@ -71,7 +71,7 @@ def test_rebalance_in_progress_counts_as_a_response_and_requests_a_rejoin() -> N
     assert member.core.rejoin_needed
     assert member.core.generation == Generation(5, "me", "range")
     assert member.core.state is S.STABLE
-    assert member.core.next_background(3.0) == Sleep(6.0), "heartbeats go on, and the session was prolonged"
+    assert member.core.next_background(3.0) == Sleep(6.0), "heartbeats continue, and the session was prolonged"
     for _ in range(8):
         member.advance(3.0)
         member.answer_heartbeat(member.heartbeat(), 27)

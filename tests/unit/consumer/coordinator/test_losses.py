@@ -83,7 +83,7 @@ def test_a_loss_is_due_at_once_during_any_wait_of_the_rebalance(
     bench = cooperative(T0, enable_auto_commit=True, group_instance_id="i" if loss_code == FENCED_INSTANCE else None)
     bench.read(p0=5)
     waiting(bench)
-    assert bench.subscriptions.state(T0).is_fetchable, "it is read from meanwhile"
+    assert bench.subscriptions.state(T0).is_fetchable, "it is still read"
     assert bench.coordinator.next_due_at > bench.clock.now()
     hear(bench, loss_code)
     assert bench.coordinator.has_user_output, "before the heartbeat thread comes round to saying so"

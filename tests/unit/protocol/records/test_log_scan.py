@@ -1,4 +1,4 @@
-"""The pass over a broker's log: both implementations agree, at every kind of damage and for any size of the pieces."""
+"""The scan of a broker's log: both implementations agree, at every kind of damage and for any size of the pieces."""
 
 from __future__ import annotations
 
