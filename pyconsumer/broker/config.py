@@ -2,7 +2,7 @@
 
 Settings are layered as in Kafka: a topic's own value, then values set while running (for one broker, then for all
 brokers), then those given at start, then the default. Many a topic setting has a broker setting under another name as
-its default; some of those come in several units, of which the finest that is set wins.
+its default. Some of those come in several units, of which the finest that is set wins.
 """
 
 from __future__ import annotations
@@ -535,7 +535,7 @@ class BrokerConfig:
 
     @staticmethod
     def parse(given: Mapping[str, object]) -> dict[str, Value]:
-        """Typed values of broker settings; errors as for the class."""
+        """Typed values of broker settings. Errors are as for the class."""
         values = {}
         for name, value in given.items():
             setting = BROKER_SETTINGS.get(name)
