@@ -1,4 +1,4 @@
-"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``; those of several threads take turns."""
+"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``. Those of several threads take turns."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class KafkaAdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition (-1: all); return the first offset that is left."""
+        """Delete the records before an offset of each partition (-1: all), and return the first offset that is left."""
         return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
 
     def list_offsets(
@@ -195,7 +195,7 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the start, the end, or the first record at or after a time in ms; None if there is none.
+        """Return the offset of the start, the end, or the first record at or after a time in ms, or None if there is none.
 
         Args:
             isolation_level: under ``read_committed`` the end is the last stable offset.
@@ -279,7 +279,7 @@ class KafkaAdminClient:
         """Delete empty groups with their offsets. Return the error of each group, None for success.
 
         Raises:
-            NonEmptyGroupError: a group has members; the message names them.
+            NonEmptyGroupError: a group has members. The message names them.
         """
         wanted = _names(group_ids)
 
@@ -312,10 +312,10 @@ class KafkaAdminClient:
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Set the committed offsets of a group that has no members; create the group if it does not exist.
+        """Set the committed offsets of a group that has no members. Create the group if it does not exist.
 
         Raises:
-            UnknownMemberIdError: the group has members; the message names them.
+            UnknownMemberIdError: the group has members. The message names them.
         """
         return self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
@@ -325,7 +325,7 @@ class KafkaAdminClient:
         """Delete the committed offsets of a group for some partitions.
 
         Raises:
-            GroupSubscribedToTopicError: members of the group read such a topic; the message names them.
+            GroupSubscribedToTopicError: members of the group read such a topic. The message names them.
             GroupIdNotFoundError: there is no such group.
         """
         wanted = list(partitions)
@@ -499,7 +499,7 @@ def _names(names: Iterable[str]) -> list[str]:
 
 
 def _raising(steps: Steps[dict[str, KafkaError | None]], wanted: bool) -> Steps[dict[str, KafkaError | None]]:
-    """Return the result of a call for several things; if ``wanted``, raise the first error in it."""
+    """Return the result of a call for several things. If ``wanted``, raise the first error in it."""
     result = yield from steps
     for error in result.values():
         if wanted and error is not None:

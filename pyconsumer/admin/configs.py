@@ -102,10 +102,10 @@ def alter(
     *,
     validate_only: bool = False,
 ) -> Steps[None]:
-    """Set settings, or with None give them back their default; others stay as they are (KIP-339).
+    """Set settings, or with None give them back their default. Others stay as they are (KIP-339).
 
     Raises:
-        KafkaError: what the broker says of a resource; others may have been changed.
+        KafkaError: what the broker says of a resource. Others may have been changed.
     """
     for resource, values in changes.items():
         response = yield from calls.call(

@@ -100,11 +100,11 @@ class MemberDescription:
     What follows only members of groups of type ``consumer`` have (KIP-848); None in others.
 
     Attributes:
-        epoch: how far it has followed the group; when it equals the group's, it has all of its ``target``.
+        epoch: how far it has followed the group. When it equals the group's, it has all of its ``target``.
         target: what it is to own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
-        member_type: ``consumer``, or ``classic`` for a member of the classic protocol; None if the broker does not say.
+        member_type: ``consumer``, or ``classic`` for a member of the classic protocol, or None if the broker does not say.
     """
 
     member_id: str
@@ -216,7 +216,7 @@ class TransactionDescription:
     """The transaction of a transactional id.
 
     Attributes:
-        start_ms: ms since the epoch; None if none is open.
+        start_ms: ms since the epoch, or None if none is open.
         partitions: those that it has written to, or whose offsets it commits, until they have their markers.
     """
 

@@ -66,7 +66,7 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     Args:
         strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
             ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, the dotted path of an :class:`Assignor`
-            class (``"package.module.Class"``), such a class or an object of it; a list of those. A string
+            class (``"package.module.Class"``), such a class or an object of it. A list of those. A string
             may name several, separated by commas.
 
     Raises:

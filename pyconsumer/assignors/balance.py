@@ -18,7 +18,7 @@ __all__ = ["Balancer", "Movements"]
 class Movements:
     """Previous owners of the partitions that one run has moved; keeps members from swapping partitions of a topic.
 
-    A partition that moved several times counts as one move from its first owner; if it is back there, as none.
+    A partition that moved several times counts as one move from its first owner. If it is back there, as none.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Balancer:
     def deal(
         self, partitions: Iterable[TopicPartition], may_have: Callable[[str, TopicPartition], bool] | None = None
     ) -> list[TopicPartition]:
-        """Give each partition to the subscriber with the fewest; return those without a subscriber."""
+        """Give each partition to the subscriber with the fewest, and return those without a subscriber."""
         left = []
         for partition in partitions:
             for _, rank in self._by_size:

@@ -1,7 +1,7 @@
 """The delayed assignor: partitions of a member that disappeared wait for its return (KIP-415, for a consumer group).
 
 A restart, or a pause longer than the session timeout, moves partitions twice in an ordinary group: away, and back.
-Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``; all other members continue
+Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``. All other members continue
 undisturbed. In all other respects it is the cooperative sticky assignor.
 
 Where state lives. Nowhere but in the members: the leader writes into each assignment's user data who got what and what
@@ -32,7 +32,7 @@ Rules of a member
 9. It also does so if it has to give something up, by itself under cooperative rebalancing; but a static member may be
    another process by then, which has nothing and does not know of it. So the assignment says that it *owes* one.
 10. A member that leaves permanently says so: it gives up its partitions and joins once more with that message, so that
-    the leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
+    the leader deals them out at once. Only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
     in time, ``close(leave_group=False)`` and the close of a static member are absences. The leader keeps it in mind
     until an assignment has reached it, for LeaveGroup may come before the others have that of the leave notice.
 11. If another assignor wins the vote, what it remembers is out of date, and is forgotten.

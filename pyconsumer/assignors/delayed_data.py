@@ -30,7 +30,7 @@ class Share(NamedTuple):
     """The partitions of one member.
 
     Attributes:
-        member_id, instance_id: the member; only static members have an instance id.
+        member_id, instance_id: the member. Only static members have an instance id.
         partitions: its last assignment.
         left_ms: time for which its partitions still wait for it, or :data:`PRESENT`.
     """

@@ -99,7 +99,7 @@ class BroadcastAssignor(PartitionAssignor):
     """Assignor that gives every member all partitions of the topics that it subscribed to.
 
     Commits of such a group are useless: its members overwrite each other's offsets. Each member has to store its own
-    positions, and seek to them when it is assigned partitions; see ``examples/custom_assignors.py``.
+    positions, and seek to them when it is assigned partitions. See ``examples/custom_assignors.py``.
     """
 
     @property

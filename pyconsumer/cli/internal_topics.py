@@ -102,7 +102,7 @@ class Files:
         choose: chooses partitions among the sorted numbers of those that are there.
 
     Attributes:
-        damaged: whether a file was damaged; each damage is reported on standard error.
+        damaged: whether a file was damaged. Each damage is reported on standard error.
     """
 
     def __init__(self, root: Path, topic: str, choose: Choose) -> None:

@@ -60,7 +60,7 @@ class Given(dict[str, str]):
     """The client settings of a command as text by dotted name, from all sources.
 
     Attributes:
-        sources: file, environment and command line; a later one overrides an earlier one.
+        sources: file, environment and command line. A later one overrides an earlier one.
         servers: ``bootstrap.servers``, if one of them has it.
     """
 
@@ -89,7 +89,7 @@ _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
 def files_and_pairs(
     _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
 ) -> tuple[list[str], dict[str, str]]:
-    """Click callback: return the files and the pairs of ``--config``; a pair has an equals sign after a name."""
+    """Click callback: return the files and the pairs of ``--config``. A pair has an equals sign after a name."""
     files, pairs = [], {}
     for argument in arguments:
         match = _PAIR.fullmatch(argument)
@@ -172,7 +172,7 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
         table: the client's settings. Settings of other clients in a file or in the environment are ignored.
 
     Raises:
-        ConfigurationError: a setting is unknown or has a wrong value; the message names file and line, or the variable.
+        ConfigurationError: a setting is unknown or has a wrong value. The message names file and line, or the variable.
     """
     options: dict[str, Any] = {"bootstrap_servers": servers}
     if isinstance(settings, Given):

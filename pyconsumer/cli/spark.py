@@ -114,7 +114,7 @@ def _temporary_log() -> Iterator[IO[bytes]]:
 
 
 def progress_bar(*, json_output: bool) -> Progress:
-    """Return a progress bar whose tasks have a ``text``; it is not shown with JSON."""
+    """Return a progress bar whose tasks have a ``text``. It is not shown with JSON."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -108,7 +108,7 @@ class ArchiveFiles:
         return [int(name.partition("=")[2]) for name in self.names(batch) if name.startswith("partition=")]
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file; None if it does not exist."""
+        """Return the text of a file, or None if it does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return None
@@ -223,11 +223,11 @@ def archive(
     """Add the records of a topic to an archive, from where the last run ended.
 
     Args:
-        spark: a session that knows the format; see :func:`pyconsumer.spark.register`.
+        spark: a session that knows the format. See :func:`pyconsumer.spark.register`.
         servers: addresses of brokers.
         folder: path of the archive, in any file system that Spark can use.
         batch_records: most offsets of a batch.
-        options: further options of the source, such as ``kafka.security.protocol``; the column ``headers`` is included
+        options: further options of the source, such as ``kafka.security.protocol``. The column ``headers`` is included
             unless ``includeHeaders`` is ``false``.
         follow: whether to continue with new records until interrupted.
         on_progress: called after a batch.
@@ -276,7 +276,7 @@ def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None]) -> None:
-    """Check that the offsets of the checkpoint are those of the topic ``here``; the first run writes which it is.
+    """Check that the offsets of the checkpoint are those of the topic ``here``. The first run writes which it is.
 
     Raises:
         ConfigurationError: they are not, or there is no checkpoint.

@@ -1,10 +1,10 @@
 """Caches of idle clients, producers and admin clients of this process: Spark reuses its Python workers for many tasks.
 
-A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead; so are
+A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead. So are
 a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each
 broker.
 
-State: the idle clients, by options and process. A borrowed client is in no cache; it belongs to its borrower.
+State: the idle clients, by options and process. A borrowed client is in no cache. It belongs to its borrower.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SparkClient:
         self.client = ConsumerNetworkClient(config, self.metadata)
 
     def admin(self) -> KafkaAdminClient:
-        """Return an admin client for the same cluster, with the same login; the caller closes it."""
+        """Return an admin client for the same cluster, with the same login. The caller closes it."""
         from pyconsumer.admin import KafkaAdminClient  # not needed by tasks
 
         return KafkaAdminClient(admin_settings(self.options))

@@ -62,11 +62,11 @@ class ClusterOffsets(Protocol):
         ...
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that a consumer group has committed; partitions without one are left out."""
+        """Return the offsets that a consumer group has committed. Partitions without one are left out."""
         ...
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Return estimates of the bytes per offset from each position on; partitions without one are left out."""
+        """Return estimates of the bytes per offset from each position on. Partitions without one are left out."""
         ...
 
 
@@ -198,7 +198,7 @@ class OffsetReader:
     def _partitions(
         self, subscription: Subscription, may_miss: frozenset[TopicPartition | str] | None
     ) -> Steps[list[TopicPartition]]:
-        """Return the existing partitions; those in ``may_miss`` may be missing, and if it is None any of them."""
+        """Return the existing partitions. Those in ``may_miss`` may be missing, and if it is None any of them."""
         metadata = self._metadata
         if isinstance(subscription, Assign):
             names = sorted({tp.topic for tp in subscription.partitions})
@@ -248,7 +248,7 @@ _BYTES_BEFORE_LENGTH: Final = 12  # the length of a batch does not include the b
 def sample(
     client: ConsumerNetworkClient, metadata: Metadata, positions: Mapping[TopicPartition, int]
 ) -> Steps[dict[TopicPartition, float]]:
-    """Return the bytes per offset at each position; partitions that cannot be fetched are left out."""
+    """Return the bytes per offset at each position. Partitions that cannot be fetched are left out."""
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for tp, position in positions.items():
         leader = metadata.leader(tp)

@@ -112,7 +112,7 @@ class SourceOptions:
         starting, ending: None if no option says where to begin or end.
         on_no_match: what happens if no record is at or after a starting timestamp: ``error``, or ``latest`` to begin at
             the end.
-        max_offsets, min_offsets, max_bytes: limits of a micro-batch; None for no limit.
+        max_offsets, min_offsets, max_bytes: limits of a micro-batch, or None for no limit.
         max_delay_ms: longest time that ``min_offsets`` delays a micro-batch.
         commit_to_group: the consumer group that a stream's progress is committed to, or None.
         kafka_options: ``kafka.*`` options by Kafka's names.

@@ -61,7 +61,7 @@ class GroupProgress:
         self._failed_at = -math.inf
 
     def commit(self, position: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets, unless they are committed or the last commit has just failed; a failure is only logged."""
+        """Commit offsets, unless they are committed or the last commit has just failed. A failure is only logged."""
         now = self._now()
         if not position or now - self._failed_at < _PAUSE_S:
             return
@@ -94,7 +94,7 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
     """Return the lag of a streaming query by partition: the offsets that its last batch has left to read.
 
     Spark gives Python sources no place to report lag, but its progress report has the offsets. Sources of other kinds
-    are skipped; Spark's own Kafka connector is understood.
+    are skipped. Spark's own Kafka connector is understood.
 
     Args:
         progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener;

@@ -2,7 +2,7 @@
 
 A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` translates Spark's calls into those of
 :mod:`pyconsumer.spark.stream_planner`. Spark creates two of the latter for a query. One stays in a child process of the
-driver, the *offset process*, which plans; it alone has state: its client and the planner, made at the first call. The
+driver, the *offset process*, which plans. It alone has state: its client and the planner, made at the first call. The
 other is pickled and reads in the tasks. They share nothing but the options.
 """
 
@@ -61,7 +61,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return one or more tasks for each partition with data; see :mod:`pyconsumer.spark.offset_ranges`.
+        """Return one or more tasks for each partition with data. See :mod:`pyconsumer.spark.offset_ranges`.
 
         Raises:
             OffsetsError: the offsets or timestamps of the options do not match the partitions, or each other.

@@ -22,7 +22,7 @@ class Screen:
     """The terminal to which the demo writes.
 
     Args:
-        servers: addresses of brokers; None for the embedded cluster, for which commands use the default address.
+        servers: addresses of brokers, or None for the embedded cluster, for which commands use the default address.
         settings: further client settings, by Kafka's names. Commands show them, secret ones as ``***``.
     """
 

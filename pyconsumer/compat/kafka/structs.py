@@ -62,7 +62,7 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker's address. kafka-python 2.x calls its id ``nodeId``, 3.x ``node_id``; both work."""
+    """A broker's address. kafka-python 2.x calls its id ``nodeId``, 3.x ``node_id``. Both work."""
 
     node_id: int
     host: str

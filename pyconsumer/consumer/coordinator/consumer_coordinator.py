@@ -308,7 +308,7 @@ class ConsumerCoordinator:
         """Commit if that is automatic, revoke the partitions, leave, end the heartbeat thread.
 
         Args:
-            deadline: monotonic seconds; no callback is started after it.
+            deadline: monotonic seconds. No callback is started after it.
             leave_group: whether to send LeaveGroup; None: a dynamic member does, a static one does not (KIP-1092).
             commit: False: leave the automatic commit out.
 
@@ -398,7 +398,7 @@ class ConsumerCoordinator:
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     def _start_heartbeat(self) -> None:
-        """Start the heartbeat thread unless it runs; one that failed is replaced, or the session would expire."""
+        """Start the heartbeat thread unless it runs. One that failed is replaced, or the session would expire."""
         if self._heartbeat is not None:
             if self._heartbeat.alive:
                 return

@@ -141,7 +141,7 @@ def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, A
     Args:
         topics: results of :func:`topic`, in order.
         limit: the most partitions of the page.
-        cursor: the topic and partition with which the page begins; None for the first page.
+        cursor: the topic and partition with which the page begins, or None for the first page.
     """
     begin = ("", -1) if cursor is None else (cursor["topic_name"], cursor["partition_index"])
     shown: list[dict[str, Any]] = []

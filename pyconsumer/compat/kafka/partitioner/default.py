@@ -115,7 +115,7 @@ class _OneTopic:
 
 
 def as_function(given: Any) -> Any:
-    """Return a partitioner in the form of our producer; None for its own choice."""
+    """Return a partitioner in the form of our producer, or None for its own choice."""
     if given is None or type(given) in (DefaultPartitioner, StickyPartitioner) or callable(given):
         return None if type(given) in (DefaultPartitioner, StickyPartitioner) else given
     choose = given.partition
