@@ -98,7 +98,7 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue a record to be sent and return an asyncio future of its metadata, of None with ``acks=0``.
+        """Enqueue a record to be sent, and return an asyncio future of its metadata, of None with ``acks=0``.
 
         The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """

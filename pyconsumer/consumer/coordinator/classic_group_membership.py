@@ -293,7 +293,7 @@ class ClassicMembership(GroupMember):
         return self.state is ClassicMemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds). Infinity while it waits for a response."""
+        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
         attempt = self._attempt
         if self._errors or self.state is ClassicMemberState.FENCED:
             return now
@@ -387,7 +387,7 @@ class ClassicMembership(GroupMember):
         return SendJoin(attempt.number, node, request, self._timeout)
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
-        """Act on the response to JoinGroup and return the SyncGroup of a follower, to be sent at once."""
+        """Act on the response to JoinGroup, and return the SyncGroup of a follower, to be sent at once."""
         if not self._is_current(number, ClassicMemberState.PREPARING_REBALANCE):
             self.log.debug("ignored the response to an abandoned JoinGroup")
             return None
@@ -432,7 +432,7 @@ class ClassicMembership(GroupMember):
         """As leader, return the SyncGroup that distributes the assignment, or None if it comes too late.
 
         Args:
-            shares: assignment blobs by member id, or empty if the assignment is to be kept (KIP-814).
+            shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
             snapshot: the metadata that the assignor used. See :meth:`on_metadata`.
         """
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
@@ -490,7 +490,7 @@ class ClassicMembership(GroupMember):
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
 
     def on_completed(self) -> RebalanceReport | None:
-        """Record that the application knows its new partitions and return what to log about the rebalance."""
+        """Record that the application knows its new partitions, and return what to log about the rebalance."""
         self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None

@@ -311,7 +311,7 @@ class ConsumerCoordinator:
 
         Args:
             deadline: monotonic seconds. No callback is started after it.
-            leave_group: whether to send LeaveGroup. None: a dynamic member does, a static one does not (KIP-1092).
+            leave_group: whether to send LeaveGroup; None: a dynamic member does, a static one does not (KIP-1092).
             commit: False: leave the automatic commit out.
 
         Raises:

@@ -260,7 +260,7 @@ class ConsumerMembership(GroupMember):
         return self.generation.joined
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds). Infinity while it waits for a response."""
+        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
         if self.has_urgent_news:
             return now
         if not self._active:

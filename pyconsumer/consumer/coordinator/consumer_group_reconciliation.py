@@ -69,7 +69,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._started_at: float | None = None
 
     def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
-        """Follow an assignment as far as possible now and return whether that is done."""
+        """Follow an assignment as far as possible now, and return whether that is done."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now
@@ -284,7 +284,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
 
     def advance(self, deadline: float) -> Steps[bool]:
         """Join, reconcile, release. See :class:`GroupProtocol`."""
-        core = self.core
+        core = self._core
         while True:
             now = self._clock.now()
             if not self._hooks.knows_topics() and not core.has_urgent_news:

@@ -101,7 +101,7 @@ NOTHING: Final = LocalAssignment(-1, {})
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Follow ``target``: commit, call the listener, adopt it, then ``on_reconciled``. ``life``: as of the core."""
+    """Follow ``target``: commit, call the listener, adopt it, then call ``on_reconciled``. ``life``: as of the core."""
 
     life: int
     target: LocalAssignment
@@ -110,6 +110,6 @@ class Reconcile:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The partitions are lost: call the listener, drop them, then ``on_released``."""
+    """The partitions are lost: call the listener, drop them, then call ``on_released``."""
 
     life: int

@@ -108,7 +108,7 @@ class HeartbeatThread:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for the thread to end, as the core must have ordered. Return whether it did within ``timeout`` seconds.
+        """Wait for the thread to end, as the core must have ordered, and return whether it did within ``timeout`` seconds.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """

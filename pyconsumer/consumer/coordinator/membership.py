@@ -221,7 +221,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def due_at(self, now: float) -> float:
-        """Return when the user's thread has something to do (seconds). Infinity while it waits for a response."""
+        """Return when the user's thread has something to do (seconds), or infinity while it waits for a response."""
 
     @abstractmethod
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
@@ -289,7 +289,7 @@ class GroupMember(ABC):
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """Record that a node is not the coordinator any more, or cannot be reached. Return whether it was until now."""
+        """Record that a node is not the coordinator any more, or cannot be reached, and return whether it was until now."""
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False

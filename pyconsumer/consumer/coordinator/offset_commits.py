@@ -132,8 +132,8 @@ class OffsetCommitter:
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        is_member: whether the group assigns our partitions, otherwise commits name no generation.
-        topic_id: id of a topic, zeros if unknown. Raises ``KafkaError`` if offsets must not be committed for it.
+        is_member: whether the group assigns our partitions. Otherwise commits name no generation.
+        topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
         refresh_metadata: asks for newer metadata.
         auto_commit: the schedule of automatic commits.
         backoff: pauses between attempts.
@@ -175,7 +175,7 @@ class OffsetCommitter:
 
         Raises:
             CommitFailedError: the member is not in the group's present generation.
-            RebalanceInProgressError: a rebalance is under way. Poll, then commit again.
+            RebalanceInProgressError: a rebalance is under way; poll, then commit again.
             KafkaTimeoutError: not done by the deadline. The last error is its cause.
             ValueError: an offset is negative.
         """
