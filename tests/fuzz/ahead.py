@@ -66,7 +66,7 @@ def build(folder: Path, sanitizer: str) -> Path:
     flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fwrapv", "-pthread", f"-I{_NATIVE}"]
     # Memory that is kept for reuse would hide that it is used too late.
     flags += [f"-fsanitize={SANITIZERS[sanitizer]}", "-fno-sanitize-recover=all"]
-    flags += ["-DPYCONSUMER_NO_POOL"]
+    flags += ["-DPYCONSUMER_NO_POOL", "-DPYCONSUMER_FAULTS"]
     sources = [Path(__file__).with_suffix(".c")]
     sources += [_NATIVE / name for name in ("ahead.c", "decompress.c", "libraries.c")]
     subprocess.run(["gcc", *flags, *sources, "-ldl", "-o", program], check=True)

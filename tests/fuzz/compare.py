@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from array import array
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from pyconsumer.structs import TopicPartition
-from tests.unit.protocol.records.helpers import Decoder
+from tests.unit.protocol.records.helpers import Decoder, batch_after
 
 __all__ = ["MAX_DECOMPRESSED_BYTES", "WAYS", "difference", "read", "read_quickly"]
 
@@ -30,14 +31,16 @@ def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
     source = random.Random(seed)
     # An array, because other than bytes it has no byte behind its end which a reader may touch unnoticed.
     buffer = memoryview(array("B", data)) if decoder.name == "native" else data
-    reader = decoder.Cursor(
+    offset = source.choice((0, 0, 1, 4, 2**62))
+    make = partial(
+        decoder.Cursor,
         _TP,
-        buffer,
-        fetch_offset=source.choice((0, 0, 1, 4, 2**62)),
         check_crcs=source.random() < 0.7,
         aborted=source.choice((None, [(7, 0)], [(7, 1), (-1, 0), (9, 3)])),
         max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
     )
+    reader = make(buffer, fetch_offset=offset)
+    start = 0
     seen: list[Any] = [reader.batch_count, reader.size_bytes, reader.end_offset, reader.has_incomplete_batch]
     as_columns = source.random() < 0.3
     for _ in range(_STEPS):
@@ -51,9 +54,13 @@ def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
                 seen.append([_fields(record) for record in reader.take(count)])
         except (CorruptRecordError, UnsupportedCodecError) as error:
             seen.append((type(error).__name__, str(error), getattr(error, "offset", None)))
-            if source.random() < 0.05:
+            after = batch_after(data, reader.next_offset, start)
+            if after is None or source.random() < 0.05:
                 reader.close()
-            reader.skip_batch()
+            else:
+                reader.close()  # its error refers to it
+                offset, start = after
+                reader = make(buffer[start:], fetch_offset=offset)
         seen.append((reader.next_offset, reader.last_leader_epoch, reader.exhausted))
     raise HangError(f"{decoder.name} is not at the end after {_STEPS} steps")
 
@@ -65,14 +72,15 @@ def read_quickly(decoder: Decoder, data: bytes | bytearray, way: int) -> None:
     """
     buffer = array("B", data)
     view = memoryview(buffer)
-    reader = decoder.Cursor(
+    make = partial(
+        decoder.Cursor,
         _TP,
-        view,
-        fetch_offset=4 if way & 8 else 0,
         check_crcs=False,
         aborted=None if way & 16 else _ABORTED,
         max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
     )
+    reader = make(view, fetch_offset=4 if way & 8 else 0)
+    start = 0
     found: list[Any] = []
     for _ in range(_STEPS):
         if reader.exhausted:
@@ -80,10 +88,16 @@ def read_quickly(decoder: Decoder, data: bytes | bytearray, way: int) -> None:
         try:
             found.append(_WAYS[way % 8](decoder, reader))
         except (CorruptRecordError, UnsupportedCodecError):
-            reader.skip_batch()
+            after = batch_after(data, reader.next_offset, start)
+            if after is None:
+                break
+            reader.close()  # its error refers to it
+            offset, start = after
+            reader = make(view[start:], fetch_offset=offset)
     else:
         raise HangError(f"{decoder.name} is not at the end after {_STEPS} steps")
-    del reader
+    reader.close()
+    del reader, make
     view.release()  # raises if anything still looks into it
     buffer.append(0)
 

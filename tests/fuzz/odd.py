@@ -29,7 +29,7 @@ from pyconsumer.protocol.records.record import RecordOrigin
 from pyconsumer.structs import TopicPartition
 
 #: Functions that change all of the process: its count of forks, and the threads that decompress ahead.
-_SKIPPED = {"_count_fork", "break_workers", "stop_workers"}
+_SKIPPED = {"_count_fork", "stop_workers"}
 _TP = TopicPartition("t", 0)
 
 

@@ -126,7 +126,7 @@ AREAS = (
         (*_prefixes("client", "CF"), *_prefixes("broker", "CFG"), *_prefixes("transactions", "CFG")),
         _paths(
             "unit",
-            "test_listed_settings.py test_config.py broker/test_config.py consumer/test_consumer_parts.py "
+            "test_listed_settings.py settings broker/test_config.py consumer/test_consumer_parts.py "
             "producer/test_transaction_settings.py broker network consumer",
         ),
         _paths("behaviour", "test_broker_settings.py test_group_commits.py"),

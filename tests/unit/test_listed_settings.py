@@ -9,14 +9,14 @@ import pytest
 
 from pyconsumer import KafkaConsumer
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.transaction.config import TransactionConfig
-from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
 from pyconsumer.consumer.coordinator.classic_group_state import PrepareJoin
 from pyconsumer.consumer.coordinator.group_state import SendLeave
 from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
 from tests.unit.consumer.coordinator.script import Member
 
 BROKER_LESS = "localhost:9"

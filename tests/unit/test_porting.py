@@ -14,10 +14,10 @@ import pytest
 import pyconsumer
 import pyconsumer.errors
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import REQUIRED
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import REQUIRED
 
 kafka = pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
 

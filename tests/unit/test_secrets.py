@@ -10,10 +10,10 @@ import pytest
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.broker.host import ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
-from pyconsumer.config import Setting, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import Setting, Settings
 
 _TABLES: list[Settings[Any]] = [CONSUMER_SETTINGS, PRODUCER_SETTINGS, ADMIN_SETTINGS]
 _SECRETS = [

@@ -21,9 +21,9 @@ import pyconsumer.aio
 import pyconsumer.producer
 import pyconsumer.testing
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import REQUIRED, Setting
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import REQUIRED, Setting
 from tests.support.make_typed_settings import COMMAND, ROOT, modules
 
 PROGRAM = Path(__file__).parent / "typed" / "program.py"

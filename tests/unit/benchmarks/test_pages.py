@@ -53,13 +53,13 @@ def test_each_page_gets_its_tables(tmp_path: Path) -> None:
     }
     assert all(path.exists() for path in written)
     text = (tmp_path / f"{rebalance.PAGE}.md").read_text()
-    assert text.startswith("# What a rebalance costs\n")
+    assert text.startswith("# The cost of a rebalance\n")
     assert "| **pyconsumer, eager** | 20.0 | 10.0 | 30.0 |" in text
     assert "Consuming" not in text
     main = (tmp_path / "benchmarks.md").read_text()
     assert "(benchmarks.png)" in main
     assert "(benchmarks-times.png)" not in main, "there is no such plot yet"
-    assert "on a machine, 2026-11-22; load average before it began: 0.25." in main
+    assert "on a machine, 2026-11-22; load average at the start: 0.25." in main
     assert list(json.loads((tmp_path / "benchmarks.json").read_text())["tables"]) == ["consume"]
 
 
@@ -92,7 +92,7 @@ def test_a_table_of_contenders() -> None:
         ]
     )
     assert markdown_table(asdict(table)).splitlines() == [
-        "|  | median records/s | min | max | x Java | CPU s per million | peak MB | what |",
+        "|  | median records/s | min | max | x Java | CPU s per million | peak MB | note |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
         "| **pyconsumer** | 5,000,000 | 2,500,000 | 10,000,000 | 5.00 | 0.10 | 50 | ours |",
         "| Java | 1,000,000 | 1,000,000 | 1,000,000 | 1.00 |  |  | 4.3.1 |",

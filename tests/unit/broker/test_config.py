@@ -17,7 +17,7 @@ from pyconsumer.broker.config import (
     parse_topic_config,
 )
 from pyconsumer.broker.config import resolve_topic as resolve
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.settings import ConfigSource, ConfigType, format_value, parse_value
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.errors import ConfigurationError

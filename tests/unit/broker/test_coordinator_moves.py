@@ -11,8 +11,8 @@ import pytest
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.coordinator import PartitionErrors
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.errors import Errors, NotLeaderOrFollowerError
 from pyconsumer.structs import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.error_responses import error_response
-from pyconsumer.broker.faults import Faults, api_key_of, topics_of
+from pyconsumer.broker.faults import FaultRule, Faults, api_key_of, topics_of
 from pyconsumer.broker.handlers import SERVED
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.api import ApiKey
@@ -32,14 +32,14 @@ def test_apis_are_named_as_in_kafka_or_by_number() -> None:
 
 def test_a_rule_is_used_up_after_its_count() -> None:
     faults = Faults()
-    rule = faults.add("drop_request", "Fetch", count=2)
+    rule = faults.add(FaultRule("drop_request", "Fetch", count=2))
     assert [faults.take(1, 0, "", set()) is not None for _ in range(3)] == [True, True, False]
     assert faults.hits(rule) == 2
 
 
 def test_a_rule_may_be_for_one_node_topic_or_client() -> None:
     faults = Faults()
-    faults.add("error", "Produce", node=1, topic="t", client_id="c", count=None)
+    faults.add(FaultRule("error", "Produce", node=1, topic="t", client_id="c", count=None))
     assert faults.take(0, 1, "c", {"t", "u"})
     for api, node, client, topics in ((1, 1, "c", {"t"}), (0, 0, "c", {"t"}), (0, 1, "d", {"t"}), (0, 1, "c", {"u"})):
         assert faults.take(api, node, client, topics) is None
@@ -47,8 +47,8 @@ def test_a_rule_may_be_for_one_node_topic_or_client() -> None:
 
 def test_the_first_matching_rule_is_used_and_rules_can_be_removed() -> None:
     faults = Faults()
-    first = faults.add("delay", 0, count=None)
-    faults.add("cut", 0, count=None)
+    first = faults.add(FaultRule("delay", 0, count=None))
+    faults.add(FaultRule("cut", 0, count=None))
     taken = faults.take(0, 0, "", set())
     assert taken is not None
     assert taken.kind == "delay"
@@ -59,7 +59,7 @@ def test_the_first_matching_rule_is_used_and_rules_can_be_removed() -> None:
     faults.clear()
     assert not faults
     with pytest.raises(ConfigurationError):
-        faults.add("explode", 0)
+        faults.add(FaultRule("explode", 0))
 
 
 def test_topics_are_found_by_name_and_by_id() -> None:

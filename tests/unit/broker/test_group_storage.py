@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.group.storage import StoreResult
+from pyconsumer.broker.group.common.storage import StoreResult
 from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.errors import CoordinatorNotAvailableError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest

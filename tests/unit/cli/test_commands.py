@@ -15,7 +15,7 @@ import pyconsumer.__main__ as entry_point
 import pyconsumer.broker
 from pyconsumer.cli import _run
 from pyconsumer.cli.options import console, print_table, table
-from pyconsumer.protocol.compiled import version_text
+from pyconsumer.protocol.version_text import version_text
 
 
 @pytest.mark.parametrize("width", [30, 200])

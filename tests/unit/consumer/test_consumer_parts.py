@@ -217,7 +217,7 @@ def test_one_thread_at_a_time_may_be_inside() -> None:
 
     with guard:
         assert guard.owner == threading.get_ident()
-        error = in_thread(guard.acquire)
+        error = in_thread(guard.enter)
         assert isinstance(error, ConcurrentAccessError)
         assert str(threading.get_ident()) in str(error)
 
@@ -249,7 +249,7 @@ def test_a_rejected_or_failed_call_releases_the_guard() -> None:
 def test_a_thread_that_is_not_inside_cannot_release() -> None:
     guard = AccessGuard()
     with guard:
-        assert in_thread(guard.release) is None
+        assert in_thread(guard.end) is None
         assert guard.owner == threading.get_ident()
 
 
@@ -265,10 +265,10 @@ class Guarded:
 
     def fast(self, callback: Any = None) -> int:
         try:
-            self.guard.acquire()
+            self.guard.enter()
             return callback() if callback is not None else self.guard.depth
         finally:
-            self.guard.release()
+            self.guard.end()
 
 
 @pytest.mark.parametrize("name", ["call", "fast"])
@@ -310,7 +310,7 @@ def test_another_process_is_rejected(tmp_path: Any) -> None:
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    try:\n"
-        "        guard.acquire()\n"
+        "        guard.enter()\n"
         "    except Exception as error:\n"
         "        os._exit(7 if 'after a fork' in str(error) and guard.forked else 8)\n"
         "    os._exit(9)\n"

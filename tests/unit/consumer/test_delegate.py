@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -741,7 +742,7 @@ def test_close_takes_at_most_30_seconds_by_default(monkeypatch: pytest.MonkeyPat
     deadlines: list[float] = []
     close = made._delegate.close
     monkeypatch.setattr(made._delegate, "close", lambda at, **more: (deadlines.append(at), close(at, **more))[1])
-    before = made._clock.now()
+    before = made._now()
 
     made.close()
 
@@ -781,6 +782,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "resume": (T0,),
     "current_lag": (T0,),
     "highwater": (T0,),
+    "last_stable_offset": (T0,),
+    "known_partitions": ("t",),
     "committed": (T0,),
     "offsets_for_times": ({T0: 1},),
     "beginning_offsets": ([T0],),
@@ -791,8 +794,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 ANY_THREAD = {"wakeup"}
 PUBLIC = sorted(
     name
-    for name, method in vars(KafkaConsumer).items()
-    if callable(method) and not name.startswith("_") and name not in ANY_THREAD
+    for name, method in inspect.getmembers(KafkaConsumer, inspect.isfunction)
+    if not name.startswith("_") and name not in ANY_THREAD
 )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.network.selector import Selector, new_selector
 from pyconsumer.protocol.api import API, ApiKey, decode_request_header, encode_response
 from pyconsumer.protocol.messages import request_type
@@ -21,6 +20,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
 
 CLIENT = Settings("client", CLIENT_SETTINGS, ClientConfig)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.config import Address
 from pyconsumer.errors import (
     AuthenticationError,
     Errors,
@@ -25,6 +24,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.settings.config import Address
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 ID1, ID2 = b"1" * 16, b"2" * 16

@@ -12,7 +12,6 @@ import pytest
 
 from pyconsumer import KafkaProducer
 from pyconsumer.clock import ManualClock
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError, Errors, KafkaTimeoutError, LeaderNotAvailableError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS
@@ -22,6 +21,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pyconsumer.settings.config import ClientConfig
 from tests.support.fake_network import FakeNetwork, SentRequest
 
 pytestmark = pytest.mark.usefixtures("appending")
@@ -88,7 +88,7 @@ class Bench:
         self.producer = KafkaProducer(
             {"bootstrap_servers": "h:1", "acks": 0, "linger_ms": 0} | settings, clock=self.clock
         )
-        self.client = cast(Network, self.producer._client)
+        self.client = cast(Network, self.producer._delegate.client)
 
     def asked_for(self, call: Callable[[], object]) -> set[str]:
         """The topics whose metadata is requested during a call."""
@@ -99,7 +99,7 @@ class Bench:
 
 @pytest.fixture
 def make_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
-    monkeypatch.setattr("pyconsumer.producer.producer.NetworkClient", Network)
+    monkeypatch.setattr("pyconsumer.producer.delegate.NetworkClient", Network)
     made: list[Bench] = []
 
     def make(**settings: Any) -> Bench:
@@ -168,20 +168,20 @@ def test_javas_longest_time_can_be_waited_for(make_bench: Callable[..., Bench]) 
     producer.flush(timeout_ms=JAVAS_LONGEST_MS)
     second.get(JAVAS_LONGEST_MS / 1000)
     producer.close(timeout_ms=JAVAS_LONGEST_MS)
-    assert not producer._thread.is_alive()
+    assert not producer._delegate.thread.is_alive()
 
 
 def test_a_record_that_ctrl_c_leaves_in_its_batch_is_sent_at_once(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = make_bench()
-    append = bench.producer._accumulator.append
+    append = bench.producer._delegate.accumulator.append
 
     def interrupted(*arguments: Any) -> None:
         append(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench.producer._accumulator, "append", interrupted)
+    monkeypatch.setattr(bench.producer._delegate.accumulator, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench.producer.send("t", b"v")
     assert bench.client.produced.get(timeout=10) == 1

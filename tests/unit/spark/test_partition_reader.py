@@ -17,7 +17,7 @@ from pyconsumer.protocol.records import ControlRecordType, build_end_transaction
 from pyconsumer.spark.errors import DataLossError, ReadError
 from pyconsumer.spark.offset_ranges import OffsetRange
 from pyconsumer.spark.partition_reader import PartitionReader
-from tests.unit.protocol.records.helpers import TIME, batch
+from tests.unit.protocol.records.helpers import TIME, batch, values_of
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
 LEADER = 1
@@ -68,7 +68,7 @@ def test_only_the_requested_columns_are_built(names: tuple[str, ...]) -> None:
     made = {"key": columns.keys, "value": columns.values, "headers": columns.headers}
     assert {name for name, column in made.items() if column is not None} == set(names) - {"offset"}
     for column, letter in ((columns.keys, "k"), (columns.values, "v")):
-        assert column is None or column.to_list()[:count] == [f"{letter}{i}".encode() for i in range(2, 7)]
+        assert column is None or values_of(column)[:count] == [f"{letter}{i}".encode() for i in range(2, 7)]
 
 
 def test_the_next_fetch_is_sent_before_records_are_returned() -> None:

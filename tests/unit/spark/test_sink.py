@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from pyconsumer.errors import ConfigurationError, NotEnoughReplicasError, RecordTooLargeError
-from pyconsumer.producer.future import FutureRecordMetadata
+from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
 from pyconsumer.spark import sink
 from pyconsumer.spark.errors import WriteError
 from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkColumns, SinkOptions, StreamWriter, sink_columns
@@ -216,7 +216,9 @@ class FakeProducer:
         error = NotEnoughReplicasError("no") if value == b"lost" else None
         if error is None:
             return self
-        return FutureRecordMetadata.failed_with(TopicPartition(topic, 0), error)
+        result = BatchResult(TopicPartition(topic, 0))
+        result.finish(-1, -1, error)
+        return FutureRecordMetadata(result, 0, -1, -1, -1)
 
     def send_many(self, topic: str, values: list[Any], keys: list[Any] | None) -> Any:
         for row, value in enumerate(values):

@@ -82,7 +82,7 @@ def test_both_have_every_method_of_the_interface_with_the_same_arguments() -> No
     for name in [*wanted, "__iter__", "__next__", "__enter__", "__exit__"]:
         expected = list(inspect.signature(getattr(Consumer, name)).parameters)
         for cls in (KafkaConsumer, MockConsumer):
-            assert name in vars(cls), f"{cls.__name__} has no {name} of its own"
+            assert getattr(cls, name) is not getattr(Consumer, name), f"{cls.__name__} has no {name} of its own"
             assert list(inspect.signature(getattr(cls, name)).parameters) == expected, (cls, name)
 
 

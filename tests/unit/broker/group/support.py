@@ -13,11 +13,11 @@ from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred, run_handler
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult
 from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
-from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.group.support import GROUP, TP0, TP1, Client, World, client_of, member, subscription, value_of

@@ -9,11 +9,11 @@ import pytest
 
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.config import GroupConfig, MigrationPolicy
+from pyconsumer.broker.group.common.config import GroupConfig, MigrationPolicy
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import MemberState
 from pyconsumer.broker.group.consumer.membership import HeartbeatResult
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.protocol.consumer_protocol import (

@@ -6,7 +6,7 @@ import pytest
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, Protocols
-from pyconsumer.broker.group.results import JoinResult
+from pyconsumer.broker.group.common.results import JoinResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError

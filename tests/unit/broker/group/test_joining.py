@@ -8,7 +8,7 @@ import pytest
 
 from pyconsumer.broker.group.classic.admission import JoinHandler
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, RANGE, TP0, World, client_of, subscription, value_of
 
@@ -318,7 +318,7 @@ def test_no_timer_runs_once_all_members_have_synced() -> None:
     clients = world.stable(2, session_ms=100_000, rebalance_ms=20_000)
     world.advance(60)
     assert [world.heartbeat(client) for client in clients] == [0, 0]
-    assert world.group().sync_timer is None
+    assert not world.group().sync_timer.is_running
 
 
 def test_static_members_stay_and_the_join_phase_restarts_if_no_member_came(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember, SyncResult
+from pyconsumer.broker.group.common.results import LeavingMember, SyncResult
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, TP0, Client, World, client_of, value_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset, GroupOffsets
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset, GroupOffsets
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.group.support import TP0, TP1

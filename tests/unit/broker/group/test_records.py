@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.records import (
+from pyconsumer.broker.group.classic.records import group_from_value, group_record, group_tombstone
+from pyconsumer.broker.group.common.offset_records import (
     committed_offset,
-    group_from_value,
-    group_record,
-    group_tombstone,
     java_hash,
     offset_record,
     offset_tombstone,
     partition_for,
     utf16_length,
 )
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError, ProtocolError
 from pyconsumer.protocol import offsets_topic

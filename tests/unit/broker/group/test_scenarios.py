@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, TP0, TP1, Client, World, client_of, subscription, value_of
 

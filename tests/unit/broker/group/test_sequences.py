@@ -11,8 +11,8 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.records import java_hash, partition_for
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offset_records import java_hash, partition_for
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.structs import BrokerMetadata

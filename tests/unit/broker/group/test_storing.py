@@ -6,8 +6,9 @@ import pytest
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
-from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
+from pyconsumer.broker.group.classic.records import group_record, group_tombstone
+from pyconsumer.broker.group.common.offset_records import offset_record, offset_tombstone
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition

@@ -8,9 +8,9 @@ import pytest
 
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import BY_CODE, Errors, error_name
 from pyconsumer.protocol.records import iter_records, scan
 from tests.unit.broker.group.support import GROUP, TP0, TP1, World, client_of, value_of

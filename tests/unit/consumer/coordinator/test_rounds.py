@@ -17,7 +17,7 @@ from pyconsumer.assignors import (
 )
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.admission import JoinRequest
-from pyconsumer.broker.group.results import JoinResult
+from pyconsumer.broker.group.common.results import JoinResult
 from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.structs import TopicPartition
 from tests.simulation.scripted import Script, ScriptedMember

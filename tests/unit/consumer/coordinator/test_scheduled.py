@@ -10,10 +10,10 @@ import pytest
 from pyconsumer.assignors import Assignment, CooperativeStickyDelayedAssignor, RangeAssignor
 from pyconsumer.assignors.delayed_data import Memory, Share, decode, encode
 from pyconsumer.clock import Clock
-from pyconsumer.config import Config
 from pyconsumer.protocol.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pyconsumer.settings.config import Config
 from pyconsumer.structs import ConsumerGroupMetadata
 from tests.support.fake_network import SentRequest
 from tests.unit.consumer.coordinator.network import Call

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyconsumer.protocol import records
+from pyconsumer.protocol.records import record
 from tests.unit.protocol.records import helpers
 
 
@@ -19,6 +19,6 @@ def decoder(request: pytest.FixtureRequest) -> Iterator[helpers.Decoder]:
     before = helpers.current
     helpers.current = chosen
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "ConsumerRecord", chosen.ConsumerRecord)  # what unpickled records are made of
+        patch.setattr(record, "_class_in_use", lambda: chosen.ConsumerRecord)  # of unpickled records
         yield chosen
     helpers.current = before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import random
@@ -18,6 +19,8 @@ from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.records import scan
 from tests.fuzz.compare import difference, read
 from tests.fuzz.mutate import Inputs
+from tests.support import native_faults
+from tests.support.native_faults import NO_FAULT, NO_MEMORY, NO_START
 from tests.unit.protocol.records.helpers import PURE, TP, batch, decoder_named, streamed_batch
 
 if decoder_named("native") is None:
@@ -25,19 +28,25 @@ if decoder_named("native") is None:
 
 from pyconsumer.protocol.records import _native
 
-DIE, NO_MEMORY, NO_START = 1, 2, 3
 #: Random inputs that are compared; the proof's 100,000 are asked for by the environment.
 _INPUTS = int(os.environ.get("PYCONSUMER_AHEAD_INPUTS", "3000"))
 _LONG_S = 10.0
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    """Begin without threads and without faults."""
-    _native.break_workers(0)
+def _nothing_is_left() -> None:
+    """Begin without threads."""
     wait_until_no_thread_is_left()
-    yield
-    _native.break_workers(0)
+
+
+@pytest.fixture
+def break_workers() -> Iterator[Callable[..., None]]:
+    """A function that injects faults into the threads, which are those of a build for tests in this case."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "_native", native_faults.faulty_native())
+        wait_until_no_thread_is_left()
+        yield native_faults.break_workers
+        native_faults.break_workers(NO_FAULT)
 
 
 def a_queue(threads: int = 1, size_bytes: int = 4 << 20) -> _native.DecodeAhead:
@@ -136,8 +145,8 @@ def test_all_is_ready_when_the_reader_comes_late(make: Callable[..., bytes]) -> 
     assert not queue.is_used
 
 
-def test_the_reader_decompresses_everything_if_no_thread_starts() -> None:
-    _native.break_workers(NO_START)
+def test_the_reader_decompresses_everything_if_no_thread_starts(break_workers: Callable[..., None]) -> None:
+    break_workers(NO_START)
     queue = a_queue()
     cursor = a_cursor(a_set())
     queue.add(cursor)
@@ -146,8 +155,8 @@ def test_the_reader_decompresses_everything_if_no_thread_starts() -> None:
     assert queue.counts()["threads"] == queue.counts()["workers"] == 0
 
 
-def test_a_thread_without_memory_leaves_the_work_to_the_reader() -> None:
-    _native.break_workers(NO_MEMORY)
+def test_a_thread_without_memory_leaves_the_work_to_the_reader(break_workers: Callable[..., None]) -> None:
+    break_workers(NO_MEMORY)
     queue = a_queue()
     cursor = a_cursor(a_set())
     queue.add(cursor)
@@ -248,15 +257,17 @@ def test_a_damaged_batch_is_an_error_at_its_place(place: str, check_crcs: bool) 
         with pytest.raises(CorruptRecordError) as raised:
             cursor.take(1)
         assert str(raised.value) == str(wanted.value)
-    cursor.skip_batch()
-    assert offsets(cursor) == list(range(150, 200))
+    assert raised.value.next_offset == 150
+    assert offsets(a_cursor(data, 150)) == list(range(150, 200))
 
 
 # -- late threads, and what they still read
 
 
-def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes() -> None:
-    _native.break_workers(0, 300_000)
+def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes(
+    break_workers: Callable[..., None],
+) -> None:
+    break_workers(NO_FAULT, 300_000)
     queue = a_queue()
     cursor = a_cursor(a_set())
     queue.add(cursor)
@@ -266,13 +277,13 @@ def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_take
     assert offsets(cursor) == list(range(1000))
     assert time.monotonic() - start < 0.25
     assert queue.counts()["late"] >= 1
-    _native.break_workers(0)
+    break_workers(NO_FAULT)
     wait_until_free(bytearray(1), queue)
 
 
 @pytest.mark.parametrize("ends", ["close", "drop", "read"])
-def test_memory_stays_allocated_while_a_thread_reads_it(ends: str) -> None:
-    _native.break_workers(0, 100_000)
+def test_memory_stays_allocated_while_a_thread_reads_it(ends: str, break_workers: Callable[..., None]) -> None:
+    break_workers(NO_FAULT, 100_000)
     queue = a_queue()
     data = bytearray(a_set())
     cursor: Any = a_cursor(data)
@@ -288,7 +299,7 @@ def test_memory_stays_allocated_while_a_thread_reads_it(ends: str) -> None:
         data.append(0)
     assert not queue.is_used
     assert queue.counts()["jobs"] == 1
-    _native.break_workers(0)
+    break_workers(NO_FAULT)
     wait_until_free(data, queue)
     assert queue.counts()["jobs"] == queue.counts()["held"] == 0
 
@@ -305,9 +316,9 @@ def test_memory_is_freed_at_once_if_no_thread_reads_it() -> None:
     data.append(0)
 
 
-def test_a_cursor_that_leaves_the_queue_is_read_on() -> None:
+def test_a_cursor_that_leaves_the_queue_is_read_on(break_workers: Callable[..., None]) -> None:
     for delay in (0, 50_000):
-        _native.break_workers(0, delay)
+        break_workers(NO_FAULT, delay)
         queue = a_queue()
         data = bytearray(a_set())
         cursor = a_cursor(data)
@@ -318,7 +329,7 @@ def test_a_cursor_that_leaves_the_queue_is_read_on() -> None:
 
         assert not queue.is_used
         assert first + offsets(cursor) == list(range(1000))
-        _native.break_workers(0)
+        break_workers(NO_FAULT)
         wait_until_free(data, queue)
 
 
@@ -353,11 +364,13 @@ def test_threads_block_all_signals() -> None:
 
 _FORKS = """
 import os, random, sys, time
-from pyconsumer.protocol.records import _native
+from tests.support.native_faults import NO_FAULT, break_workers, faulty_native
+from tests.unit.protocol.records import test_ahead
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, offsets, wait_until
+test_ahead._native = faulty_native()
 chance = random.Random(1)
 for number in range(60):
-    _native.break_workers(0, chance.choice((0, 0, 300)))
+    break_workers(NO_FAULT, chance.choice((0, 0, 300)))
     queue = a_queue(threads=2)
     cursors = [a_cursor(a_set()) for _ in range(3)]
     for cursor in cursors:
@@ -386,9 +399,11 @@ print("done")
 
 _DYING = """
 import time
-from pyconsumer.protocol.records import _native
+from tests.support.native_faults import DIE, break_workers, faulty_native
+from tests.unit.protocol.records import test_ahead
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, offsets, wait_until
-_native.break_workers(1)
+test_ahead._native = faulty_native()
+break_workers(DIE)
 queue = a_queue(threads=3)
 for number in range(10):
     cursors = [a_cursor(a_set()) for _ in range(3)]
@@ -403,9 +418,11 @@ print("done")
 """
 
 _EXIT = """
-from pyconsumer.protocol.records import _native
+from tests.support.native_faults import NO_FAULT, break_workers, faulty_native
+from tests.unit.protocol.records import test_ahead
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, wait_until
-_native.break_workers(0, 20_000_000)
+test_ahead._native = faulty_native()
+break_workers(NO_FAULT, 20_000_000)
 queue = a_queue(threads=2)
 cursors = [a_cursor(a_set()) for _ in range(3)]
 for cursor in cursors:
@@ -427,6 +444,12 @@ def test_in_a_process_of_its_own(program: str) -> None:
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     if program is _EXIT:
         assert time.monotonic() - start < 15  # a thread is delayed by 20 s
+
+
+def test_faults_are_not_shipped() -> None:
+    assert ctypes.CDLL(native_faults.faulty_native().__file__).pyconsumer_ahead_fault
+    with pytest.raises(AttributeError, match="undefined symbol"):
+        _ = ctypes.CDLL(_native.__file__).pyconsumer_ahead_fault
 
 
 def test_no_batch_is_started_after_the_stop() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import crcmod.predefined
 import pytest
 
-from pyconsumer.protocol.records import crc, decoder
+from pyconsumer.protocol.records import crc
 from tests.support.process import run
 
 try:
@@ -67,7 +67,7 @@ def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.
     names = [crc._choose()[1]]
     assert names in (["the record decoder"], ["crc32c"], ["crcmod"]), "the last two without a compiler"
     names.clear()
-    monkeypatch.setattr(decoder, "crc32c_compiled", None)
+    monkeypatch.setattr(crc, "compiled", lambda name: None)
     for module in ("nothing", "crc32c", "crcmod.predefined", "numpy"):
         monkeypatch.setitem(sys.modules, module, None)
         function, name = crc._choose()

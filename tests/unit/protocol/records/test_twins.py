@@ -14,7 +14,7 @@ import pytest
 from pyconsumer.protocol import records
 from tests.fuzz.compare import WAYS, difference, read, read_quickly
 from tests.fuzz.mutate import Inputs
-from tests.unit.protocol.records.helpers import PURE, TIME, TP, Decoder, batch, decoder_named, raw_batch
+from tests.unit.protocol.records.helpers import PURE, TIME, TP, Decoder, batch, decoder_named, raw_batch, values_of
 
 
 @pytest.fixture
@@ -133,12 +133,13 @@ def test_the_decoder_is_chosen_by_the_environment(pure: str, expected: str, nati
 
 
 def test_a_build_of_another_source_is_not_used(native: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyconsumer.protocol.records import _native, decoder
+    from pyconsumer.protocol.records import _native, native_module
 
+    load = native_module.native_module.__wrapped__
     monkeypatch.delenv("PYCONSUMER_PURE", raising=False)
-    assert decoder._compiled() == (_native, "")
+    assert load() == (_native, "")
     monkeypatch.setattr(_native, "REVISION", -1)
-    found, reason = decoder._compiled()
+    found, reason = load()
     assert found is None
     assert "of another version" in reason
     assert "pip install -e" in reason, "in a source tree; otherwise: reinstall pyconsumer"
@@ -243,7 +244,7 @@ def test_a_cursor_in_use_rejects_another_call(native: Decoder, monkeypatch: pyte
     reader = native.Cursor(TP, batch(0, 3, codec="gzip"), fetch_offset=0)
 
     def intruding(*_: Any) -> bytes:
-        for use in (lambda: reader.take(1), reader.close, reader.skip_batch):
+        for use in (lambda: reader.take(1), reader.close):
             with pytest.raises(RuntimeError, match="in use"):
                 use()
         raise RuntimeError("seen")
@@ -263,7 +264,7 @@ def test_a_built_builder_takes_no_more_records(native: Decoder) -> None:
         native.Cursor(TP, batch(0, 3), fetch_offset=0).take_into(builder, 2)
     with pytest.raises(ValueError, match="built"):
         builder.build()
-    assert columns.values.to_list() == [b"v0", b"v1"]
+    assert values_of(columns.values) == [b"v0", b"v1"]
 
 
 def test_a_batch_may_have_more_records_than_memory_for_their_rows(native: Decoder) -> None:
