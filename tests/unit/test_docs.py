@@ -1,4 +1,4 @@
-"""The documentation: links lead somewhere, Python in it compiles."""
+"""The documentation: its links lead somewhere, and its Python compiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver on an event loop resumes a call when something has happened, whenever that was."""
+"""The driver on an event loop resumes a call after an event, at any moment of the event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyconsumer.network.futures import Steps, Wait
 
 
 class _Client:
-    """A network client to which something happens when the test says so."""
+    """A network client whose events are triggered by the test."""
 
     closed = False
     is_ahead = False
@@ -61,7 +61,7 @@ def driver(client: _Client) -> Iterator[LoopDriver]:
 
 
 def _waits(happened: list[str], name: str) -> Steps[None]:
-    """Wait for anything to happen."""
+    """Wait for the next event."""
     happened.append(f"{name} waits")
     yield Wait(None, math.inf)
     happened.append(f"{name} resumed")
@@ -69,7 +69,7 @@ def _waits(happened: list[str], name: str) -> Steps[None]:
 
 @pytest.mark.asyncio
 async def test_an_event_while_a_call_yields_resumes_it(client: _Client, driver: LoopDriver) -> None:
-    """A call has kept the loop for long, so others run before it waits. Another one waits: the sockets are served."""
+    """A call has occupied the loop for long, so others run before it waits. While one waits, sockets are served."""
     happened: list[str] = []
 
     def long_call() -> Steps[None]:

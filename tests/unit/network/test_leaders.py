@@ -1,4 +1,4 @@
-"""Questions for the leaders of partitions, some of which break down: a scripted cluster, no socket."""
+"""Requests to the leaders of partitions, some of which fail: a scripted cluster, no socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that wait: when they are ready, their order, sequence numbers, memory and time."""
+"""Queued batches: readiness, order, sequence numbers, memory and time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way of records into their batches, and the twins of the code for it."""
+"""The fast path of records into their batches, in each implementation."""
 
 from __future__ import annotations
 

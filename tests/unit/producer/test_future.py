@@ -1,4 +1,4 @@
-"""The promise of where a record went."""
+"""The future of a sent record."""
 
 from __future__ import annotations
 

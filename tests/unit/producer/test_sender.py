@@ -1,4 +1,4 @@
-"""The sender and each kind of answer: a scripted client, a clock that is moved by hand, no socket."""
+"""The sender and each kind of response: a scripted client, a clock that the test advances, no socket."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DUPLICATE = 46
 
 
 class Produced(SentRequest):
-    """One request that the sender made."""
+    """One request of the sender."""
 
     @property
     def batches(self) -> dict[TopicPartition, BatchInfo]:
@@ -66,7 +66,7 @@ class Produced(SentRequest):
 
 
 class Network(FakeNetwork):
-    """The sender's network: keeps the times until which it wanted to sleep, and may have faults."""
+    """The sender's network: records the times until which the sender sleeps, and may have faults."""
 
     kind = Produced
 

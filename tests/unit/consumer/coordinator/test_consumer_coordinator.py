@@ -1,4 +1,4 @@
-"""The coordinator's driver on a scripted network and a fake clock: order of steps, waiting, duties of each poll."""
+"""The coordinator's driver on a scripted network and a fake clock: the order of steps, waits, work of each poll."""
 
 from __future__ import annotations
 
@@ -628,7 +628,7 @@ def test_unsubscribe_leaves_and_subscribe_joins_again() -> None:
 
 
 def test_partitions_revoked_from_a_cooperative_member_can_be_committed_in_the_new_generation() -> None:
-    """As in Java: the others get it in the next round only, and begin where this commit says."""
+    """As in Java: other members get them only in the next round, and begin at this commit."""
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=2)
     bench.subscribe("t")

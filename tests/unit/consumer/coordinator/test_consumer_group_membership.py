@@ -56,7 +56,7 @@ OTHER_TOPIC = b"u" * 16
 
 
 class Member:
-    """A core and its coordinator's answers, with a clock."""
+    """A core and its coordinator's responses, with a clock."""
 
     def __init__(self, **changes: object) -> None:
         self.core = ConsumerMembership(settings(**changes), member_id="me")
@@ -283,7 +283,7 @@ def test_another_assignment_while_one_is_followed_comes_next() -> None:
 
 
 def test_an_assignment_that_is_taken_back_does_not_end_a_step_that_has_begun() -> None:
-    """The listener may have given partitions up already, which would have no owner then."""
+    """The listener may have revoked partitions already, which would have no owner then."""
     member = stable()
     member.now = 3.0
     member.heartbeat(2, 0)

@@ -1,4 +1,4 @@
-"""Tests of each error code of a group, where the broker's coordinator makes it and where a member meets it."""
+"""Tests of each error code of a group, on the coordinator that returns it and in the member that gets it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.consumer.coordinator.support import T0, automatic
 
 
 def heartbeat(code: int) -> Member:
-    """A stable member of generation 5 whose heartbeat is answered so."""
+    """A stable member of generation 5 whose heartbeat gets this error."""
     member = Member()
     member.stable(5)
     member.advance(3.0)

@@ -1,4 +1,4 @@
-"""One poll of a coordinator: its order, its search for the coordinator, its clocks, its heartbeat thread."""
+"""One poll of a coordinator: its order, its coordinator lookup, its timers, its heartbeat thread."""
 
 from __future__ import annotations
 
