@@ -14,8 +14,8 @@ Rules
 * A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
   next one does so before it changes anything. Unless another call waits, no sockets are served at that moment, as with
   the blocking driver: responses that are read while the buffer is full make the next requests smaller.
-* While a call has what it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A socket
-  is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
+* While a call has all that it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A
+  socket is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
 * A cancelled call throws ``CancelledError`` into its generator where it waits. Its requests stay in flight, and their
   responses are processed when they arrive.
 * The loop holds no strong reference to the client, so that a client that was dropped without ``close`` is noticed.
@@ -49,7 +49,7 @@ def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.Abstr
 
     Args:
         name: name of the object, for messages.
-        mine: the loop of its first call; None if this is the first one.
+        mine: the loop of its first call, or None if this is the first one.
 
     Raises:
         IllegalStateError: no loop is running in this thread, or another one than ``mine``.
@@ -71,7 +71,7 @@ async def yield_to_loop() -> None:
     """Let all tasks run that are ready, or whose timer has expired.
 
     A sleeping task runs two iterations after its timer: the first one completes its future, the second one resumes it.
-    In each of them the caller comes first; hence three.
+    In each of them the caller comes first, hence three.
     """
     for _ in range(3):
         await asyncio.sleep(0)
@@ -91,7 +91,7 @@ class _Waiter:
         self.interruptible = interruptible
 
     def resume(self, error: BaseException | None = None) -> None:
-        """Let the call continue, or raise ``error`` in it; do nothing if it has continued already."""
+        """Let the call continue, or raise ``error`` in it. No effect if it has continued already."""
         if self.resumed.done():
             return
         if error is None:
@@ -106,7 +106,7 @@ class LoopDriver:
     Args:
         client: the network client.
         name: name of the application's object, for messages.
-        check: called when a wait is over; an error that it raises is thrown into the call.
+        check: called when a wait is over. An error that it raises is thrown into the call.
 
     Attributes:
         turn_began: when a call of this driver last yielded to the loop (monotonic seconds).
@@ -144,7 +144,7 @@ class LoopDriver:
         return self._loop is not None and self._loop.is_closed()
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; the first call makes it that of this driver.
+        """Return the running loop. The first call makes it that of this driver.
 
         Raises:
             IllegalStateError: no loop is running in this thread, or another one than at the first call.
@@ -183,7 +183,7 @@ class LoopDriver:
         self._on_event()
 
     def _schedule_service(self) -> bool:
-        """Serve the sockets in the next iteration of the loop, before it waits; return False if it is closed."""
+        """Serve the sockets in the next iteration of the loop, before it waits, and return False if it is closed."""
         if self._loop is None or self._loop.is_closed():
             return False
         if not self._service_is_scheduled:
@@ -202,7 +202,7 @@ class LoopDriver:
             self._on_event()
 
     def _serve(self) -> bool:
-        """Serve the sockets without waiting, and resume calls whose wait is over; return whether anything happened."""
+        """Serve the sockets without waiting, resume calls whose wait is over, return whether anything happened."""
         if self._client.closed:
             return True
         due, happened = self._client.step(self._now())
@@ -250,7 +250,7 @@ class LoopDriver:
         self.turn_began = self._now()
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
-        """Run a blocking call to its end and return its result; see :func:`pyconsumer.network.futures.drive`.
+        """Run a blocking call to its end and return its result. See :func:`pyconsumer.network.futures.drive`.
 
         Args:
             steps: the generator.

@@ -57,33 +57,33 @@ class DeadLetterSink(Protocol):
     """Takes records that cannot be deserialized, as the setting ``on_record_error``."""
 
     def send(self, error: RecordDeserializationError, /) -> object:
-        """Keep the record, which ``error`` has with its raw key and value; an exception stops the consumer there."""
+        """Keep the record, which ``error`` has with its raw key and value. An exception stops the consumer there."""
         ...
 
 
 class ConsumerRebalanceListener:
-    """Notified when partitions are assigned, revoked or lost. Override the methods that you need; they do nothing.
+    """Notified when partitions are assigned, revoked or lost. Override the methods that you need.
 
     The consumer calls these methods in the application's thread, inside ``poll``, ``close``, ``unsubscribe`` or
     ``enforce_rebalance``, and at no other time. They may call ``commit``, ``commit_async``, ``seek*``, ``position``,
-    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``; ``poll``, ``subscribe``, ``unsubscribe``,
-    ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the call in which the
-    listener runs.
+    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``. There ``poll``, ``subscribe``,
+    ``unsubscribe``, ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the
+    call in which the listener runs.
 
-    Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``; cooperative rebalancing: KIP-429.
+    Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``. Cooperative rebalancing: KIP-429.
     """
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
-        """Commit what has been processed: these partitions are about to be revoked, and no one else has them yet.
+        """Commit processed records: these partitions are about to be revoked, and no other member has them yet.
 
         An eager assignor revokes all partitions before each rebalance. A cooperative one revokes only those that move
-        to another member; if there are none, this is not called.
+        to another member, and does not call this if there are none.
         """
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:
-        """Prepare for new partitions, after a rebalance; a ``seek`` here sets where reading starts.
+        """Prepare for new partitions, after a rebalance. A ``seek`` here sets where reading starts.
 
-        Called once for each completed rebalance, with an empty collection if nothing is new.
+        Called once for each completed rebalance, with an empty collection if no partition is new.
         """
 
     def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:
@@ -130,7 +130,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; empty if partitions are assigned by hand.
+        """Return the subscribed topics. The set is empty if partitions are assigned by hand.
 
         For a pattern these are the topics that match. For a :class:`SubscriptionPattern` these are the topics with
         partitions that are assigned to this consumer.
@@ -220,7 +220,7 @@ class ImmediateCalls(Protocol):
         """Continue from the start of the log. The next ``poll`` or ``position`` looks up the offset.
 
         Args:
-            partitions: assigned partitions; without arguments, all of them.
+            partitions: assigned partitions. Without arguments, all of them.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -273,7 +273,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end at the last fetch; None if unknown (KIP-695).
+        """Return the number of offsets from the position to the end at the last fetch, or None if unknown (KIP-695).
 
         The end is that of the isolation level: the high watermark, or the last stable offset.
 
@@ -328,7 +328,7 @@ class ImmediateCalls(Protocol):
             InvalidGroupIdError: there is no ``group_id``.
             TypeError, ValueError: the argument has another type, or an offset is negative.
 
-        librdkafka: ``rd_kafka_offsets_store``; confluent-kafka: ``Consumer.store_offsets``.
+        librdkafka: ``rd_kafka_offsets_store``. confluent-kafka: ``Consumer.store_offsets``.
 
         Example::
 
@@ -337,7 +337,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def known_partitions(self, topic: str) -> set[int]:
-        """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none.
+        """Return the numbers of a topic's partitions according to the metadata at hand. It may be empty.
 
         Example::
 
@@ -346,10 +346,10 @@ class ImmediateCalls(Protocol):
         ...
 
     def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name, with the names of Kafka's metrics; times in ms.
+        """Return counters by group and name, with the names of Kafka's metrics. Times are in ms.
 
         Args:
-            raw: accepted for compatibility with kafka-python; there is only one form.
+            raw: accepted for compatibility with kafka-python. There is only one form.
 
         Example::
 
@@ -380,11 +380,11 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
-            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
-            max_records: the most records to return; by default ``max_poll_records``.
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most records to return. By default ``max_poll_records``.
 
         Returns:
-            The records by partition, each partition's in the order of offsets; empty if none arrived in time.
+            The records by partition, each partition's in the order of offsets. Empty if none arrived in time.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
@@ -395,9 +395,9 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
             NoOffsetForPartitionError: a partition has no committed offset, and ``auto_offset_reset`` is ``none``.
             OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
                 ``auto_offset_reset`` is ``none``.
-            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``; the
+            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
                 position stays at it.
-            CorruptRecordError: a batch is damaged; the position stays at it, and a ``seek`` to the error's
+            CorruptRecordError: a batch is damaged. The position stays at it, and a ``seek`` to the error's
                 ``next_offset`` skips it.
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
                 credentials, or denied access to a topic or to the group.
@@ -421,12 +421,12 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     ) -> pyarrow.RecordBatch:
         """Return records as columns, like ``poll``: all that is buffered, of all partitions, up to about 8 MiB.
 
-        Keys and values are bytes as they were sent; deserializers and interceptors are not applied. Rows have a fixed
+        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
         overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
 
         Args:
-            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
-            max_records: the most rows to return; None for no limit besides the 8 MiB.
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most rows to return. None for no limit besides the 8 MiB.
             columns: names of the columns, in the order of the result: ``topic``, ``partition``, ``offset``,
                 ``timestamp`` (ms, UTC), ``key``, ``value``, ``headers`` (the default up to here), ``timestamp_type``,
                 ``leader_epoch``. A column that is left out costs no time.
@@ -478,7 +478,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record of an assigned partition; wait until there is a position.
+        """Return the offset of the next record of an assigned partition. Wait until there is a position.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -504,11 +504,11 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
 
         Raises:
-            CommitFailedError: this consumer no longer belongs to the group's generation; its partitions may have
+            CommitFailedError: this consumer no longer belongs to the group's generation. Its partitions may have
                 another owner.
-            RebalanceInProgressError: the group is rebalancing; call ``poll``, then commit again.
+            RebalanceInProgressError: the group is rebalancing. Call ``poll``, then commit again.
             InvalidGroupIdError: there is no ``group_id``.
-            KafkaTimeoutError: no response came in time; the offsets may or may not be committed.
+            KafkaTimeoutError: no response came in time. The offsets may or may not be committed.
 
         Example::
 
@@ -572,7 +572,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
             metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
 
         Returns:
-            The offset, or None if there is none; for several partitions a dict of these.
+            The offset, or None if there is none. For several partitions a dict of these.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -588,7 +588,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset of each partition whose timestamp is at or after a time; None if there is none.
+        """Return the first offset of each partition whose timestamp is at or after a time, or None if there is none.
 
         Args:
             timestamps: times in ms since the epoch, by partition.
@@ -638,7 +638,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``.
+        """Return the names of all visible topics. Internal ones are included with ``exclude_internal_topics=False``.
 
         Example::
 
@@ -659,13 +659,13 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
 
         Args:
             timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
-            leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
+            leave_group: True leaves the group, False stays in it. None leaves unless ``group_instance_id`` is set
                 (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
                 will come back: its partitions wait for it until its session ends.
 
         Raises:
-            KafkaError: the commit or the listener failed; the consumer is closed nevertheless.
-            KeyboardInterrupt: Ctrl-C ended the wait; the consumer is closed, but may not have left the group, which
+            KafkaError: the commit or the listener failed. The consumer is closed nevertheless.
+            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but may not have left the group, which
                 then waits for ``session_timeout_ms``.
 
         Example::

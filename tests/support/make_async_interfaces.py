@@ -40,7 +40,7 @@ _INTERFACES = (
         "AsyncConsumer",
         "K, V",
         "consumer",
-        "The calls of a consumer of keys ``K`` and values ``V`` on an event loop; see :class:`pyconsumer.Consumer`.",
+        "The calls of a consumer of keys ``K`` and values ``V`` on an event loop. See :class:`pyconsumer.Consumer`.",
     ),
     _Interface(
         "pyconsumer/producer/interface.py",
@@ -48,7 +48,7 @@ _INTERFACES = (
         "AsyncProducer",
         "KeyIn, ValueIn",
         "producer",
-        "The calls of a producer on an event loop; see :class:`pyconsumer.Producer`.",
+        "The calls of a producer on an event loop. See :class:`pyconsumer.Producer`.",
     ),
 )
 

@@ -316,7 +316,7 @@ def test_lost_partitions_are_told_and_cannot_be_committed() -> None:
     assert isinstance(consumer.commit_async({T0: 1}).exception, CommitFailedError)
     consumer.rebalance([T1])
     consumer.commit({T1: 1})
-    with pytest.raises(IllegalStateError, match="nothing is subscribed"):
+    with pytest.raises(IllegalStateError, match="no topic is subscribed"):
         MockConsumer().lose()
 
 
