@@ -62,15 +62,15 @@ class AsyncConsumer(Protocol[K, V]):
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
                 calls this.
-            WakeupError: another thread called ``wakeup``.
-            ConcurrentAccessError: another thread uses the consumer. On an event loop: another task is in ``poll``, or
-                iterates over the consumer.
+            WakeupError: another thread called :meth:`wakeup`.
+            ConcurrentAccessError: another thread uses the consumer. On an event loop: another task is in :meth:`poll`,
+                or iterates over the consumer.
             NoOffsetForPartitionError: a partition has no committed offset, and ``auto_offset_reset`` is ``none``.
             OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
                 ``auto_offset_reset`` is ``none``.
             RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
                 position stays at it.
-            CorruptRecordError: a batch is damaged. The position stays at it, and a ``seek`` to the error's
+            CorruptRecordError: a batch is damaged. The position stays at it, and a :meth:`seek` to the error's
                 ``next_offset`` skips it.
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
                 credentials, or denied access to a topic or to the group.
@@ -92,7 +92,7 @@ class AsyncConsumer(Protocol[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns, like ``poll``: all that is buffered, of all partitions, up to about 8 MiB.
+        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
 
         Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
         overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
@@ -112,7 +112,7 @@ class AsyncConsumer(Protocol[K, V]):
         Raises:
             ImportError: pyarrow is not installed.
             ValueError: a column is unknown, or is named twice.
-            KafkaError: as for ``poll``, but no record is deserialized.
+            KafkaError: as for :meth:`poll`, but no record is deserialized.
 
         Example::
 
@@ -161,7 +161,7 @@ class AsyncConsumer(Protocol[K, V]):
         Raises:
             CommitFailedError: this consumer no longer belongs to the group's generation. Its partitions may have
                 another owner.
-            RebalanceInProgressError: the group is rebalancing. Call ``poll``, then commit again.
+            RebalanceInProgressError: the group is rebalancing. Call :meth:`poll`, then commit again.
             InvalidGroupIdError: there is no ``group_id``.
             KafkaTimeoutError: no response came in time. The offsets may or may not be committed.
 
@@ -175,7 +175,7 @@ class AsyncConsumer(Protocol[K, V]):
         """Commit offsets without waiting.
 
         Args:
-            offsets: as for ``commit``.
+            offsets: as for :meth:`commit`.
             callback: a later call of this consumer runs ``callback(offsets, error or None)``. On an event loop it may
                 be a coroutine function.
 
@@ -260,7 +260,7 @@ class AsyncConsumer(Protocol[K, V]):
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises as ``offsets_for_times``.
+        """Return the first offset of each log. Raises as :meth:`offsets_for_times`.
 
         Example::
 
@@ -273,7 +273,7 @@ class AsyncConsumer(Protocol[K, V]):
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record: the high watermark, or the last stable offset.
 
-        Raises as ``offsets_for_times``.
+        Raises as :meth:`offsets_for_times`.
 
         Example::
 
@@ -306,7 +306,7 @@ class AsyncConsumer(Protocol[K, V]):
         ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again. A second
         call has no effect.
 
-        On an event loop, a ``poll`` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
+        On an event loop, a :meth:`poll` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
         another task is processing records, or was cancelled, the commit ends before the records that it got last. If
         the closing task is cancelled, closing continues, and another call waits until it is done.
 
@@ -339,7 +339,8 @@ class AsyncConsumer(Protocol[K, V]):
         that are added later, which it reads from their beginning. (Java's consumer refuses that. kafka-python and
         aiokafka do it.)
 
-        An empty list of topics means ``unsubscribe``. On an event loop it is an error: await ``unsubscribe`` instead.
+        An empty list of topics means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
+        instead.
 
         Args:
             topics: names of topics.
@@ -374,7 +375,7 @@ class AsyncConsumer(Protocol[K, V]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand, without a group. The list replaces the assignment.
 
-        An empty list means ``unsubscribe``. On an event loop it is an error: await ``unsubscribe`` instead.
+        An empty list means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe` instead.
 
         Args:
             partitions: the partitions to read.
@@ -447,7 +448,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("seek")
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue from the start of the log. The next ``poll`` or ``position`` looks up the offset.
+        """Continue from the start of the log. The next :meth:`poll` or :meth:`position` looks up the offset.
 
         Args:
             partitions: assigned partitions. Without arguments, all of them.
@@ -464,7 +465,7 @@ class AsyncConsumer(Protocol[K, V]):
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue from the end of the log (with ``read_committed``: from its last stable offset).
 
-        Arguments and errors are those of ``seek_to_beginning``.
+        Arguments and errors are those of :meth:`seek_to_beginning`.
 
         Example::
 
@@ -473,7 +474,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("seek_to_end")
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until ``resume``. They stay assigned, and buffered records are kept.
+        """Return no records of these partitions until :meth:`resume`. They stay assigned and keep buffered records.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -485,7 +486,7 @@ class AsyncConsumer(Protocol[K, V]):
         raise not_written("pause")
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again, after ``pause``.
+        """Return records of these partitions again, after :meth:`pause`.
 
         Example::
 
@@ -543,14 +544,14 @@ class AsyncConsumer(Protocol[K, V]):
     def store_offsets(self, offsets: StorableOffsets) -> None:
         """Store offsets of finished records for the next commit. This needs ``enable_auto_offset_store=False``.
 
-        Automatic commits and ``commit`` without offsets then take the stored offsets instead of the positions. Commits
-        are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in ``close``. The stored
-        offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish records in
-        any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
+        Automatic commits and :meth:`commit` without offsets then take the stored offsets instead of the positions.
+        Commits are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
+        The stored offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish
+        records in any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
 
         Args:
             offsets: one or more finished records, which include all records before them. Or the *next* offset to read
-                of each partition, as ``commit`` takes it.
+                of each partition, as :meth:`commit` takes it.
 
         Raises:
             IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. No offset is
@@ -605,7 +606,7 @@ class AsyncConsumer(Protocol[K, V]):
         task closes the consumer.
 
         Raises:
-            KafkaError: as for ``poll``.
+            KafkaError: as for :meth:`poll`.
 
         Example::
 

@@ -403,3 +403,13 @@ def test_coroutines_are_refused_here_and_awaited_on_a_loop() -> None:
             await other.commit_async({T0: 1})
 
     asyncio.run(on_a_loop())
+
+
+def test_an_empty_list_is_refused_on_an_event_loop_where_it_would_have_to_wait() -> None:
+    """As by the consumer: to unsubscribe is a coroutine."""
+    consumer: AsyncMockConsumer = AsyncMockConsumer()
+    for call in (consumer.subscribe, consumer.assign):
+        with pytest.raises(ValueError, match="await unsubscribe"):
+            call([])
+    consumer.assign([T0])
+    assert consumer.assignment() == {T0}
