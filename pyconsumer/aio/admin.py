@@ -120,7 +120,7 @@ class AsyncKafkaAdminClient:
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(ADMIN_SETTINGS, path, overrides))
 

@@ -2,12 +2,12 @@
 
 The rule for a request is chosen once, after its header and body were read. The kinds of faults:
 
-``error``            the request is not carried out; the response has an error code wherever there is room for one
-``delay``            the request is carried out; the response is sent later
-``drop_request``     not carried out; no response
-``drop_response``    carried out; no response (what a client's timeout and idempotence are for)
-``disconnect``       not carried out; the connection is closed
-``cut``              carried out; half of the response is sent, then the connection is reset
+``error``            the request is not carried out, the response has an error code wherever there is room for one
+``delay``            the request is carried out, the response is sent later
+``drop_request``     not carried out, no response
+``drop_response``    carried out, no response (what a client's timeout and idempotence are for)
+``disconnect``       not carried out, the connection is closed
+``cut``              carried out, half of the response is sent, then the connection is reset
 """
 
 from __future__ import annotations
@@ -39,18 +39,31 @@ def api_key_of(api: str | int) -> int:
 
 @dataclass(slots=True)
 class FaultRule:
-    """One fault: injected into ``count`` requests, None: into all until it is removed. ``hits`` counts them."""
+    """One fault: injected into ``count`` requests, None: into all until it is removed. ``hits`` counts them.
 
-    rule_id: int
+    Args:
+        kind: one of :data:`KINDS`.
+        api: Kafka's name of the API, or its number.
+        node, topic, client_id: only requests to this node, that name this topic, of this client.
+        error_code: for ``error``.
+        delay_ms: for ``delay``.
+    """
+
     kind: str
-    api: int
+    api: str | int
     node: int | None = None
     topic: str | None = None
+    client_id: str | None = None
     count: int | None = 1
     error_code: int = -1
     delay_ms: int = 0
-    client_id: str | None = None
-    hits: int = field(default=0)
+    api_key: int = field(init=False)
+    hits: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigurationError(f"there is no fault {self.kind!r}; there are {', '.join(KINDS)}")
+        self.api_key = api_key_of(self.api)
 
     @property
     def active(self) -> bool:
@@ -63,7 +76,7 @@ class FaultRule:
     def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
         return (
             self.active
-            and self.api == api_key
+            and self.api_key == api_key
             and self.node in (None, node)
             and self.client_id in (None, client_id)
             and (self.topic is None or self.topic in topics)
@@ -71,7 +84,7 @@ class FaultRule:
 
 
 class Faults:
-    """The rules of a cluster, in the order in which they were added; the first that matches is injected."""
+    """The rules of a cluster, in the order in which they were added. The first that matches is injected."""
 
     def __init__(self) -> None:
         self._rules: dict[int, FaultRule] = {}
@@ -83,36 +96,14 @@ class Faults:
     def __iter__(self) -> Iterator[FaultRule]:
         return iter(list(self._rules.values()))
 
-    def add(
-        self,
-        kind: str,
-        api: str | int,
-        *,
-        node: int | None = None,
-        topic: str | None = None,
-        client_id: str | None = None,
-        count: int | None = 1,
-        error_code: int = -1,
-        delay_ms: int = 0,
-    ) -> int:
-        """Add a rule and return its id.
-
-        Args:
-            kind: one of :data:`KINDS`.
-            api: Kafka's name of the API, or its number.
-            node, topic, client_id: only requests to this node, that name this topic, of this client.
-            count: how many requests; None: all.
-            error_code: for ``error``.
-            delay_ms: for ``delay``.
-        """
-        if kind not in KINDS:
-            raise ConfigurationError(f"there is no fault {kind!r}; there are {', '.join(KINDS)}")
-        rule = FaultRule(next(self._ids), kind, api_key_of(api), node, topic, count, error_code, delay_ms, client_id)
-        self._rules[rule.rule_id] = rule
-        return rule.rule_id
+    def add(self, rule: FaultRule) -> int:
+        """Add a rule and return its id."""
+        rule_id = next(self._ids)
+        self._rules[rule_id] = rule
+        return rule_id
 
     def remove(self, rule_id: int) -> None:
-        """Remove a rule; nothing happens if it is not there."""
+        """Remove a rule. Nothing happens if it is not there."""
         self._rules.pop(rule_id, None)
 
     def clear(self) -> None:
@@ -124,7 +115,7 @@ class Faults:
         return self._rules[rule_id].hits
 
     def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:
-        """Return the rule for a request, and count the request; None if there is none."""
+        """Return the rule for a request, and count the request, or None if there is none."""
         for rule in self._rules.values():
             if rule.matches(api_key, node, client_id, topics):
                 rule.count_hit()

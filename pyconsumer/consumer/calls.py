@@ -92,7 +92,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
             consumer = KafkaConsumer.from_file("client.properties", "orders", group_id="billing")
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 

@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import WakeupError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["ConsumerNetworkClient"]
 

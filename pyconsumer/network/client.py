@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyconsumer import __version__
 from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
     IllegalStateError,
     KafkaConnectionError,
@@ -56,6 +55,7 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
 from pyconsumer.protocol.schema import Message
+from pyconsumer.settings.config import ClientConfig
 from pyconsumer.structs import BrokerMetadata
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class NetworkClient:
     """Sends requests to nodes and receives their responses. One thread owns it; any thread may call :meth:`wakeup`.
 
     Args:
-        config: the settings of :data:`pyconsumer.config.CLIENT_SETTINGS`.
+        config: the settings of :data:`pyconsumer.settings.config.CLIENT_SETTINGS`.
         metadata: refreshed by :meth:`poll`; None for a client that only sends to nodes whose address it is given.
         clock: the source of all times here.
         max_in_flight: most requests that may await a response on one connection; None for any number.

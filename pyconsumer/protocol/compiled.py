@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, Final
 
-__all__ = ["load_compiled", "not_copied", "report_missing", "source_tree", "version_text"]
+__all__ = ["load_compiled", "not_copied", "report_missing", "source_tree"]
 
 _log = logging.getLogger("pyconsumer.records")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -84,21 +84,6 @@ def source_tree() -> str | None:
     root = os.path.dirname(_PACKAGE)
     here = all(os.path.isfile(os.path.join(root, name)) for name in ("setup.py", "pyproject.toml"))
     return root if here else None
-
-
-def version_text(version: str) -> str:
-    """Return what ``pyconsumer --version`` prints: the version, where the package is from, how records are decoded, and
-    which library decompresses each codec.
-
-    Args:
-        version: that of the package.
-    """
-    from pyconsumer.protocol.records import describe
-    from pyconsumer.protocol.records.compression import describe_codecs
-
-    tree = source_tree()
-    where = "" if tree is None else f" (source tree {tree})"
-    return "\n".join((f"pyconsumer {version}{where}, record decoder: {describe()}", *describe_codecs()))
 
 
 def _remedy(tree: str) -> str:

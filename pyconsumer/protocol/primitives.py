@@ -20,7 +20,7 @@ __all__ = [
     "StoredRecords",
     "encode_uvarint",
     "encode_varint",
-    "read_uvarint",
+    "read_uvarint_tail",
     "read_varint",
     "uuid_from_str",
     "uuid_to_str",
@@ -68,18 +68,6 @@ def encode_uvarint(value: int) -> bytes:
 def encode_varint(value: int) -> bytes:
     """Encode a signed number of up to 64 bits as a varint."""
     return encode_uvarint((value << 1) ^ (value >> 63))
-
-
-def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits; return ``(value, position after it)``."""
-    try:
-        byte = buffer[position]
-        position += 1
-        if byte < 128:
-            return byte, position
-        return read_uvarint_tail(buffer, position, byte)
-    except IndexError:
-        raise ProtocolError("the data ends inside a varint") from None
 
 
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyconsumer.clock import RunningClock
+from pyconsumer.testing.fixture_settings import CLOSE_MS, consumer_settings, producer_settings
 
 if TYPE_CHECKING:
     from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -63,8 +64,6 @@ __all__ = [
 
 _RUN = uuid.uuid4().hex[:8]
 _NUMBERS = itertools.count(1)
-#: Longest time in ms for closing a consumer of a fixture after its test.
-_CLOSE_MS = 10_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -173,7 +172,7 @@ def kafka_consumer(
             consumer: KafkaConsumer[Any, Any] = KafkaConsumer(
                 *topics, **consumer_settings(kafka_cluster, settings), clock=kafka_clock
             )
-            made.callback(consumer.close, _CLOSE_MS)
+            made.callback(consumer.close, CLOSE_MS)
             return consumer
 
         yield make
@@ -221,16 +220,6 @@ def kafka_async_consumer() -> None:
 def kafka_async_producer() -> None:
     """An error without pytest-asyncio. With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
     _needs_pytest_asyncio()
-
-
-def consumer_settings(cluster: EmbeddedCluster, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a consumer for a test."""
-    return {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest", **settings}
-
-
-def producer_settings(cluster: EmbeddedCluster, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a producer for a test."""
-    return {"bootstrap_servers": cluster.bootstrap_servers, **settings}
 
 
 def _fresh(request: pytest.FixtureRequest) -> str:

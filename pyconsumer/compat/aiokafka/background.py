@@ -37,7 +37,7 @@ class Follower:
 
     Attributes:
         reads: a read that begins adds 1.
-        failure: the error that ended the task; the next read raises it.
+        failure: the error that ended the task. The next read raises it.
         task: None before the first read, and after the task has ended.
     """
 
@@ -59,7 +59,7 @@ class Follower:
             self.start()
 
     def end(self, failure: Exception) -> None:
-        """Record that the task has ended by an error; the next read raises it."""
+        """Record that the task has ended by an error. The next read raises it."""
         if self.task is not None:
             self.task, self.failure = None, failure
 

@@ -73,14 +73,6 @@ class BinaryColumn:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def to_list(self) -> list[bytes | None]:
-        """Return the strings as Python objects."""
-        offsets, data, bitmap = self.offsets, bytes(self.data), self.bitmap
-        return [
-            None if bitmap is not None and not bitmap[i >> 3] >> (i & 7) & 1 else data[offsets[i] : offsets[i + 1]]
-            for i in range(len(self))
-        ]
-
 
 class HeaderColumn:
     """Headers of n records as one list column: record i has those from ``offsets[i]`` to ``offsets[i + 1]``."""
@@ -221,7 +213,7 @@ class ColumnsBuilder:
         self.size_bytes += size
         self.weight += size
         if self._headers is not None:
-            headers = [record._headers for record in records]
+            headers = [record.header_tuple for record in records]
             self._headers += headers
             self.weight += sum([len(n.encode()) + len(v or b"") + 8 for pairs in headers if pairs for n, v in pairs])
 

@@ -53,6 +53,8 @@ from pyconsumer.background_log import Log
 from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
+from pyconsumer.protocol.records.crc import implementation
+from pyconsumer.protocol.records.native_module import compiled
 
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress", "describe_codecs"]
 
@@ -113,16 +115,14 @@ def _library() -> tuple[str, Any]:
 @cache
 def _compiled() -> Callable[[int, Buffer, int, int], bytes | int | None] | None:
     """Return the compiled function that decompresses snappy, lz4 and zstd; None if it was not built."""
-    from pyconsumer.protocol.records.decoder import decompress_compiled  # that module imports this one
-
-    return decompress_compiled
+    found: Callable[[int, Buffer, int, int], bytes | int | None] | None = compiled("decompress_compiled")
+    return found
 
 
 @cache
 def _report_missing_library(codec: Codec) -> None:
     """Log once that the compiled decoder lacks a codec's library."""
-    from pyconsumer.protocol.records.decoder import library_of
-
+    library_of = compiled("library_of")
     library = None if library_of is None else library_of(codec)
     if library is not None:
         _log.info("%s is decompressed by %s: %s is not used: %s", codec.name, _library()[0], library[0], library[3])
@@ -130,9 +130,7 @@ def _report_missing_library(codec: Codec) -> None:
 
 def describe_codecs() -> list[str]:
     """Return lines that say which library decompresses, compresses, and computes checksums, with versions."""
-    from pyconsumer.protocol.records.crc import implementation
-    from pyconsumer.protocol.records.decoder import library_of
-
+    library_of = compiled("library_of")
     name, module = _library()
     package = f"{name} {module.__version__}" if name else "nothing: pip install cramjam"
     packed = {"gzip": f"zlib {zlib.ZLIB_RUNTIME_VERSION}"}
@@ -174,9 +172,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         return bytes(data)
     if kind is Codec.GZIP:
         return _decompress_gzip(data, max_bytes)
-    compiled = _compiled()
-    if compiled is not None:
-        result = compiled(kind, data, max_bytes, magic)
+    by_decoder = _compiled()
+    if by_decoder is not None:
+        result = by_decoder(kind, data, max_bytes, magic)
         if type(result) is bytes:
             return result
         if result is not None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyconsumer import background_log
 from pyconsumer.background_log import Log
 from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.records.native_module import compiled
 
 __all__ = ["crc32c", "implementation", "warn_if_slow"]
 
@@ -88,10 +89,9 @@ def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
 
 
 def _choose() -> tuple[Callable[[Buffer], int], str]:
-    from pyconsumer.protocol.records.decoder import crc32c_compiled  # that module imports this one
-
-    if crc32c_compiled is not None:
-        return crc32c_compiled, "the record decoder"
+    by_decoder = compiled("crc32c")
+    if by_decoder is not None:
+        return by_decoder, "the record decoder"
     try:
         from crc32c import crc32c as hardware
     except ImportError:

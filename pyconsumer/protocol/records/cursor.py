@@ -156,7 +156,7 @@ class Cursor:
         """Return the next records: exactly ``max_records``, or fewer at the end of the record set or before damage.
 
         After the records before the damage were returned, every call raises, and :attr:`next_offset` is that of the
-        damage. To continue after it, call :meth:`skip_batch` or fetch from a later offset.
+        damage. To continue after it, fetch from a later offset: the error has that of the next batch.
 
         Raises:
             CorruptRecordError: a batch or record is damaged, or decompresses to more than ``max_decompressed_bytes``.
@@ -216,22 +216,6 @@ class Cursor:
                 break
             columns.add(chunk)
         return len(columns) - first
-
-    def skip_batch(self) -> int:
-        """Skip the batch that is damaged or being read; return :attr:`next_offset`.
-
-        If its header is damaged, the batches after it cannot be found: the rest is dropped, and :attr:`next_offset`
-        does not change.
-        """
-        if self._current is None and self._index < len(self._batches):
-            self._current = self._batches[self._index]
-            self._index += 1
-        if self._current is not None:
-            self._finish_batch()
-        else:
-            self._damage = None
-        self._error = None
-        return self._next_offset
 
     def close(self) -> None:
         """Drop the buffer and the records left in it, which exhausts the cursor."""
@@ -486,7 +470,7 @@ def iter_records(
                 record.timestamp,
                 record.key,
                 record.value,
-                record._headers,
+                record.header_tuple,
                 info.is_control,
                 info.is_transactional,
                 info.producer_id,

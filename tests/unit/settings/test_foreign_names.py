@@ -1,4 +1,4 @@
-"""Names of other clients' settings: the errors for them lead to what is there."""
+"""Names of other clients' settings: the errors for them name the setting to use."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import CLIENT_NAMES, CONSUMER_NAMES, PRODUCER_NAMES
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.foreign_names import CLIENT_NAMES, CONSUMER_NAMES, PRODUCER_NAMES
 
 _CLIENTS = {
     "consumer": (CONSUMER_SETTINGS, CLIENT_NAMES | CONSUMER_NAMES),

@@ -8,7 +8,7 @@ import traceback
 import pytest
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.jaas import parse_jaas
+from pyconsumer.settings.jaas import parse_jaas
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pyconsumer.config import CLIENT_SETTINGS, Settings, nearest
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.jaas import parse_jaas
+from pyconsumer.settings.config import CLIENT_SETTINGS, Settings, nearest
+from pyconsumer.settings.jaas import parse_jaas
 
 __all__ = [
     "CONFIG_VARIABLE",
