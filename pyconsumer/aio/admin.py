@@ -1,6 +1,6 @@
 """``AsyncKafkaAdminClient``: the calls of ``KafkaAdminClient`` as coroutines.
 
-The client belongs to the event loop of its first call. One call runs at a time; a lock makes those of other tasks wait.
+The client belongs to the event loop of its first call. One call runs at a time. A lock makes those of other tasks wait.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _LoopAdminClient(KafkaAdminClient):
             self._one_call.release()
 
     def close(self) -> None:
-        """Close the connections at once; a call in progress fails."""
+        """Close the connections at once. A call in progress fails."""
         self._closed = True
         self._driver.close()
 
@@ -104,13 +104,13 @@ class AsyncKafkaAdminClient:
         configs: settings in a mapping, which allows Kafka's dotted names.
         clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
             the machine.
-        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is required.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is required.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     Every call of :class:`pyconsumer.KafkaAdminClient` is a coroutine here, with the same arguments, results and errors.
-    Calls of several tasks run one after the other. The client belongs to the loop of its first call; use it in ``async
+    Calls of several tasks run one after the other. The client belongs to the loop of its first call. Use it in ``async
     with``, or await :meth:`close`.
     """
 
@@ -160,7 +160,7 @@ class AsyncKafkaAdminClient:
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
 
     async def close(self) -> None:
-        """Close the connections at once; a call of another task in progress fails. A second call does nothing."""
+        """Close the connections at once. A call of another task in progress fails. A second call has no effect."""
         self.calls.close()
 
     __reduce__ = refuse_pickling

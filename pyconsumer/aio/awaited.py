@@ -34,7 +34,7 @@ def awaited(
 
     Args:
         method: the blocking method.
-        run: begins the call; by default on the asyncio object itself.
+        run: begins the call. By default on the asyncio object itself.
     """
 
     @functools.wraps(method)
@@ -82,7 +82,7 @@ def _forwarded(method: Callable[..., R], attribute: str) -> Callable[..., R]:
 
 
 def not_written(name: str) -> AttributeError:
-    """Return the error of a call of an interface that a class neither writes nor makes of a blocking call.
+    """Return the error of a call of an interface that a class does not have.
 
     It is not ``NotImplementedError``, by which type checkers know calls that each class must write.
     """

@@ -6,7 +6,7 @@ generators and cores are those of the blocking consumer. :class:`~pyconsumer.aio
 event loop. Heartbeats are sent by the same thread, so a loop that is busy for seconds loses no membership.
 
 State: the delegate's, and the task that closes the consumer. Only the thread of the loop touches it, but for
-:meth:`AsyncKafkaConsumer.wakeup`; :class:`~pyconsumer.aio.guard.TaskGuard` refuses other calls.
+`AsyncKafkaConsumer.wakeup`. :class:`~pyconsumer.aio.guard.TaskGuard` refuses other calls.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
     """A rebalance listener whose methods are coroutines, which ``poll`` awaits.
 
-    They may await calls such as ``commit``, ``committed`` and ``position``; ``poll`` and calls that change the
+    They may await calls such as ``commit``, ``committed`` and ``position``. There ``poll`` and calls that change the
     subscription raise ``IllegalStateError``. A plain :class:`pyconsumer.ConsumerRebalanceListener` works as well.
     """
 
@@ -60,7 +60,7 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
         """Prepare for new partitions, as in :meth:`pyconsumer.ConsumerRebalanceListener.on_partitions_assigned`."""
 
     async def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:  # type: ignore[override]
-        """Discard the state of lost partitions; by default it awaits :meth:`on_partitions_revoked`."""
+        """Discard the state of lost partitions. By default it awaits :meth:`on_partitions_revoked`."""
         await self.on_partitions_revoked(lost)
 
 
@@ -74,13 +74,13 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
             the machine.
         settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
-            ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
+            ``value_deserializer`` decide the types of keys and values. Without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     The consumer belongs to the loop of its first awaited call. Use it in ``async with``, or await :meth:`close`. One
-    task at a time may poll; all tasks of the loop may commit, seek, pause, and read positions and metrics, and all
+    task at a time may poll. All tasks of the loop may commit, seek, pause, and read positions and metrics, and all
     threads may call :meth:`wakeup`. A cancelled call has no effect on positions: its records stay buffered. If a commit
     is cancelled, its request stays in flight.
 
@@ -127,7 +127,7 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
         arrow = ArrowPoll(self._delegate, max_records, columns, dictionary_topic=dictionary_topic)
         return arrow.batch(await self._poll(timeout_ms, arrow.take, "poll_arrow"))
 
-    async def _poll(self, timeout_ms: float, take: Callable[[], T | None], name: str) -> T | None:
+    async def _poll(self, timeout_ms: float, drain: Callable[[], T | None], name: str) -> T | None:
         guard, delegate, driver = self._guard, self._delegate, self._driver
         driver.bind()
         guard.begin(name)
@@ -140,14 +140,14 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
                 await driver.let_others_run()
                 now = self._now()
             delegate.metrics.on_poll_start(now)
-            found = delegate.buffered(now, take)
+            found = delegate.buffered(now, drain)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            return await driver.run(delegate.fetched(deadline, take), deadline, interruptible=True)
+            return await driver.run(delegate.fetched(deadline, drain), deadline, interruptible=True)
         except (KeyboardInterrupt, SystemExit) as error:
             delegate.on_interrupt(error)
             raise

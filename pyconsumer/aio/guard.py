@@ -27,7 +27,7 @@ class TaskGuard:
     """Guards the calls of one object on an event loop.
 
     Every task of the loop may read state, seek, pause and commit. *Exclusive* calls (``poll``, ``subscribe``) are
-    allowed to one task at a time; a second one is refused. If the same task makes it, it is inside a callback.
+    allowed to one task at a time. A second one is refused. If the same task makes it, it is inside a callback.
 
     Args:
         name: name of the guarded object, for messages.
@@ -71,7 +71,7 @@ class TaskGuard:
         return self._forks != Forks.count
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call; None for none."""
+        """Set a function that is called at the start of each call. None for none."""
         self._on_enter = callback
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -96,11 +96,11 @@ class TaskGuard:
         """
         if self._forks != Forks.count:
             raise ConcurrentAccessError(
-                f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
+                f"this {self._name} belongs to process {self._pid}: create a new one after a fork"
             )
         if self._thread is not None and self._thread != get_ident():
             raise ConcurrentAccessError(
-                f"this {self._name} belongs to the thread of its event loop; from other threads use only wakeup(), or "
+                f"this {self._name} belongs to the thread of its event loop. From other threads use only wakeup(), or "
                 "asyncio.run_coroutine_threadsafe"
             )
         if self._on_enter is not None:
@@ -135,7 +135,7 @@ class TaskGuard:
         )
 
     def begin(self, name: str) -> None:
-        """Begin an exclusive call in the running loop; :meth:`end` must follow if this does not raise.
+        """Begin an exclusive call in the running loop. :meth:`end` must follow if this does not raise.
 
         Args:
             name: name of the call.

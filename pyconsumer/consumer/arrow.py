@@ -30,7 +30,7 @@ Runs = Sequence[tuple[TopicPartition, int]]
 
 
 def arrow_columns(names: Iterable[str] | None, dictionary_topic: bool) -> ArrowColumns:
-    """Return the :class:`ArrowColumns` of a column selection; cached, because building a schema is slow."""
+    """Return the :class:`ArrowColumns` of a column selection. It is cached, because building a schema is slow."""
     wanted = names if names is None or isinstance(names, str) else tuple(names)
     return _arrow_columns(wanted, dictionary_topic)
 
@@ -44,7 +44,7 @@ class ArrowColumns:
     """A selection of columns and their Arrow types.
 
     Args:
-        names: names of the columns, in order; by default :data:`DEFAULT_COLUMNS`.
+        names: names of the columns, in order. By default :data:`DEFAULT_COLUMNS`.
         dictionary_topic: True encodes the topic column as a dictionary.
 
     Raises:
@@ -156,7 +156,7 @@ class ArrowPoll:
         self._builder = self._columns.builder()
 
     def take(self) -> list[tuple[TopicPartition, int]] | None:
-        """Take records out of the buffer; None if there are none and no position has moved."""
+        """Take records out of the buffer. Return None if there are none and no position has moved."""
         return self._delegate.take_columns(self._builder, self._max_records, MAX_BYTES)
 
     def batch(self, runs: Runs | None) -> pyarrow.RecordBatch:

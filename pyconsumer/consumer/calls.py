@@ -85,8 +85,8 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         Settings of another client are ignored, so one file serves all of them.
 
         Raises:
-            ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value; names file and
-                line, or the variable.
+            ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value. The message
+                names file and line, or the variable.
 
         Example::
 
@@ -99,7 +99,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._now = clock.now
         self._prefetched = PrefetchedRecords()
-        delegate = self._delegate = ConsumerDelegate.open(options, clock, on_news=self._prefetched.stop)
+        delegate = self._delegate = ConsumerDelegate.open(options, clock, on_group_change=self._prefetched.stop)
         self.config = delegate.config
         self._client = delegate.client
         self._metadata = delegate.metadata
@@ -242,7 +242,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
         self._prefetched.stop()
 
     def _release(self) -> None:
-        """Release threads and sockets; a second call is harmless."""
+        """Release threads and sockets. A second call is harmless."""
         self._guard.close()
         self._delegate.abandon("the consumer was closed")
         self._disconnect()

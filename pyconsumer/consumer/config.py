@@ -60,7 +60,7 @@ class _RecordErrorPolicy(Kind):
 
 
 class _AssignorName(Anything):
-    """The name of an assignor, or an assignor; checked where the group needs it."""
+    """The name of an assignor, or an assignor. It is checked where the group needs it."""
 
     type_text = "str | Assignor | type[Assignor]"
 
@@ -75,7 +75,7 @@ class _Interceptor(Kind):
 
 
 class ConsumerConfig(ClientConfig):
-    """The settings of a consumer; see :data:`CONSUMER_SETTINGS`."""
+    """The settings of a consumer. See :data:`CONSUMER_SETTINGS`."""
 
     group_id: str | None
     group_instance_id: str | None
@@ -128,7 +128,7 @@ class ConsumerConfig(ClientConfig):
             values["client_id"] = f"consumer{group}-{instance_id or next(_numbers)}"
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
-                _log.warning("enable_auto_commit does nothing without a group_id to commit for")
+                _log.warning("enable_auto_commit has no effect without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
             if "enable_auto_offset_store" in given and not values["enable_auto_offset_store"]:
@@ -139,7 +139,7 @@ class ConsumerConfig(ClientConfig):
         if heartbeat >= session:
             raise ConfigurationError(
                 f"Heartbeat must be set lower than the session timeout: heartbeat_interval_ms is {heartbeat},"
-                f" session_timeout_ms {session}; at most a third of it makes sense"
+                f" session_timeout_ms {session}. At most a third of it makes sense"
             )
         if 3 * heartbeat > session:
             _log.warning(
@@ -162,14 +162,14 @@ class ConsumerConfig(ClientConfig):
         if values["group_protocol"] == "classic":
             if values["group_remote_assignor"] is not None:
                 raise ConfigurationError(
-                    "group_remote_assignor needs group_protocol='consumer'; under 'classic' the members assign the"
+                    "group_remote_assignor needs group_protocol='consumer': under 'classic' the members assign the"
                     " partitions, see partition_assignment_strategy"
                 )
             return
         for name, instead in CLASSIC_ONLY.items():
             if name in given:
                 raise ConfigurationError(
-                    f"{name} has no effect under group_protocol='consumer': leave it out; {instead}"
+                    f"{name} has no effect under group_protocol='consumer': leave it out. {instead}"
                 )
 
 

@@ -53,17 +53,17 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
             machine's.
         settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
-            ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
+            ``value_deserializer`` decide the types of keys and values. Without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     The first call that needs the cluster connects to it. Only one thread at a time may use a consumer, and only in the
-    process that created it; :meth:`wakeup` may be called from any thread. Every blocking call takes ``timeout_ms``;
-    None means ``default_api_timeout_ms``. As a context manager, the consumer closes itself at the end of the block; as
+    process that created it. :meth:`wakeup` may be called from any thread. Every blocking call takes ``timeout_ms``.
+    None means ``default_api_timeout_ms``. As a context manager, the consumer closes itself at the end of the block. As
     an iterator, it yields one record after the other.
 
-    Java: ``org.apache.kafka.clients.consumer.KafkaConsumer``; names and results as in kafka-python.
+    Java: ``org.apache.kafka.clients.consumer.KafkaConsumer``. Names and results are as in kafka-python.
     """
 
     _name = "KafkaConsumer"
@@ -108,7 +108,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             self._delegate.on_interrupt(error)
             raise
 
-    def _poll(self, timeout_ms: float, take: Callable[[], T | None], name: str = "poll") -> T | None:
+    def _poll(self, timeout_ms: float, drain: Callable[[], T | None], name: str = "poll") -> T | None:
         guard = self._guard
         try:
             guard.begin(name)
@@ -118,14 +118,14 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             now = self._now()
             delegate = self._delegate
             delegate.metrics.on_poll_start(now)
-            found = take() if now < delegate.checked.until else delegate.buffered(now, take)
+            found = drain() if now < delegate.checked.next_check_at else delegate.buffered(now, drain)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            return client.run(delegate.fetched(deadline, take), deadline)
+            return client.run(delegate.fetched(deadline, drain), deadline)
         finally:
             guard.end()
 
@@ -264,7 +264,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
         self._close(timeout_ms, leave_group)
 
     def _close(self, timeout_ms: float | None, leave_group: bool | None, *, commit: bool | None = None) -> None:
-        """Close; ``commit`` decides about the automatic commit, by default :mod:`.closing` does."""
+        """Close. ``commit`` decides about the automatic commit, by default :mod:`.closing` does."""
         if self._guard.closed:
             if not self._released and not self._guard.forked:  # the first call was interrupted by Ctrl-C
                 self._release()

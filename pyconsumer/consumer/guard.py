@@ -23,7 +23,7 @@ NO_THREAD = -1
 
 
 class Forks:
-    """The number of forks between the first process and this one; it costs less than the system call getpid.
+    """The number of forks between the first process and this one. It costs less than the system call getpid.
 
     Attributes:
         count: that number.
@@ -71,7 +71,7 @@ class Guard(Protocol):
         ...
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call; None for none."""
+        """Set a function that is called at the start of each call. None for none."""
         ...
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class Guard(Protocol):
 
 
 class AccessGuard:
-    """Held during each public call; calls nest within one thread.
+    """Held during each public call. Calls nest within one thread.
 
     Use it as ``with guard:``, or where that is too slow::
 
@@ -104,7 +104,7 @@ class AccessGuard:
     No system call is made: each child process increases a counter after a fork, which is compared.
 
     Args:
-        user: the object whose methods are guarded; without one, nested calls are not checked.
+        user: the object whose methods are guarded. Without one, nested calls are not checked.
         name: its name in messages.
         on_call: called at the start of each call that enters by ``with``.
         on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
@@ -157,7 +157,7 @@ class AccessGuard:
         return self._owner.get(None, NO_THREAD)
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function to call at the start of each call; None for none."""
+        """Set a function to call at the start of each call. None for none."""
         self._on_enter = callback
 
     def call_on_wakeup(self, callback: Callable[[], object]) -> None:
@@ -176,7 +176,7 @@ class AccessGuard:
         """Begin a call that no callback may make. :meth:`end` must follow, also when this raises.
 
         Args:
-            name: name of the call; empty if a callback may make it.
+            name: name of the call. It is empty if a callback may make it.
 
         Raises:
             ConcurrentAccessError: another thread is inside a call, or this is a forked process.
@@ -184,14 +184,14 @@ class AccessGuard:
         """
         if self._forks != Forks.count:
             raise ConcurrentAccessError(
-                f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
+                f"this {self._name} belongs to process {self._pid}: create a new one after a fork"
             )
         me = get_ident()
         owner = self._owner.setdefault(None, me)
         if owner != me:
             raise ConcurrentAccessError(
-                f"{self._name} is not thread-safe: thread {owner} is using it;"
-                " only wakeup() may be called from another thread"
+                f"{self._name} is not thread-safe: thread {owner} is using it,"
+                " and only wakeup() may be called from another thread"
             )
         if self.depth and not self._is_nested():
             self.depth = 0

@@ -57,33 +57,33 @@ class DeadLetterSink(Protocol):
     """Takes records that cannot be deserialized, as the setting ``on_record_error``."""
 
     def send(self, error: RecordDeserializationError, /) -> object:
-        """Keep the record, which ``error`` has with its raw key and value; an exception stops the consumer there."""
+        """Keep the record, which ``error`` has with its raw key and value. An exception stops the consumer there."""
         ...
 
 
 class ConsumerRebalanceListener:
-    """Notified when partitions are assigned, revoked or lost. Override the methods that you need; they do nothing.
+    """Notified when partitions are assigned, revoked or lost. Override the methods that you need.
 
     The consumer calls these methods in the application's thread, inside ``poll``, ``close``, ``unsubscribe`` or
     ``enforce_rebalance``, and at no other time. They may call ``commit``, ``commit_async``, ``seek*``, ``position``,
-    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``; ``poll``, ``subscribe``, ``unsubscribe``,
-    ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the call in which the
-    listener runs.
+    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``. There ``poll``, ``subscribe``,
+    ``unsubscribe``, ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the
+    call in which the listener runs.
 
-    Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``; cooperative rebalancing: KIP-429.
+    Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``. Cooperative rebalancing: KIP-429.
     """
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
-        """Commit what has been processed: these partitions are about to be revoked, and no one else has them yet.
+        """Commit processed records: these partitions are about to be revoked, and no other member has them yet.
 
         An eager assignor revokes all partitions before each rebalance. A cooperative one revokes only those that move
-        to another member; if there are none, this is not called.
+        to another member, and does not call this if there are none.
         """
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:
-        """Prepare for new partitions, after a rebalance; a ``seek`` here sets where reading starts.
+        """Prepare for new partitions, after a rebalance. A ``seek`` here sets where reading starts.
 
-        Called once for each completed rebalance, with an empty collection if nothing is new.
+        Called once for each completed rebalance, with an empty collection if no partition is new.
         """
 
     def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:
@@ -109,7 +109,8 @@ class ImmediateCalls(Protocol):
         that are added later, which it reads from their beginning. (Java's consumer refuses that. kafka-python and
         aiokafka do it.)
 
-        An empty list of topics means ``unsubscribe``. On an event loop it is an error: await ``unsubscribe`` instead.
+        An empty list of topics means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
+        instead.
 
         Args:
             topics: names of topics.
@@ -130,7 +131,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; empty if partitions are assigned by hand.
+        """Return the subscribed topics. The set is empty if partitions are assigned by hand.
 
         For a pattern these are the topics that match. For a :class:`SubscriptionPattern` these are the topics with
         partitions that are assigned to this consumer.
@@ -144,7 +145,7 @@ class ImmediateCalls(Protocol):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand, without a group. The list replaces the assignment.
 
-        An empty list means ``unsubscribe``. On an event loop it is an error: await ``unsubscribe`` instead.
+        An empty list means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe` instead.
 
         Args:
             partitions: the partitions to read.
@@ -217,10 +218,10 @@ class ImmediateCalls(Protocol):
         ...
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue from the start of the log. The next ``poll`` or ``position`` looks up the offset.
+        """Continue from the start of the log. The next :meth:`poll` or :meth:`position` looks up the offset.
 
         Args:
-            partitions: assigned partitions; without arguments, all of them.
+            partitions: assigned partitions. Without arguments, all of them.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -234,7 +235,7 @@ class ImmediateCalls(Protocol):
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Continue from the end of the log (with ``read_committed``: from its last stable offset).
 
-        Arguments and errors are those of ``seek_to_beginning``.
+        Arguments and errors are those of :meth:`seek_to_beginning`.
 
         Example::
 
@@ -243,7 +244,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until ``resume``. They stay assigned, and buffered records are kept.
+        """Return no records of these partitions until :meth:`resume`. They stay assigned and keep buffered records.
 
         Raises:
             IllegalStateError: a partition is not assigned.
@@ -255,7 +256,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again, after ``pause``.
+        """Return records of these partitions again, after :meth:`pause`.
 
         Example::
 
@@ -273,7 +274,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end at the last fetch; None if unknown (KIP-695).
+        """Return the number of offsets from the position to the end at the last fetch, or None if unknown (KIP-695).
 
         The end is that of the isolation level: the high watermark, or the last stable offset.
 
@@ -313,14 +314,14 @@ class ImmediateCalls(Protocol):
     def store_offsets(self, offsets: StorableOffsets) -> None:
         """Store offsets of finished records for the next commit. This needs ``enable_auto_offset_store=False``.
 
-        Automatic commits and ``commit`` without offsets then take the stored offsets instead of the positions. Commits
-        are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in ``close``. The stored
-        offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish records in
-        any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
+        Automatic commits and :meth:`commit` without offsets then take the stored offsets instead of the positions.
+        Commits are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
+        The stored offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish
+        records in any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
 
         Args:
             offsets: one or more finished records, which include all records before them. Or the *next* offset to read
-                of each partition, as ``commit`` takes it.
+                of each partition, as :meth:`commit` takes it.
 
         Raises:
             IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. No offset is
@@ -328,7 +329,7 @@ class ImmediateCalls(Protocol):
             InvalidGroupIdError: there is no ``group_id``.
             TypeError, ValueError: the argument has another type, or an offset is negative.
 
-        librdkafka: ``rd_kafka_offsets_store``; confluent-kafka: ``Consumer.store_offsets``.
+        librdkafka: ``rd_kafka_offsets_store``. confluent-kafka: ``Consumer.store_offsets``.
 
         Example::
 
@@ -337,7 +338,7 @@ class ImmediateCalls(Protocol):
         ...
 
     def known_partitions(self, topic: str) -> set[int]:
-        """Return the numbers of a topic's partitions according to the metadata at hand; empty if there is none.
+        """Return the numbers of a topic's partitions according to the metadata at hand. It may be empty.
 
         Example::
 
@@ -346,10 +347,10 @@ class ImmediateCalls(Protocol):
         ...
 
     def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name, with the names of Kafka's metrics; times in ms.
+        """Return counters by group and name, with the names of Kafka's metrics. Times are in ms.
 
         Args:
-            raw: accepted for compatibility with kafka-python; there is only one form.
+            raw: accepted for compatibility with kafka-python. There is only one form.
 
         Example::
 
@@ -380,24 +381,24 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
-            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
-            max_records: the most records to return; by default ``max_poll_records``.
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most records to return. By default ``max_poll_records``.
 
         Returns:
-            The records by partition, each partition's in the order of offsets; empty if none arrived in time.
+            The records by partition, each partition's in the order of offsets. Empty if none arrived in time.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
                 calls this.
-            WakeupError: another thread called ``wakeup``.
-            ConcurrentAccessError: another thread uses the consumer. On an event loop: another task is in ``poll``, or
-                iterates over the consumer.
+            WakeupError: another thread called :meth:`wakeup`.
+            ConcurrentAccessError: another thread uses the consumer. On an event loop: another task is in :meth:`poll`,
+                or iterates over the consumer.
             NoOffsetForPartitionError: a partition has no committed offset, and ``auto_offset_reset`` is ``none``.
             OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
                 ``auto_offset_reset`` is ``none``.
-            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``; the
+            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
                 position stays at it.
-            CorruptRecordError: a batch is damaged; the position stays at it, and a ``seek`` to the error's
+            CorruptRecordError: a batch is damaged. The position stays at it, and a :meth:`seek` to the error's
                 ``next_offset`` skips it.
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
                 credentials, or denied access to a topic or to the group.
@@ -419,14 +420,14 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns, like ``poll``: all that is buffered, of all partitions, up to about 8 MiB.
+        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
 
-        Keys and values are bytes as they were sent; deserializers and interceptors are not applied. Rows have a fixed
+        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
         overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
 
         Args:
-            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
-            max_records: the most rows to return; None for no limit besides the 8 MiB.
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most rows to return. None for no limit besides the 8 MiB.
             columns: names of the columns, in the order of the result: ``topic``, ``partition``, ``offset``,
                 ``timestamp`` (ms, UTC), ``key``, ``value``, ``headers`` (the default up to here), ``timestamp_type``,
                 ``leader_epoch``. A column that is left out costs no time.
@@ -439,7 +440,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         Raises:
             ImportError: pyarrow is not installed.
             ValueError: a column is unknown, or is named twice.
-            KafkaError: as for ``poll``, but no record is deserialized.
+            KafkaError: as for :meth:`poll`, but no record is deserialized.
 
         Example::
 
@@ -456,7 +457,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         task closes the consumer.
 
         Raises:
-            KafkaError: as for ``poll``.
+            KafkaError: as for :meth:`poll`.
 
         Example::
 
@@ -478,7 +479,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record of an assigned partition; wait until there is a position.
+        """Return the offset of the next record of an assigned partition. Wait until there is a position.
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -504,11 +505,11 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
 
         Raises:
-            CommitFailedError: this consumer no longer belongs to the group's generation; its partitions may have
+            CommitFailedError: this consumer no longer belongs to the group's generation. Its partitions may have
                 another owner.
-            RebalanceInProgressError: the group is rebalancing; call ``poll``, then commit again.
+            RebalanceInProgressError: the group is rebalancing. Call :meth:`poll`, then commit again.
             InvalidGroupIdError: there is no ``group_id``.
-            KafkaTimeoutError: no response came in time; the offsets may or may not be committed.
+            KafkaTimeoutError: no response came in time. The offsets may or may not be committed.
 
         Example::
 
@@ -522,7 +523,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         """Commit offsets without waiting.
 
         Args:
-            offsets: as for ``commit``.
+            offsets: as for :meth:`commit`.
             callback: a later call of this consumer runs ``callback(offsets, error or None)``. On an event loop it may
                 be a coroutine function.
 
@@ -572,7 +573,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
             metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
 
         Returns:
-            The offset, or None if there is none; for several partitions a dict of these.
+            The offset, or None if there is none. For several partitions a dict of these.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -588,7 +589,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset of each partition whose timestamp is at or after a time; None if there is none.
+        """Return the first offset of each partition whose timestamp is at or after a time, or None if there is none.
 
         Args:
             timestamps: times in ms since the epoch, by partition.
@@ -607,7 +608,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log. Raises as ``offsets_for_times``.
+        """Return the first offset of each log. Raises as :meth:`offsets_for_times`.
 
         Example::
 
@@ -620,7 +621,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record: the high watermark, or the last stable offset.
 
-        Raises as ``offsets_for_times``.
+        Raises as :meth:`offsets_for_times`.
 
         Example::
 
@@ -638,7 +639,7 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ...
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``.
+        """Return the names of all visible topics. Internal ones are included with ``exclude_internal_topics=False``.
 
         Example::
 
@@ -653,19 +654,19 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again. A second
         call has no effect.
 
-        On an event loop, a ``poll`` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
+        On an event loop, a :meth:`poll` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
         another task is processing records, or was cancelled, the commit ends before the records that it got last. If
         the closing task is cancelled, closing continues, and another call waits until it is done.
 
         Args:
             timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
-            leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
+            leave_group: True leaves the group, False stays in it. None leaves unless ``group_instance_id`` is set
                 (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
                 will come back: its partitions wait for it until its session ends.
 
         Raises:
-            KafkaError: the commit or the listener failed; the consumer is closed nevertheless.
-            KeyboardInterrupt: Ctrl-C ended the wait; the consumer is closed, but may not have left the group, which
+            KafkaError: the commit or the listener failed. The consumer is closed nevertheless.
+            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but may not have left the group, which
                 then waits for ``session_timeout_ms``.
 
         Example::

@@ -1,6 +1,6 @@
 """Tools for testing programs that use Kafka: a pytest plugin with a real broker, mocks, builders of records, a clock.
 
-pytest loads the plugin where pyconsumer is installed; a test only has to name one of its fixtures (see
+pytest loads the plugin where pyconsumer is installed. A test only has to name one of its fixtures (see
 :mod:`pyconsumer.testing.plugin`)::
 
     def test_orders_are_counted(kafka_topic, kafka_producer):

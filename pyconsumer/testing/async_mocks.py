@@ -62,7 +62,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
 
     Args:
         auto_offset_reset, options: as for :class:`MockConsumer`.
-        mock: the wrapped consumer; by default a new one.
+        mock: the wrapped consumer. By default a new one.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     # -- called by the test ------------------------------------------------------------------------------------------
 
     async def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the group assign partitions, as :meth:`MockConsumer.rebalance`; the listener is awaited."""
+        """Let the group assign partitions, as :meth:`MockConsumer.rebalance`. The listener is awaited."""
         await _run(self.mock.rebalance_steps(partitions))
 
     async def lose(self) -> None:
-        """Let the group continue without this member, as :meth:`MockConsumer.lose`; the listener is awaited."""
+        """Let the group continue without this member, as :meth:`MockConsumer.lose`. The listener is awaited."""
         await _run(self.mock.lose_steps())
 
     @property
@@ -114,7 +114,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         await _run(self.mock.unsubscribe_steps())
 
     def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> Awaitable[None]:
-        """Commit offsets; if the callback is a coroutine function, the next poll awaits its coroutine."""
+        """Commit offsets. If the callback is a coroutine function, the next poll awaits its coroutine."""
         done = self.mock.commit_async(offsets, callback)
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if done.exception is None:
@@ -146,7 +146,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
 
     Args:
         options: as for :class:`MockProducer`.
-        mock: the wrapped producer; by default a new one.
+        mock: the wrapped producer. By default a new one.
     """
 
     def __init__(self, *, mock: MockProducer[SentK, SentV] | None = None, **options: Any) -> None:

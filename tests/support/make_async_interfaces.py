@@ -40,7 +40,7 @@ _INTERFACES = (
         "AsyncConsumer",
         "K, V",
         "consumer",
-        "The calls of a consumer of keys ``K`` and values ``V`` on an event loop; see :class:`pyconsumer.Consumer`.",
+        "The calls of a consumer of keys ``K`` and values ``V`` on an event loop. See :class:`pyconsumer.Consumer`.",
     ),
     _Interface(
         "pyconsumer/producer/interface.py",
@@ -48,7 +48,7 @@ _INTERFACES = (
         "AsyncProducer",
         "KeyIn, ValueIn",
         "producer",
-        "The calls of a producer on an event loop; see :class:`pyconsumer.Producer`.",
+        "The calls of a producer on an event loop. See :class:`pyconsumer.Producer`.",
     ),
 )
 
@@ -104,23 +104,12 @@ _END = """
         __class_getitem__ = generic_alias
 """
 
+#: Names that only the interfaces for asyncio use, and where they come from. Others: see the imports of the sources.
 _HOMES = {
-    "collections.abc": "Awaitable Iterable Mapping Sequence",
-    "contextlib": "AbstractAsyncContextManager",
-    "types": "TracebackType",
-    "typing": "TYPE_CHECKING Literal Never Protocol Self overload runtime_checkable",
-    "pyconsumer.aio.awaited": "not_written",
-    "pyconsumer.consumer.interface": (
-        "CommitCallback Committed ConsumerRebalanceListener Metrics Offsets StorableOffsets"
-    ),
-    "pyconsumer.consumer.records": "ConsumerRecords",
-    "pyconsumer.generic": "Header K KeyIn V ValueIn generic_alias",
-    "pyconsumer.producer.appending": "FutureRecordMetadata",
-    "pyconsumer.producer.sent_records": "FutureRecords",
-    "pyconsumer.protocol.records": "ConsumerRecord",
-    "pyconsumer.structs": (
-        "ConsumerGroupMetadata OffsetAndMetadata OffsetAndTimestamp RecordMetadata SubscriptionPattern TopicPartition"
-    ),
+    "Awaitable": "collections.abc",
+    "AbstractAsyncContextManager": "contextlib",
+    "not_written": "pyconsumer.aio.awaited",
+    "RecordMetadata": "pyconsumer.structs",
 }
 
 
@@ -194,19 +183,38 @@ def _example(line: str, waiting: set[str], variable: str) -> str:
     return re.sub(rf"^( *)(for \w+ in|with) (?={variable}:)", r"\1async \2 ", line)
 
 
+def _homes() -> dict[str, str]:
+    """Return the module of each name that the interfaces may use."""
+    found = dict(_HOMES)
+    for interface in _INTERFACES:
+        for node in ast.parse((ROOT / interface.source).read_text("utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+                found.update({alias.name: str(node.module) for alias in node.names})
+            elif isinstance(node, ast.Assign | ast.AnnAssign | ast.ClassDef):
+                found[_defined(node)] = interface.source.removesuffix(".py").replace("/", ".")
+    return found
+
+
+def _defined(node: ast.Assign | ast.AnnAssign | ast.ClassDef) -> str:
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    return ast.unparse(node.target if isinstance(node, ast.AnnAssign) else node.targets[0])
+
+
 def _imports(body: str) -> str:
-    blocks: dict[bool, list[str]] = {False: [], True: []}
-    for home, names in _HOMES.items():
-        used = [name for name in names.split() if re.search(rf"\b{name}\b", body)]
-        if not used:
-            continue
+    words = set(re.findall(r"\w+", re.sub(r'""".*?"""', "", body, flags=re.DOTALL)))
+    homes: dict[str, list[str]] = {}
+    for name, home in _homes().items():
+        if name in words and not name.startswith("_") and name != "annotations":
+            homes.setdefault(home, []).append(name)
+    blocks: dict[bool, list[str]] = {False: ["import re"] if "re" in words else [], True: []}
+    for home, names in sorted(homes.items()):
+        used = sorted(names, key=lambda name: (not name.isupper() or len(name) == 1, name[0].islower(), name))
         line = f"from {home} import {', '.join(used)}"
         if len(line) > _WIDTH:
             line = f"from {home} import (\n" + "".join(f"    {name},\n" for name in used) + ")"
         blocks[home.startswith("pyconsumer")].append(line)
-    later = "\nif TYPE_CHECKING:\n    import pyarrow\n" if "pyarrow." in body else ""
-    if "re." in body:
-        blocks[False].insert(0, "import re")
+    later = "\nif TYPE_CHECKING:\n    import pyarrow\n" if "pyarrow" in words else ""
     return "\n".join(blocks[False]) + "\n\n" + "\n".join(blocks[True]) + "\n" + later
 
 

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.compat.aiokafka.background import Follower, GroupConsumer
+from pyconsumer.aio.group_consumer import GroupConsumer
+from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout

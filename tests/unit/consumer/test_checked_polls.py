@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_pause_of_checks() -> None:
     interrupt.append(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         polls.consumer.poll(0, 2)
-    assert polls.reader.delegate.checked.until == -math.inf
+    assert polls.reader.delegate.checked.next_check_at == -math.inf
     polls.close()
 
 
@@ -125,10 +125,10 @@ def test_reading_the_sockets_ends_the_pause_of_checks(polls: Polls) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
     polls.reader.delegate.subscriptions.note_changed(B)  # so that the poll sends the next fetches
     assert [polls.looks() for _ in range(3)] == [0, 1, 0]
-    assert polls.reader.delegate.checked.until > polls.began
+    assert polls.reader.delegate.checked.next_check_at > polls.began
     polls.reader.delegate.fetcher.buffer.clear()
     assert not polls.consumer.poll(0)
-    assert polls.reader.delegate.checked.until == -math.inf
+    assert polls.reader.delegate.checked.next_check_at == -math.inf
 
 
 def test_a_change_in_the_heartbeat_thread_ends_the_pause_of_checks() -> None:
@@ -140,11 +140,11 @@ def test_a_change_in_the_heartbeat_thread_ends_the_pause_of_checks() -> None:
     reader.consumer._now = lambda: began
     for _ in range(2):  # the first one looks at metadata
         reader.consumer.poll(0, 1)
-    assert began < checked.until <= began + CHECK_LIFETIME_S
+    assert began < checked.next_check_at <= began + CHECK_LIFETIME_S
 
     group._changed_in_background()
 
-    assert checked.until == -math.inf
+    assert checked.next_check_at == -math.inf
     reader.consumer.close(0)
 
 

@@ -536,7 +536,7 @@ def test_logging_of_a_skipped_record_is_a_warning(caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize(("hides", "expected"), [(True, ["t"]), (False, ["__consumer_offsets", "t"])])
 def test_internal_topics_are_hidden_unless_requested(hides: bool, expected: list[str]) -> None:
     settings = {"bootstrap_servers": "h:1", "exclude_internal_topics": hides}
-    delegate = ConsumerDelegate.open(settings, ManualClock(), on_news=lambda: None)
+    delegate = ConsumerDelegate.open(settings, ManualClock(), on_group_change=lambda: None)
     topics = [MetadataResponseTopic(name="t"), MetadataResponseTopic(name="__consumer_offsets", is_internal=True)]
     delegate.metadata.set_all_topics(True)
     delegate.metadata.update(MetadataResponse(topics=topics), 13, 1.0)

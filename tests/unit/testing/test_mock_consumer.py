@@ -316,7 +316,7 @@ def test_lost_partitions_call_the_listener_and_cannot_be_committed() -> None:
     assert isinstance(consumer.commit_async({T0: 1}).exception, CommitFailedError)
     consumer.rebalance([T1])
     consumer.commit({T1: 1})
-    with pytest.raises(IllegalStateError, match="nothing is subscribed"):
+    with pytest.raises(IllegalStateError, match="no topic is subscribed"):
         MockConsumer().lose()
 
 
@@ -403,3 +403,13 @@ def test_coroutines_are_rejected_by_the_blocking_mock_and_awaited_on_a_loop() ->
             await other.commit_async({T0: 1})
 
     asyncio.run(on_a_loop())
+
+
+def test_an_empty_list_is_refused_on_an_event_loop_where_it_would_have_to_wait() -> None:
+    """As by the consumer: to unsubscribe is a coroutine."""
+    consumer: AsyncMockConsumer = AsyncMockConsumer()
+    for call in (consumer.subscribe, consumer.assign):
+        with pytest.raises(ValueError, match="await unsubscribe"):
+            call([])
+    consumer.assign([T0])
+    assert consumer.assignment() == {T0}
