@@ -30,7 +30,6 @@ from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
-from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
     checked_choice,
     checked_group,
@@ -41,14 +40,15 @@ from pyconsumer.producer.arguments import (
     is_topic_name,
     serializer_of,
 )
-from pyconsumer.producer.changes import ChangeCondition
+from pyconsumer.producer.condition import ChangeCondition
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
-from pyconsumer.producer.exit import finish_at_exit
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.shutdown import finish_at_exit
 from pyconsumer.producer.topic_facts import TopicFacts
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
@@ -284,7 +284,7 @@ class ProducerDelegate:
 
     def _acknowledged_steps(self, future: FutureRecordMetadata) -> Steps[None]:
         """Wait for a record that was sent at the end of the interpreter, when nobody would wait for it later."""
-        deadline = self.clock.now() + self.sender.patience_at_exit
+        deadline = self.clock.now() + self.sender.exit_timeout
         while not future.is_done and self.clock.now() < deadline:
             with self.condition:
                 change = self.condition.next_change()
@@ -615,7 +615,7 @@ class ProducerDelegate:
     def _room_steps(self, size: int, deadline: float) -> Steps[None]:
         """Wait until ``size`` bytes may be free."""
         with self.condition:
-            self.accumulator.starve()
+            self.accumulator.add_memory_pressure()
         try:
             while True:
                 with self.condition:
@@ -639,7 +639,7 @@ class ProducerDelegate:
                 yield Wait(None, deadline, change=change)
         finally:
             with self.condition:
-                self.accumulator.starve(False)
+                self.accumulator.add_memory_pressure(False)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Protocol, Self, runtime_checkable
 
 from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
-from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:

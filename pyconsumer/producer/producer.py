@@ -23,13 +23,13 @@ from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
 from pyconsumer.network.futures import Steps, drive
-from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.delegate import ProducerDelegate
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.pending_request import TransactionResult
-from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 

@@ -19,8 +19,8 @@ from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListe
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError
 from pyconsumer.generic import Header, K, SentK, SentV, V
-from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
