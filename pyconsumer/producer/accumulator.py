@@ -19,7 +19,7 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
 The caller holds one lock during every call; callbacks of futures are run by the caller, outside the lock. Only records
-that join an open batch may come without it (:mod:`.appending`): so a batch is closed before anything is read of it.
+that join an open batch may come without it (:mod:`.fast_append`): so a batch is closed before anything is read of it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyconsumer.producer.appending import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
+from pyconsumer.producer.implementation import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["Appended", "RecordAccumulator"]
@@ -107,7 +107,7 @@ class RecordAccumulator:
         self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
         self.closing = False
-        self.starved = 0  # threads that wait for memory
+        self.memory_pressure = 0  # calls that wait for memory
 
     def close(self) -> None:
         """Have every batch sent without lingering; nothing is appended any more."""
@@ -117,9 +117,9 @@ class RecordAccumulator:
         """Have batches sent without lingering until the same number of calls with False has followed."""
         self.flushing += 1 if more else -1
 
-    def starve(self, more: bool = True) -> None:
-        """Count a thread that waits for memory, or (False) one that waits no longer."""
-        self.starved += 1 if more else -1
+    def add_memory_pressure(self, more: bool = True) -> None:
+        """Count a call that waits for memory, or (False) one that waits no longer."""
+        self.memory_pressure += 1 if more else -1
 
     # ------------------------------------------------------------ appending
 
@@ -209,7 +209,7 @@ class RecordAccumulator:
         first = queue.batches[0]
         if first.attempts:
             return first.retry_at
-        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.starved:
+        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.memory_pressure:
             return 0.0
         return first.created_at + self._linger
 

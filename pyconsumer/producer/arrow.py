@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pyconsumer.network.futures import Steps
 from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.future_records import FutureRecords
 
 __all__ = ["batches_of", "send_steps"]
 

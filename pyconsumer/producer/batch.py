@@ -1,4 +1,4 @@
-"""A batch on its way, and the memory that batches share: the twin in Python of ``native/appender.pxi``."""
+"""A batch on its way, and the memory that batches share: the twin in Python of ``native/fast_append.pxi``."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class ProducerBatch:
         self.data = data
         return data
 
-    def doubt(self) -> None:
+    def mark_uncertain(self) -> None:
         """Record that an attempt ended without showing whether the batch was written."""
         self.uncertain = True
 

@@ -302,7 +302,7 @@ async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
     Raises:
         KafkaError: why the record could not be sent.
     """
-    from pyconsumer.producer.loop_calls import settled  # asyncio takes long to import, and most programs have no use
+    from pyconsumer.producer.loop_bridge import settled  # asyncio takes long to import, and most programs have no use
 
     await settled(future.place[0])
     error = future.exception

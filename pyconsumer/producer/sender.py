@@ -63,8 +63,8 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.producer.accumulator import RecordAccumulator
-from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
 from pyconsumer.producer.future import mark_sender_thread
+from pyconsumer.producer.implementation import BatchBuilder, ProducerBatch
 from pyconsumer.producer.transaction_errors import RequestKind
 from pyconsumer.producer.transaction_requests import call_for, rejects_topic_id, take_response
 from pyconsumer.protocol.api_keys import ApiKey
@@ -249,7 +249,7 @@ class Sender:
             return self._transactions is not None and self._transactions.has_open_transaction
 
     @property
-    def patience_at_exit(self) -> float:
+    def exit_timeout(self) -> float:
         """Seconds that the end of the interpreter waits for records."""
         return min(LONGEST_WAIT_AT_EXIT_S, self.delivery_timeout)
 
@@ -511,7 +511,7 @@ class Sender:
                 with self._lock:
                     unhandled = self._accumulator.is_in_flight(batch)
                 if unhandled:
-                    batch.doubt()
+                    batch.mark_uncertain()
                     self._finish(batch, -1, -1, failure)
 
     def _on_response(
@@ -521,7 +521,7 @@ class Sender:
         now = self._clock.now()
         if future.exception is not None:
             for batch in batches:
-                batch.doubt()
+                batch.mark_uncertain()
                 self._on_error(batch, future.exception, now)
             return
         if self._config.acks == 0:
@@ -538,7 +538,7 @@ class Sender:
         for batch in batches:
             response = responses.get(batch.topic_partition)
             if response is None:
-                batch.doubt()
+                batch.mark_uncertain()
                 error: KafkaError = ProtocolError(f"the broker's response leaves out {batch.topic_partition}")
                 self._on_error(batch, error, now)
             elif response.error_code == Errors.NONE:
@@ -551,7 +551,7 @@ class Sender:
         if error.invalid_metadata:
             self._metadata.request_update()
         if isinstance(error, _UNCERTAIN):
-            batch.doubt()
+            batch.mark_uncertain()
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch, base_offset, -1, None)
             return

@@ -38,7 +38,7 @@ from pyconsumer.structs import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyconsumer.producer.sent_records import FutureRecords
+    from pyconsumer.producer.future_records import FutureRecords
 
 
 __all__ = [

@@ -17,7 +17,7 @@ from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["AIOKafkaProducer"]

@@ -24,7 +24,7 @@ from pyconsumer.protocol.messages.metadata import (
 from pyconsumer.settings.config import ClientConfig
 from tests.support.fake_network import FakeNetwork, SentRequest
 
-pytestmark = pytest.mark.usefixtures("appending")
+pytestmark = pytest.mark.usefixtures("implementation")
 JAVAS_LONGEST_MS = 2**63 - 1
 TEN_MINUTES_MS = 600_000
 

@@ -18,8 +18,8 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
-from pyconsumer.producer.appending import BatchResult
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.producer.implementation import BatchResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -33,7 +33,7 @@ from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.structs import TopicPartition
 from tests.support.fake_network import FakeNetwork, SentRequest, metadata_response
 
-pytestmark = pytest.mark.usefixtures("appending")
+pytestmark = pytest.mark.usefixtures("implementation")
 TOPIC_ID = b"t" * 16
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
-from pyconsumer.producer.appending import BatchResult
 from pyconsumer.producer.future import in_sender_thread
+from pyconsumer.producer.implementation import BatchResult
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FutureRecords", "SentRange"]
@@ -93,7 +93,7 @@ class FutureRecords:
         return self._awaited().__await__()
 
     async def _awaited(self) -> list[SentRange]:
-        from pyconsumer.producer.loop_calls import settled  # asyncio takes long to import, and few programs use it
+        from pyconsumer.producer.loop_bridge import settled  # asyncio takes long to import, and few programs use it
 
         for result, _, _ in self._runs:
             await settled(result)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from pyconsumer.background_log import Log
 
 if TYPE_CHECKING:
-    from pyconsumer.producer.appending import Appender
+    from pyconsumer.producer.implementation import Appender
     from pyconsumer.producer.sender import Sender
 
 __all__ = ["finish_at_exit"]
@@ -55,7 +55,7 @@ def _finish() -> None:
         else:
             sender.begin_exit()
     for sender, thread, _ in left:
-        wait = max(0.0, began + sender.patience_at_exit - time.monotonic())
+        wait = max(0.0, began + sender.exit_timeout - time.monotonic())
         try:
             if sender in ending:
                 thread.join(wait)
