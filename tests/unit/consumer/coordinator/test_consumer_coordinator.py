@@ -721,4 +721,4 @@ def test_a_snapshot_holds_counts_and_with_racks_where_replicas_are() -> None:
 def test_noting_a_poll_is_all_that_the_short_path_needs() -> None:
     bench = Bench()
     bench.coordinator.note_poll(150.0)
-    assert bench.core.timer.last_poll == 150.0
+    assert bench.core.heartbeat_timers.last_poll == 150.0
