@@ -277,7 +277,7 @@ class NetworkClient:
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
                 if self._pool.bulk:
-                    self.leave()
+                    self.arm_read_ahead()
                 return
             at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
@@ -291,7 +291,7 @@ class NetworkClient:
         """Send what can be sent now, without waiting, reading, or running callbacks."""
         self._check_open()
         self._turn(self.clock.now(), served=False)
-        self.leave()
+        self.arm_read_ahead()
 
     def fire(self) -> bool:
         """Complete the futures of finished requests and run their callbacks; return whether there were any."""
@@ -331,17 +331,17 @@ class NetworkClient:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
-    def leave(self) -> None:
+    def arm_read_ahead(self) -> None:
         """Let the system receive large responses ahead while the thread does something else than wait for them.
 
         That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
-        loop waits; see :meth:`on_leave`.
+        loop waits; see :meth:`before_read_ahead`.
         """
         if self._pool.bulk and (self._arrange_step is None or self._arrange_step()):
             self._pool.take_in(True)
 
-    def on_leave(self, arrange_step: Callable[[], object]) -> None:
-        """Set what :meth:`leave` calls first: it arranges a :meth:`step`, or returns a false value if there is none."""
+    def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
+        """Set what :meth:`arm_read_ahead` calls first: it arranges a :meth:`step`, or returns a false value."""
         self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:

@@ -146,7 +146,7 @@ class ClassicMembership(GroupMember):
 
     def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
-        self.state = ClassicMemberState.UNJOINED
+        self.state: ClassicMemberState = ClassicMemberState.UNJOINED
         self.rejoin_needed = True
         self.is_leader = False
         self.report: RebalanceReport | None = None
@@ -277,7 +277,7 @@ class ClassicMembership(GroupMember):
         return self._active and (self.rejoin_needed or self.rebalancing)
 
     @property
-    def term_of_commits(self) -> Generation:
+    def commit_scope(self) -> Generation:
         """Return the generation."""
         return self.generation
 
@@ -407,7 +407,7 @@ class ClassicMembership(GroupMember):
             )
             return None
         self._move(Event.JOIN_SUCCEEDED)
-        self.timer.reset_timeouts(now)
+        self.heartbeat_timers.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
         self.log.debug("joined as %s", self.generation)
@@ -521,17 +521,12 @@ class ClassicMembership(GroupMember):
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     @property
-    def stage(self) -> ClassicMemberState:
-        """Return the state."""
-        return self.state
-
-    @property
     def is_stable(self) -> bool:
         """Return whether no rebalance is due or in progress."""
         return self.state is ClassicMemberState.STABLE
 
     @property
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Return whether heartbeats are sent: from the response to JoinGroup until the next JoinGroup or a loss."""
         return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)
 
@@ -554,18 +549,18 @@ class ClassicMembership(GroupMember):
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Act on the response to Heartbeat. ``sent``: the generation that it named."""
-        self.metrics.heartbeat_completed(now - self.timer.last_sent, now)
+        self.metrics.heartbeat_completed(now - self.heartbeat_timers.last_sent, now)
         code = response.error_code
         error_action = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
         if error_action is None or error_action is ErrorAction.REJOIN:
             self.discovery.responded()
-            self.timer.received(now)
+            self.heartbeat_timers.received(now)
             self.log.debug("response to the heartbeat%s", f": error {code}" if code else "")
             if error_action is not None and current and self.state is ClassicMemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
-        self.timer.failed(now)
+        self.heartbeat_timers.failed(now)
         error = self._refused("Heartbeat", HEARTBEAT, code)
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(node_id, error.code_name, now)

@@ -150,7 +150,7 @@ class HeartbeatThread:
                 with self._lock:
                     action = self._next(self._clock.now())
                     moved, revision = revision != self._core.revision, self._core.revision
-                    before, beating = beating, self._core.beats
+                    before, beating = beating, self._core.sends_heartbeats
                 if before is not beating:
                     self._core.log.debug("heartbeats %s", "begin" if beating else "pause")
                 if moved:

@@ -35,10 +35,10 @@ class _Client:
         except BlockingIOError:
             return math.inf, False
 
-    def on_leave(self, arrange_step: Callable[[], object]) -> None:
+    def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
         self._schedule_service = arrange_step
 
-    def leave(self) -> None:
+    def arm_read_ahead(self) -> None:
         self.is_ahead = bool(self._schedule_service())
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ async def test_a_call_that_yields_with_complete_data_does_not_read(client: _Clie
 async def test_the_sockets_are_served_before_the_loop_waits(client: _Client, driver: LoopDriver) -> None:
     """No socket is readable as long as the kernel takes data in ahead, so the loop must not wait then."""
     loop = driver.bind()
-    client.leave()
+    client.arm_read_ahead()
     assert client.is_ahead
     waited: asyncio.Future[bool] = loop.create_future()
     loop.call_later(0.001, lambda: waited.set_result(client.is_ahead))
@@ -114,5 +114,5 @@ def test_a_closed_loop_takes_no_data_in_ahead(client: _Client, driver: LoopDrive
         driver.bind()
 
     asyncio.run(begin())
-    client.leave()
+    client.arm_read_ahead()
     assert not client.is_ahead

@@ -188,14 +188,14 @@ class TestTakingInAhead:
             arranged.append(loop_runs)
             return loop_runs
 
-        client.on_leave(arrange_step)
+        client.before_read_ahead(arrange_step)
         asked(client)
         assert arranged == [True]
         assert mark_of(client) > 1
         client.step(client.clock.now())
         assert mark_of(client) == 1
         loop_runs = False  # nobody will take a step any more
-        client.leave()
+        client.arm_read_ahead()
         assert mark_of(client) == 1
 
 

@@ -721,4 +721,4 @@ def test_a_snapshot_has_partition_counts_and_with_racks_the_replica_racks() -> N
 def test_noting_a_poll_is_all_that_the_short_path_needs() -> None:
     bench = Bench()
     bench.coordinator.note_poll(150.0)
-    assert bench.core.timer.last_poll == 150.0
+    assert bench.core.heartbeat_timers.last_poll == 150.0

@@ -422,7 +422,7 @@ def test_a_commit_with_a_stale_epoch_is_repeated_with_the_new_one() -> None:
     assert not call.resume().done
     assert isinstance(group.core.next_background(group.clock.now()), SendHeartbeat), "it asks at once"
     group.clock.advance(0.2)
-    group.core.timer.received(group.clock.now())
+    group.core.heartbeat_timers.received(group.clock.now())
     group.heartbeat(2, assign=False)
     call.resume()
     assert group.answer_commit().request.generation_id_or_member_epoch == 2

@@ -11,8 +11,8 @@ import pytest
 
 from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership, new_member_id
 from pyconsumer.consumer.coordinator.consumer_group_state import (
-    BEATING,
     IN_GROUP,
+    SENDING_HEARTBEATS,
     TRANSITIONS,
     ConsumerMemberState,
     LocalAssignment,
@@ -167,15 +167,15 @@ def test_a_move_is_in_the_table_or_impossible() -> None:
             with pytest.raises(IllegalStateError, match=f"{before.value} cannot be {after.value}"):
                 check_transition(before, after)
     assert set(TRANSITIONS) == set(S)
-    assert IN_GROUP | {S.PREPARE_LEAVING} == BEATING
+    assert IN_GROUP | {S.PREPARE_LEAVING} == SENDING_HEARTBEATS
 
 
 @pytest.mark.parametrize("state", IN)
 def test_heartbeats_are_sent_in_these_states(state: S) -> None:
     member = IN[state]()
     assert member.core.state is state
-    assert member.core.stage is state
-    assert member.core.beats
+    assert member.core.state is state
+    assert member.core.sends_heartbeats
 
 
 # -- joining -----------------------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ def test_each_error_in_each_state(state: S, code: int) -> None:
         member.beat()  # it leaves with the heartbeat
         state = S.STABLE
         member.core._awaited = None
-        member.core.timer.received(member.now)
+        member.core.heartbeat_timers.received(member.now)
         member.now = 10.0
     member.heartbeat(code=code)
     core = member.core

@@ -103,8 +103,8 @@ def a_rebalance_is_announced(code: int) -> None:
     member = heartbeat(code)
     assert member.core.rejoin_needed
     assert member.core.generation == Generation(5, "me", "range")
-    assert member.core.timer.last_received == member.now
-    assert not member.core.timer.session_expired(member.now + 9.9)
+    assert member.core.heartbeat_timers.last_received == member.now
+    assert not member.core.heartbeat_timers.session_expired(member.now + 9.9)
 
 
 def the_group_is_forbidden(code: int) -> None:

@@ -267,7 +267,7 @@ def test_a_repeated_commit_never_names_another_generation() -> None:
 
 def test_commit_failed_names_generations_time_and_setting() -> None:
     bench = Bench()
-    bench.core.timer.poll(0.0)
+    bench.core.heartbeat_timers.poll(0.0)
     call = bench.commit({T0: 5})
     bench.clock.advance(400.0)
     bench.answer_commit(25)
