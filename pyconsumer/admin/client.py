@@ -195,7 +195,7 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the start, the end, or the first record at or after a time in ms, or None if there is none.
+        """Return the offset of the start, the end, or the first record at or after a time, None without one.
 
         Args:
             isolation_level: under ``read_committed`` the end is the last stable offset.

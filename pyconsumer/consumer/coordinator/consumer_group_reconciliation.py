@@ -284,7 +284,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
 
     def advance(self, deadline: float) -> Steps[bool]:
         """Join, reconcile, release. See :class:`GroupProtocol`."""
-        core = self._core
+        core = self.core
         while True:
             now = self._clock.now()
             if not self._hooks.knows_topics() and not core.has_urgent_news:

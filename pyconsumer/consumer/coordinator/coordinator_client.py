@@ -65,7 +65,7 @@ class CoordinatorClient(Generic[M]):
         self.on_search_end: Callable[[KafkaError | None], object] = lambda error: None
 
     def call_after_search(self, on_done: Callable[[KafkaError | None], object]) -> None:
-        """Call a function after each search for the coordinator, with the error that ended it, or None if it was found."""
+        """Call a function after each search for the coordinator, with its error, or None if it was found."""
         self.on_search_end = on_done
 
     def find(self) -> bool:

@@ -108,7 +108,7 @@ class HeartbeatThread:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for the thread to end, as the core must have ordered, and return whether it did within ``timeout`` seconds.
+        """Wait for the end of the thread, which the core has ordered, and return whether it came within ``timeout`` s.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """

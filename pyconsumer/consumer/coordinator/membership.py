@@ -287,7 +287,7 @@ class GroupMember(ABC):
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """Record that a node is not the coordinator any more, or cannot be reached, and return whether it was until now."""
+        """Record that a node is no longer the coordinator or cannot be reached. Return whether it was until now."""
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
