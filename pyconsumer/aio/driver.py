@@ -121,7 +121,7 @@ class TaskDriver:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; the first call makes it that of this driver.
+        """Return the running loop. The first call makes it that of this driver.
 
         Raises:
             IllegalStateError: no loop is running in this thread, or another one than at the first call.
@@ -130,7 +130,7 @@ class TaskDriver:
         return loop
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
-        """Run a blocking call to its end and return its result; see :func:`pyconsumer.network.futures.drive`.
+        """Run a blocking call to its end and return its result. See :func:`pyconsumer.network.futures.drive`.
 
         Args:
             steps: the generator.

@@ -283,8 +283,8 @@ class CompletedFetch:
 def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:
     """Return the error for a response that ends within its first batch.
 
-    The length in a batch's header is not covered by its checksum. It is damaged in each of three
-    cases: the broker sent less than it was allowed to, the rest of the header makes no sense, or the bytes up to the
+    The length in a batch's header is not covered by its checksum. It is damaged if the broker sent
+    less than it was allowed to, or if the rest of the header makes no sense. It is damaged, too, if the bytes up to the
     next batch have the right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
 
     Args:
