@@ -482,7 +482,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def _require_transactions(self) -> TransactionManager:
         if self._transactions is None:
-            raise IllegalStateError("this producer has no transactions: give it a transactional_id")
+            raise IllegalStateError("this producer is not transactional: set transactional_id")
         return self._transactions
 
     def _count(self, topic: str) -> int:

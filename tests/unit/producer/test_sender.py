@@ -465,8 +465,8 @@ def test_splitting_is_logged_once_a_minute_for_each_topic(caplog: pytest.LogCapt
         split_one()
     (first,) = lines()
     assert first.startswith("t-0: a batch of 200 records and ")
-    assert "it is split, and batches of this topic have at most about" in first
+    assert "It is split, and batches of this topic have at most about" in first
     bench.clock.advance(60.0)
     split_one()
     assert lines()[1:] == [lines()[1]]
-    assert lines()[1].endswith("; 4 more batches split since the last such line")
+    assert lines()[1].endswith(". 4 more batches split since the last such line")
