@@ -24,7 +24,7 @@ ADMIN_SETTINGS: Final = Settings(
             "retries",
             2147483647,
             Integer(0),
-            "Most retries of a request; the timeout of the call limits them as well.",
+            "Most retries of a request. The timeout of the call limits them as well.",
             blanks=(math.inf,),
         ),
     ),

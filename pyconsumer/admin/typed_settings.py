@@ -14,4 +14,4 @@ class AdminSettings(ClientSettings, total=False):
     """Keyword arguments of an admin client."""
 
     retries: int | float
-    """Most retries of a request; the timeout of the call limits them as well."""
+    """Most retries of a request. The timeout of the call limits them as well."""

@@ -6,7 +6,6 @@ The client belongs to the event loop of its first call. One call runs at a time;
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
+from pyconsumer.aio.awaited import awaited
 from pyconsumer.aio.driver import LoopDriver
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
@@ -86,18 +86,15 @@ class _LoopAdminClient(KafkaAdminClient):
         return super().__repr__().replace("KafkaAdminClient", _NAME)
 
 
+def _on_calls(client: AsyncKafkaAdminClient, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Begin a call on the client whose ``_run`` returns a coroutine."""
+    return method(client.calls, *args, **kwargs)
+
+
 def _awaited(
     method: Callable[Concatenate[KafkaAdminClient, P], R],
-) -> Callable[Concatenate[AsyncKafkaAdminClient, P], Coroutine[Any, Any, R]]:
-    """Return a method of the blocking client as a coroutine function."""
-
-    @functools.wraps(method)
-    async def call(self: AsyncKafkaAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        coroutine: Any = method(self.calls, *args, **kwargs)
-        result: R = await coroutine
-        return result
-
-    return call
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    return awaited(method, _on_calls)
 
 
 class AsyncKafkaAdminClient:

@@ -11,6 +11,7 @@ import os
 import weakref
 from collections.abc import Callable
 from threading import get_ident
+from types import TracebackType
 
 from pyconsumer.consumer.guard import Forks
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
@@ -107,7 +108,14 @@ class TaskGuard:
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
 
-    def refuse_in_exclusive(self, name: str) -> None:
+    __enter__ = enter
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End a call that did not wait: there is no trace of it."""
+
+    def refuse_in_callback(self, name: str) -> None:
         """Check that no exclusive call is in progress.
 
         Args:
@@ -126,22 +134,21 @@ class TaskGuard:
             "poll, or change the subscription or assignment"
         )
 
-    def begin(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin an exclusive call; :meth:`end` must follow if this does not raise.
+    def begin(self, name: str) -> None:
+        """Begin an exclusive call in the running loop; :meth:`end` must follow if this does not raise.
 
         Args:
             name: name of the call.
-            loop: see :meth:`bind`.
 
         Raises:
-            ConcurrentAccessError, IllegalStateError: as :meth:`enter` and :meth:`refuse_in_exclusive`, or the object is
+            ConcurrentAccessError, IllegalStateError: as :meth:`enter` and :meth:`refuse_in_callback`, or the object is
                 closing.
         """
-        self._loop = loop
+        loop = self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         if self._task is not None or self.closing or self._on_enter is not None or self._forks != Forks.count:
             self.enter()
-            self.refuse_in_exclusive(name)
+            self.refuse_in_callback(name)
             if self.closing:
                 raise IllegalStateError(f"this {self._name} is closed")
         self._task = task = asyncio.current_task(loop)

@@ -46,15 +46,15 @@ class Broker:
     """A node.
 
     Args:
-        folder: its data; None keeps it in memory.
+        folder: its data, or None keeps it in memory.
         endpoints: returns the addresses of all brokers.
         peers: all brokers that are alive, by node id.
         call_soon: runs a call after the current one.
         fenced_endpoints: returns the addresses of brokers that are not alive.
 
     Attributes:
-        partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
-        group_coordinator: that of consumer groups; ``transaction_coordinator``: that of transactional ids.
+        partitions: the replicas on this node. ``fetcher`` keeps those up that others lead.
+        group_coordinator: that of consumer groups. ``transaction_coordinator``: that of transactional ids.
         cluster: the other brokers, as far as transactions need them.
         recovery: the progress of :meth:`opening`.
     """
@@ -123,7 +123,7 @@ class Broker:
     # --- life
 
     def opening(self) -> Iterator[None]:
-        """Open all logs in steps, and recover those that need it; :meth:`start` comes next.
+        """Open all logs in steps, and recover those that need it. :meth:`start` comes next.
 
         The broker serves nobody yet, and the other brokers of the process get their turn between two steps.
         """
@@ -219,7 +219,7 @@ class Broker:
         """Bring this node's replicas of a topic in line with what the controller says.
 
         Raises:
-            OSError: a log could not be opened; the other partitions of the topic were.
+            OSError: a log could not be opened. The other partitions of the topic were.
         """
         for _ in self._applying(name):
             pass
@@ -326,7 +326,7 @@ class Broker:
         return partition
 
     def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """The partition to let a consumer read from, which this node leads or follows (KIP-392); errors likewise."""
+        """The partition to let a consumer read from, which this node leads or follows (KIP-392). Errors likewise."""
         partition = self.partitions.get(TopicPartition(topic, index))
         if partition is None:
             return self.partition(topic, index, current_leader_epoch)
@@ -396,7 +396,7 @@ class Broker:
         return found
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """Return the leader of a partition of an internal topic, as the client can reach it; None if it has none."""
+        """Return the leader of a partition of an internal topic, as the client can reach it, or None if it has none."""
         topic = self.controller.ensure_internal(topic_name)
         leader = topic.partitions[partition].leader
         for node in self.endpoints(context.listener):

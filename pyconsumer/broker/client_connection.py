@@ -1,6 +1,6 @@
 """One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
 
-As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues in the meantime, up to
+As in Kafka, one request of a connection is served at a time. Later ones wait. Reading continues in the meantime, up to
 a bound, so that a client that disconnects is noticed. Records that a client does not read stay in the log's file, see
 :mod:`.outgoing`.
 
@@ -69,7 +69,7 @@ class ClientConnection:
     """A connection that was accepted.
 
     Args:
-        listener: name of the listener; ``client_host``: the peer's address.
+        listener: name of the listener. ``client_host``: the peer's address.
         tls: set on a listener with TLS.
     """
 
@@ -373,7 +373,7 @@ class ClientConnection:
         self.close()
 
     def _on_error(self, error: BaseException, request: Message, header: RequestHeader) -> None:
-        """A handler failed; the client gets an error response, as from Java's ``KafkaApis.handleError``."""
+        """A handler failed. The client gets an error response, as from Java's ``KafkaApis.handleError``."""
         self._coroutine = None
         _log.error("handling a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
         if isinstance(request, ProduceRequest) and request.acks == 0:
@@ -411,7 +411,7 @@ class ClientConnection:
     # --- faults
 
     def _inject_before(self, rule: FaultRule, request: Message, header: RequestHeader) -> bool:
-        """Inject a fault in place of the request's handling; return False if the request is to be handled."""
+        """Inject a fault in place of the request's handling and return False if the request is to be handled."""
         if rule.kind == "error":
             response = error_response(request, header.api_version, rule.error_code)
             self._reply(response, header.api_version, header.correlation_id)
@@ -424,7 +424,7 @@ class ClientConnection:
         return True
 
     def _inject_after(self, rule: FaultRule, response: Message | None, header: RequestHeader) -> bool:
-        """Inject a fault into the response; return False if the response is to be sent as it is."""
+        """Inject a fault into the response and return False if the response is to be sent as it is."""
         if rule.kind == "delay":
             when = self._broker.clock.now() + rule.delay_ms / 1000
             self._broker.timer.schedule(when, lambda: self._reply(response, header.api_version, header.correlation_id))
@@ -475,7 +475,7 @@ class ClientConnection:
         return bool(self._out) and not self._out.blocked
 
     def send_piece(self, most_bytes: int) -> int:
-        """Send at most ``most_bytes``, or a little more; return how many were sent."""
+        """Send at most ``most_bytes``, or a little more, and return how many were sent."""
         out = self._out
         try:
             sent = out.send(most_bytes)
@@ -509,7 +509,7 @@ class ClientConnection:
     # --- the end
 
     def close(self, *, flush: bool = False) -> None:
-        """Close the connection; with ``flush``, only once all pending output has been sent."""
+        """Close the connection. With ``flush``, only once all pending output has been sent."""
         if self._closed or (flush and self._out):
             return
         self._closed = True

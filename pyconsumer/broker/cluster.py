@@ -1,7 +1,7 @@
 """The embedded cluster as its users see it: started and stopped from a program or a test.
 
 It runs in a child process, so that it can be killed like a real one and does not compete with the program for the
-interpreter lock; tests that need neither run it in a thread. The child ends when the pipe from its parent closes, so it
+interpreter lock. Tests that need neither run it in a thread. The child ends when the pipe from its parent closes, so it
 never outlives the parent.
 """
 
@@ -27,18 +27,18 @@ __all__ = ["ClusterFaults", "EmbeddedCluster"]
 
 
 class EmbeddedCluster:
-    """A Kafka cluster of our own on this machine; a context manager that starts and stops it.
+    """A Kafka cluster of our own on this machine. A context manager that starts and stops it.
 
     Args:
-        brokers: how many; their node ids are 0, 1, and so on. All run in one process, each with its own listeners and
+        brokers: how many. Their node ids are 0, 1, and so on. All run in one process, each with its own listeners and
             files, and replicate to each other.
         data_dir: where data is kept. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
-        features: versions of features, such as ``{"transaction.version": 1}``; the newest by default.
+        features: versions of features, such as ``{"transaction.version": 1}``. The newest by default.
         host: address to listen on.
-        port: of the first listener of the first broker, and the next ones of the other brokers; 0 picks free ones.
-        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; the first one is that of ``bootstrap_servers``.
-        ssl_certfile, ssl_keyfile: PEM files for the TLS listeners; the key may be in the first.
+        port: of the first listener of the first broker, and the next ones of the other brokers. 0 picks free ones.
+        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. The first one is that of ``bootstrap_servers``.
+        ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The key may be in the first.
         ssl_client_cafile: clients must show a certificate of this authority.
         sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
         in_thread: run in a thread of this process instead of a child process.
@@ -186,7 +186,7 @@ class EmbeddedCluster:
         return self.address(self._options.listeners[0])
 
     def address(self, listener: str) -> str:
-        """Return the same for a listener by name; ``ConfigurationError`` if there is no such listener."""
+        """Return the same for a listener by name. Raises ``ConfigurationError`` if there is no such listener."""
         if listener not in self._options.listeners:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
@@ -195,7 +195,7 @@ class EmbeddedCluster:
 
     @property
     def data_dir(self) -> Path | None:
-        """Return the folder of the data; None if it is in memory, or before the start if it is temporary."""
+        """Return the folder of the data, or None if it is in memory, or before the start if it is temporary."""
         return self._folder
 
     # --- what tests do
@@ -203,7 +203,7 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, object] | None = None
     ) -> None:
-        """Create a topic; -1 for the broker's defaults. Raises the errors of CreateTopics."""
+        """Create a topic, or -1 for the broker's defaults. Raises the errors of CreateTopics."""
         own = {key: _text(value) for key, value in (config or {}).items()}
         self.command(
             "create_topic", name=name, partitions=partitions, replication_factor=replication_factor, config=own
@@ -219,7 +219,7 @@ class EmbeddedCluster:
         It leaves the ISRs, and other replicas in sync take over its partitions. With one broker this is :meth:`kill`.
 
         Raises:
-            IllegalStateError: the cluster is in memory, so the broker could not come back; or it does not run.
+            IllegalStateError: the cluster is in memory, so the broker could not come back, or it does not run.
             ConfigurationError: there is no such broker.
         """
         self._check_node(node_id)
@@ -238,7 +238,7 @@ class EmbeddedCluster:
 
         Raises:
             IllegalStateError: it was not killed.
-            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It continues; call this again to wait.
+            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It continues. Call this again to wait.
             BrokerStartError: it cannot start. You may call this again.
         """
         self._check_node(node_id)
@@ -267,7 +267,7 @@ class EmbeddedCluster:
         Until :meth:`restart` or :meth:`stop` their ports stay reserved: clients are refused.
 
         Raises:
-            IllegalStateError: the cluster is in memory, so it could not come back; or it does not run.
+            IllegalStateError: the cluster is in memory, so it could not come back, or it does not run.
         """
         runner = self._running()
         self._check_files()
@@ -309,13 +309,13 @@ class EmbeddedCluster:
             raise ConfigurationError(f"there is no broker {node_id}")
 
     def elect_preferred_leaders(self) -> int:
-        """Make the first replica of each partition its leader, if it is in sync; return how many have become one."""
+        """Make the first replica of each partition its leader, if it is in sync and return how many have become one."""
         return int(self.command("elect_preferred_leaders"))
 
     def advance_clock(self, seconds: float) -> None:
         """Move the brokers' clock ahead, so that what is due by then happens now: a session ends, a record expires.
 
-        Clients keep their own time; see :class:`pyconsumer.testing.RunningClock`.
+        Clients keep their own time. See :class:`pyconsumer.testing.RunningClock`.
 
         Raises:
             ValueError: ``seconds`` is negative.
@@ -325,7 +325,7 @@ class EmbeddedCluster:
         self.command("advance_clock", seconds=seconds)
 
     def command(self, name: str, /, **arguments: Any) -> Any:
-        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`; may be called from several threads.
+        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`. May be called from several threads.
 
         Raises:
             KafkaTimeoutError: the brokers did not respond within 30 s. They may still carry it out.
@@ -349,7 +349,7 @@ class EmbeddedCluster:
 
 
 class ClusterFaults:
-    """Faults of a running cluster; see :mod:`pyconsumer.broker.faults` for what each kind does."""
+    """Faults of a running cluster. See :mod:`pyconsumer.broker.faults` for what each kind does."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -366,7 +366,7 @@ class ClusterFaults:
         error_code: int = -1,
         delay_ms: int = 0,
     ) -> int:
-        """Inject a fault into requests; return the rule's id. Arguments as of :class:`.faults.FaultRule`."""
+        """Inject a fault into requests and return the rule's id. Arguments as of :class:`.faults.FaultRule`."""
         arguments = {"node": node, "topic": topic, "client_id": client_id, "count": count}
         return int(
             self._cluster.command(
@@ -375,7 +375,7 @@ class ClusterFaults:
         )
 
     def move_leader(self, topic: str, partition: int, node: int | None = None) -> int:
-        """Make another replica in sync the leader of a partition; return its node id.
+        """Make another replica in sync the leader of a partition and return its node id.
 
         Args:
             node: None for the next one in the order of the replicas.
@@ -395,7 +395,7 @@ class ClusterFaults:
         return int(self._cluster.command("move_coordinator", group_id=group_id, node=node))
 
     def pause_replication(self, node: int) -> None:
-        """Stop a broker's replication from leaders until :meth:`resume_replication`; it does everything else as usual.
+        """Stop a broker's replication from leaders until :meth:`resume_replication`. It does everything else as usual.
 
         ``acks=all`` waits for it as long as it is in sync, at most ``replica.lag.time.max.ms``.
         """

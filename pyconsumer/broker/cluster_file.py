@@ -59,7 +59,7 @@ def topic_to_json(topic: TopicState) -> dict[str, Any]:
 
 
 def partition_from_json(data: Mapping[str, Any]) -> PartitionState:
-    """Return the partition; ``KeyError``, ``TypeError`` or ``ValueError`` if it is none."""
+    """Return the partition. ``KeyError``, ``TypeError`` or ``ValueError`` if it is none."""
     leader, epoch, replicas, isr = data["leader"], data["leader_epoch"], tuple(data["replicas"]), tuple(data["isr"])
     if not replicas or not all(type(number) is int for number in (leader, epoch, *replicas, *isr)):
         raise ValueError(f"{dict(data)} is not a partition")
@@ -79,7 +79,7 @@ class ClusterFile:
     # --- reading
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """Return the snapshot and the changes since, oldest first; None if the folder is new.
+        """Return the snapshot and the changes since, oldest first, or None if the folder is new.
 
         Raises:
             BrokerStartError: a file is damaged, or logs are there and no ``cluster.json``.

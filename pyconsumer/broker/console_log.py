@@ -42,7 +42,7 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
 
     Args:
         now: monotonic seconds.
-        timed: report the counts without being called; tests call :meth:`report`.
+        timed: report the counts without being called. Tests call :meth:`report`.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ def log_to_stderr(level: int | str = logging.WARNING, *, with_time: bool | None 
     """Let this process log to standard error. The progress of a long recovery is always written.
 
     Args:
-        with_time: begin lines with time, level and logger; by default unless standard error is a terminal.
+        with_time: begin lines with time, level and logger, by default unless standard error is a terminal.
     """
     if with_time is None:
         with_time = not sys.stderr.isatty()

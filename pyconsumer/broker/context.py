@@ -15,7 +15,7 @@ class RequestContext:
 
     Attributes:
         api_key, api_version, correlation_id: from its header.
-        client_id: from its header; empty if it gave none.
+        client_id: from its header, or empty if it gave none.
         client_host: the peer's address in Kafka's form, such as ``/127.0.0.1``.
         listener: name of the listener that it came through, such as ``PLAINTEXT``.
         principal: who sent it, such as ``User:alice``.

@@ -90,18 +90,18 @@ class Controller:
     """The cluster's state.
 
     Args:
-        folder: of the cluster's files; None keeps its state in memory.
+        folder: of the cluster's files, or None keeps its state in memory.
         config: defaults of new topics.
 
     Attributes:
-        topics: by name; don't change them except through the methods here.
+        topics: by name. Don't change them except through the methods here.
         names: of topics by id.
-        brokers: node ids that are alive; ``registered``: all that the cluster has.
-        features: finalized version of each feature; ``features_epoch``: raised by every change of them.
-        on_change: called with a topic's name after it was created, changed or deleted; each may return its work as
-            steps, between which other calls may run. What one of them raises is logged; it reaches neither the others
+        brokers: node ids that are alive. ``registered``: all that the cluster has.
+        features: finalized version of each feature. ``features_epoch``: raised by every change of them.
+        on_change: called with a topic's name after it was created, changed or deleted. Each may return its work as
+            steps, between which other calls may run. What one of them raises is logged. It reaches neither the others
             nor the caller who made the change.
-        on_broker_config: called after settings of brokers were changed; likewise.
+        on_broker_config: called after settings of brokers were changed. Likewise.
     """
 
     def __init__(self, folder: Path | None, config: BrokerConfig) -> None:
@@ -129,7 +129,7 @@ class Controller:
     # --- the files
 
     def _load(self, file: ClusterFile) -> None:
-        """Read the state; ``BrokerStartError`` if that cannot be."""
+        """Read the state. Raises ``BrokerStartError`` if that cannot be."""
         found = file.load()
         if found is None:
             return
@@ -219,7 +219,7 @@ class Controller:
         return topic_id in self._deleted
 
     def on_removed(self, node: int, topic_ids: Iterable[bytes] | None = None) -> None:
-        """Note that a node has no folders of deleted topics any more; None: of none of them.
+        """Note that a node has no folders of deleted topics any more, with None of no topic.
 
         It is stored with the next snapshot. If it is lost, the node finds nothing to remove.
         """
@@ -324,7 +324,7 @@ class Controller:
         self._replace_partitions(changed)
 
     def move_leader(self, name: str, partition: int, node: int | None = None) -> int:
-        """Let another replica in sync lead a partition; return which.
+        """Let another replica in sync lead a partition and return which.
 
         Args:
             node: None for the next one in the order of the replicas.
@@ -355,7 +355,7 @@ class Controller:
         return node
 
     def elect_preferred_leaders(self) -> int:
-        """Let every partition be led by its first replica, where that is in sync; return how many have moved."""
+        """Let every partition be led by its first replica, where that is in sync, and return how many have moved."""
         moved = 0
 
         def change(state: PartitionState, unclean: bool) -> PartitionState:
@@ -382,7 +382,7 @@ class Controller:
         """Set finalized versions of features (KIP-584).
 
         Raises:
-            InvalidUpdateVersionError: a feature is not known, or has no such version; nothing was changed.
+            InvalidUpdateVersionError: a feature is not known, or has no such version. Nothing was changed.
         """
         for name, level in levels.items():
             check_feature(name, level)
@@ -399,7 +399,7 @@ class Controller:
     # --- topics
 
     def topic(self, name: str) -> TopicState:
-        """A topic by name; ``UnknownTopicOrPartitionError`` if there is none."""
+        """A topic by name. Raises ``UnknownTopicOrPartitionError`` if there is none."""
         found = self.topics.get(name)
         if found is None:
             raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
@@ -507,7 +507,7 @@ class Controller:
     def create_topics_in_steps(
         self, planned: Sequence[TopicState], call_soon: Callable[[Callable[[], None]], None]
     ) -> Deferred[None]:
-        """Create topics that were planned; the result is set when all their logs are open, see :func:`run_in_steps`.
+        """Create topics that were planned. The result is set when all their logs are open, see :func:`run_in_steps`.
 
         Until then requests for partitions without a log get a retriable error.
         """
@@ -527,7 +527,7 @@ class Controller:
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, str] | None = None
     ) -> TopicState:
-        """Create one topic; errors as :meth:`plan_topic`."""
+        """Create one topic. Errors are as in :meth:`plan_topic`."""
         topic = self.plan_topic(name, partitions, replication_factor, config)
         self.create_topics([topic])
         return topic
@@ -574,7 +574,7 @@ class Controller:
         return replicas, None if name == OFFSETS_TOPIC else self._config.integer(min_isr)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; ``UnknownTopicOrPartitionError`` if there is none."""
+        """Delete a topic. Raises ``UnknownTopicOrPartitionError`` if there is none."""
         self.delete_topics([name])
 
     def delete_topics(self, names: Sequence[str]) -> None:
@@ -604,7 +604,7 @@ class Controller:
     def plan_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
     ) -> list[PartitionState]:
-        """The partitions that a topic would have in addition if it had ``count``; errors as Kafka's controller."""
+        """The partitions that a topic would have in addition if it had ``count``. Errors as Kafka's controller."""
         topic = self.topic(name)
         have = len(topic.partitions)
         if count == have:
@@ -663,7 +663,7 @@ class Controller:
         call_each(self.on_broker_config, "changed settings")
 
     def set_group_config(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of a group; none at all removes its entry."""
+        """Replace the dynamic settings of a group. None at all removes its entry."""
         before = self.group_configs
         self.group_configs = {name: own for name, own in before.items() if name != group_id}
         if config:

@@ -4,7 +4,7 @@ None of them needs an event loop.
 
 Deferred results
 ----------------
-Coordinators and logs return a :class:`Deferred`; whoever drives them (the asyncio server, a simulation) decides how
+Coordinators and logs return a :class:`Deferred`. Whoever drives them (the asyncio server, a simulation) decides how
 to wait. Callbacks run at once in the call that sets the result, in the order in which they were added.
 
 Handlers
@@ -143,7 +143,7 @@ def _step(
 
 
 class PendingReplies:
-    """Replies that are ready. ``with replies:`` brackets a piece of work; the outermost one sends them, in order."""
+    """Replies that are ready. ``with replies:`` brackets a piece of work. The outermost one sends them, in order."""
 
     def __init__(self) -> None:
         self._depth = 0

@@ -5,7 +5,7 @@
    changes no epoch.
 3. A broker that dies leaves the ISR, except for the last one in it: it has everything that was acknowledged, so only
    it can lead again. Until it is back the partition is offline.
-4. Only with ``unclean.leader.election.enable`` a replica out of sync leads a partition that would be offline; it is
+4. Only with ``unclean.leader.election.enable`` a replica out of sync leads a partition that would be offline. It is
    alone in the ISR then, and what it did not have is lost.
 5. The preferred leader is the first replica.
 """
@@ -45,7 +45,7 @@ class TopicState:
     partitions: list[PartitionState] = field(default_factory=list)
 
     def configure(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Replace the settings; return the previous ones."""
+        """Replace the settings and return the previous ones."""
         before, self.config = self.config, dict(config)
         return before
 
@@ -71,7 +71,7 @@ def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> Part
 def after_death(
     state: PartitionState, dead: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """Return the state when some brokers have died; the same object if nothing changes for the partition.
+    """Return the state when some brokers have died. The same object if nothing changes for the partition.
 
     Args:
         alive: those that are left.
@@ -88,7 +88,7 @@ def after_death(
 def after_return(
     state: PartitionState, back: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """Return the state when some brokers are alive again; the same object if nothing changes for the partition.
+    """Return the state when some brokers are alive again. The same object if nothing changes for the partition.
 
     A leader that comes back as such, because nobody noticed its absence, leads in a new epoch: what it remembered of
     the old one is gone.

@@ -55,7 +55,7 @@ def code_and_text(error: BaseException) -> tuple[int, str | None]:
     """Return the protocol's code of an error, and its text for responses that have room for one.
 
     An error of the disk is KAFKA_STORAGE_ERROR, which clients retry. An error without a code in the protocol is
-    UNKNOWN_SERVER_ERROR; its text may contain anything and is not for clients (Java's ``ApiError.fromThrowable``).
+    UNKNOWN_SERVER_ERROR. Its text may contain anything and is not for clients (Java's ``ApiError.fromThrowable``).
     """
     if isinstance(error, BrokerResponseError):
         return error.errno, str(error.args[0]) if error.args else None
@@ -67,7 +67,7 @@ def code_and_text(error: BaseException) -> tuple[int, str | None]:
 def storage_error(action: str, topic: str, partition: int, folder: Path | None, error: OSError) -> KafkaStorageError:
     """Log that the disk refused to read or write a partition, and return the error for the client.
 
-    The log line names the folder, the file and the operating system's error; the client's text names no path.
+    The log line names the folder, the file and the operating system's error. The client's text names no path.
 
     Args:
         action: what failed, for instance ``"append to"``.

@@ -2,12 +2,12 @@
 
 The rule for a request is chosen once, after its header and body were read. The kinds of faults:
 
-``error``            the request is not carried out; the response has an error code wherever there is room for one
-``delay``            the request is carried out; the response is sent later
-``drop_request``     not carried out; no response
-``drop_response``    carried out; no response (what a client's timeout and idempotence are for)
-``disconnect``       not carried out; the connection is closed
-``cut``              carried out; half of the response is sent, then the connection is reset
+``error``            the request is not carried out, the response has an error code wherever there is room for one
+``delay``            the request is carried out, the response is sent later
+``drop_request``     not carried out, no response
+``drop_response``    carried out, no response (what a client's timeout and idempotence are for)
+``disconnect``       not carried out, the connection is closed
+``cut``              carried out, half of the response is sent, then the connection is reset
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FaultRule:
 
 
 class Faults:
-    """The rules of a cluster, in the order in which they were added; the first that matches is injected."""
+    """The rules of a cluster, in the order in which they were added. The first that matches is injected."""
 
     def __init__(self) -> None:
         self._rules: dict[int, FaultRule] = {}
@@ -103,7 +103,7 @@ class Faults:
         return rule_id
 
     def remove(self, rule_id: int) -> None:
-        """Remove a rule; nothing happens if it is not there."""
+        """Remove a rule. Nothing happens if it is not there."""
         self._rules.pop(rule_id, None)
 
     def clear(self) -> None:
@@ -115,7 +115,7 @@ class Faults:
         return self._rules[rule_id].hits
 
     def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:
-        """Return the rule for a request, and count the request; None if there is none."""
+        """Return the rule for a request, and count the request, or None if there is none."""
         for rule in self._rules.values():
             if rule.matches(api_key, node, client_id, topics):
                 rule.count_hit()

@@ -1,7 +1,7 @@
 """Fetch sessions, the broker's side (KIP-227): what a client fetches is remembered, and only changes are sent.
 
-A request is *full* (epoch 0: lists everything and asks for a session; -1: lists everything and wants none, or ends one)
-or *incremental* (epoch n: lists changes to the session; n must be the one after the last). The response to an
+A request is *full* (epoch 0: lists everything and asks for a session. -1: lists everything and wants none, or ends one)
+or *incremental* (epoch n: lists changes to the session. N must be the one after the last). The response to an
 incremental request leaves out partitions that have not changed.
 """
 

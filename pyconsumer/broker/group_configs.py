@@ -1,6 +1,6 @@
 """Dynamic settings of single groups: ``GROUP`` resources (KIP-848, KIP-1263).
 
-Those of groups of the consumer protocol are known; Apache Kafka has more, of share groups and of streams groups. A
+Those of groups of the consumer protocol are known. Apache Kafka has more, of share groups and of streams groups. A
 group need not exist to have settings. Where it has none of its own, the broker's ``group.consumer.*`` hold.
 """
 

@@ -47,11 +47,11 @@ class ClusterOptions:
     """The options of a cluster.
 
     Attributes:
-        data_dir: folder of all data; None: memory.
+        data_dir: folder of all data. None: memory.
         config: broker settings by Kafka's names.
-        features: finalized versions of features, set at the start; others stay as the cluster has them (KIP-584).
-        host: address to listen on; ``advertised_host``: the address for clients, if that is another.
-        ports: per broker, the port of each listener by its name; missing or 0: a free one.
+        features: finalized versions of features, set at the start. Others stay as the cluster has them (KIP-584).
+        host: address to listen on. ``advertised_host``: the address for clients, if that is another.
+        ports: per broker, the port of each listener by its name. Missing or 0: a free one.
         listeners: names from ``security.LISTENERS``.
         security: what listeners other than PLAINTEXT need.
         flush_at_stop: force logs to disk when the cluster stops.
@@ -94,7 +94,7 @@ class ClusterHost:
     """Runs a cluster in ``loop``, in whose thread all methods are called.
 
     Args:
-        held: per broker, sockets that reserve its ports; the host closes them.
+        held: per broker, sockets that reserve its ports. The host closes them.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ClusterHost:
     # --- life
 
     def start(self) -> None:
-        """Start all brokers; errors as :meth:`starting`."""
+        """Start all brokers. Errors are as in :meth:`starting`."""
         for _ in self.starting():
             pass
 
@@ -131,7 +131,7 @@ class ClusterHost:
         """Start all brokers in steps. If they are not all taken, close the generator: everything is then given up.
 
         Raises:
-            BrokerStartError: a port or the data folder cannot be used; the message says which and why.
+            BrokerStartError: a port or the data folder cannot be used. The message says which and why.
         """
         options = self.options
         try:
@@ -272,7 +272,7 @@ class ClusterHost:
         broker.abandon()
 
     def restart_broker(self, node_id: int) -> None:
-        """Start a broker that was killed, without a pause; see :meth:`restarting_broker`."""
+        """Start a broker that was killed, without a pause. See :meth:`restarting_broker`."""
         for _ in self.restarting_broker(node_id):
             pass
 
@@ -416,7 +416,7 @@ class ClusterHost:
     # --- commands from outside
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out what a test or an embedding program asks; arguments and result are plain JSON values.
+        """Carry out what a test or an embedding program asks. Arguments and result are plain JSON values.
 
         Raises:
             KafkaError: as the controller or the faults say.

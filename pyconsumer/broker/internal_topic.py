@@ -52,7 +52,7 @@ class InternalTopicLog:
 
     Args:
         topic: one of the internal topics.
-        codec: compression of its records; ``timeout_ms``: longest wait for the replicas.
+        codec: compression of its records. ``timeout_ms``: longest wait for the replicas.
         load_bytes: read at a time.
         replicated: a load ends only when all that was read is in the log of all replicas in sync. Otherwise a new
             leader could act on a record that the next one does not have.
@@ -94,7 +94,7 @@ class InternalTopicLog:
         )
 
     def partition_count(self) -> int:
-        """Return how many partitions the topic has; it is created if it does not exist.
+        """Return how many partitions the topic has. It is created if it does not exist.
 
         Raises:
             CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
@@ -113,7 +113,7 @@ class InternalTopicLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> Deferred[StoreResult]:
-        """Write records as one batch; see the protocol."""
+        """Write records as one batch. See the protocol."""
         builder = BatchBuilder(self._codec)
         for key, value in records:
             builder.try_append(now_ms, key, value)
@@ -140,7 +140,7 @@ class InternalTopicLog:
         return stored
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Yield record batches from the log start to the log end; see the protocol.
+        """Yield record batches from the log start to the log end. See the protocol.
 
         Raises:
             NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the same epoch. What was

@@ -98,7 +98,7 @@ class Outgoing:
         return True
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Add what is to be sent; with TLS it is encrypted when its turn comes."""
+        """Add what is to be sent. With TLS it is encrypted when its turn comes."""
         self._parts.extend(part for part in parts if len(part))
 
     def add_encrypted(self, data: bytes) -> None:
@@ -249,7 +249,7 @@ class Sender(Protocol):
     """A connection that has something to send."""
 
     def send_piece(self, most_bytes: int) -> int:
-        """Send at most ``most_bytes``, or a little more; return how many were sent."""
+        """Send at most ``most_bytes``, or a little more, and return how many were sent."""
 
     @property
     def can_send(self) -> bool:

@@ -2,15 +2,15 @@
 
 Rules:
 
-1. The leader appends; followers copy its log, batch by batch. The offset that a follower fetches next is also its
+1. The leader appends. Followers copy its log, batch by batch. The offset that a follower fetches next is also its
    report to the leader: everything before it has been copied.
 2. The high watermark of the leader is the least log end offset of the replicas in sync (ISR), and never falls. It
    stands still while fewer replicas are in sync than ``min.insync.replicas`` demands (or than there are, if that is
    less). A follower adopts the leader's, but never beyond the end of its own log. Consumers read up to it.
 3. A record sent with ``acks=all`` is acknowledged when the high watermark has passed it, in the leader epoch in which
    it was appended.
-4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began;
-   it leaves when it has not caught up for ``replica.lag.time.max.ms``. Neither takes effect before the controller has
+4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began.
+   It leaves when it has not caught up for ``replica.lag.time.max.ms``. Neither takes effect before the controller has
    stored it.
 5. An election begins an epoch at the new leader's log end offset. A follower whose log diverges from the leader's
    truncates it to the point of divergence before it copies more (KIP-101, KIP-279, KIP-595).
@@ -94,12 +94,12 @@ class Partition:
     """A replica. ``log`` outlives changes of leadership.
 
     Attributes:
-        leader: node id, -1 without a leader; ``leader_epoch``: raised by every election.
-        replicas, isr: node ids; the in-sync ones among them.
+        leader: node id, -1 without a leader. ``leader_epoch``: raised by every election.
+        replicas, isr: node ids. The in-sync ones among them.
         high_watermark: offset up to which consumers may read.
         epoch_start: as the leader, the offset at which its epoch began.
         on_progress: called, as the leader, when there is something new for followers, with the node that knows it
-            already; -1 if none does.
+            already, or -1 if none does.
         on_isr: called, as the leader, with the ISR that it wants (rule 4).
     """
 
@@ -161,7 +161,7 @@ class Partition:
         """Apply the controller's decision: a new leader epoch, or other replicas in sync.
 
         Args:
-            now: monotonic seconds; followers have ``replica.lag.time.max.ms`` from now to fetch.
+            now: monotonic seconds. Followers have ``replica.lag.time.max.ms`` from now to fetch.
         """
         new_epoch = leader_epoch != self.leader_epoch
         self.leader, self.leader_epoch, self.replicas, self.isr = leader, leader_epoch, replicas, isr
@@ -181,7 +181,7 @@ class Partition:
             self.on_progress(self, -1)
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise unless this broker leads, in the epoch that a client believes in (-1: it does not say; KIP-320).
+        """Raise unless this broker leads, in the epoch that a client believes in (-1: it does not say. KIP-320).
 
         Raises:
             NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: it does not.
@@ -191,7 +191,7 @@ class Partition:
             raise NotLeaderOrFollowerError(f"{self.tp} is led by node {self.leader}")
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise unless this is the leader epoch, whoever leads; -1 is any.
+        """Raise unless this is the leader epoch, whoever leads. -1 is any.
 
         Raises:
             FencedLeaderEpochError, UnknownLeaderEpochError: it is an older or a newer one.
@@ -225,7 +225,7 @@ class Partition:
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
-            KafkaError, OSError: see :meth:`PartitionLog.append`; also if what was appended cannot be forced to disk
+            KafkaError, OSError: see :meth:`PartitionLog.append`. Also if what was appended cannot be forced to disk
                 (``flush.messages``), and then it stays appended.
         """
         if acks == -1:
@@ -238,7 +238,7 @@ class Partition:
     def append_marker(
         self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, transaction_version: int
     ) -> AppendResult:
-        """Append the marker that ends a transaction; arguments and errors as :meth:`PartitionLog.append_marker`.
+        """Append the marker that ends a transaction. Arguments and errors as :meth:`PartitionLog.append_marker`.
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
@@ -288,7 +288,7 @@ class Partition:
         return 0 if len(self.isr) >= self.min_isr else NotEnoughReplicasAfterAppendError.errno
 
     def _advance(self) -> bool:
-        """Move the leader's high watermark to where all in-sync replicas are (rule 2); whether it has moved."""
+        """Move the leader's high watermark to where all in-sync replicas are (rule 2). Whether it has moved."""
         end = self.log.log_end_offset
         if len(self.replicas) > 1:
             if len(self.isr) < self.min_isr:
@@ -323,14 +323,14 @@ class Partition:
         max_bytes: int,
         now: float,
     ) -> ReplicaRead:
-        """Return what a follower has to append at ``offset``, its log end offset; what it has is noted.
+        """Return what a follower has to append at ``offset``, its log end offset. What it has is noted.
 
         Args:
-            leader_epoch: the one that it is in; ``last_epoch``: that of its last batch, -1 if its log is empty.
+            leader_epoch: the one that it is in. ``last_epoch``: that of its last batch, -1 if its log is empty.
             log_start_offset: of its log.
 
         Raises:
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: see :meth:`check_leader`; also
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: see :meth:`check_leader`. Also
                 if the node has no replica.
             OffsetOutOfRangeError: ``offset`` is not in this log.
             OSError: the disk could not be read.
@@ -360,7 +360,7 @@ class Partition:
         """Return where another log, with a last batch of ``last_epoch`` before ``end_offset``, diverges from this one.
 
         Returns:
-            the greatest epoch that both may have, and where it ends here; None if the logs don't part.
+            the greatest epoch that both may have, and where it ends here, or None if the logs don't part.
 
         Raises:
             OffsetOutOfRangeError: that epoch is not known here.
@@ -396,7 +396,7 @@ class Partition:
     # --- as a follower
 
     def append_from_leader(self, records: Buffer) -> int:
-        """Append what the leader gave; return how many bytes. Errors as :meth:`PartitionLog.append_as_follower`."""
+        """Append what the leader gave and return how many bytes. Errors as :meth:`PartitionLog.append_as_follower`."""
         size = self.log.append_as_follower(records)
         if size:
             self._waiting.append((self.log.log_end_offset, size))

@@ -22,7 +22,7 @@ HeldPorts = dict[str, socket.socket]
 
 
 def hold_port(host: str, port: int) -> socket.socket:
-    """Hold a port on which nobody listens; 0: a free one. ``OSError`` if it cannot be had."""
+    """Hold a port on which nobody listens. 0: a free one. ``OSError`` if it cannot be had."""
     is_v6 = ":" in host
     sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
     try:

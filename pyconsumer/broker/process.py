@@ -43,13 +43,13 @@ def run_broker(
     """Run a cluster in this process until SIGTERM or SIGINT, then stop it in good order, and return 0.
 
     Args:
-        host, port: where to listen; further brokers take the ports after it. Port 0 picks free ones.
+        host, port: where to listen. Further brokers take the ports after it. Port 0 picks free ones.
         brokers: how many, in this one process.
         data_dir: where data is kept. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
         config: broker settings by Kafka's names.
         advertised_host: the address that clients connect to: a name or address by which all of them reach this
             machine. By default ``host``, or ``localhost`` if that means all addresses, which lets no other machine in.
-        announce: called with ``HOST:PORT[,...]`` once requests are served; prints ``listening on ...`` by default.
+        announce: called with ``HOST:PORT[,...]`` once requests are served. Prints ``listening on ...`` by default.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -123,7 +123,7 @@ def _prepare() -> None:
 
 
 def run_child() -> int:
-    """Serve the program at the other end of standard input and output; return the exit status."""
+    """Serve the program at the other end of standard input and output and return the exit status."""
     log_to_stderr(os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), with_time=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program, which decides
     return asyncio.run(_Child().run())

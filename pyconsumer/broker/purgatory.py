@@ -45,7 +45,7 @@ class _Delayed(ABC):
 
     @abstractmethod
     def _is_complete(self, size_bytes: int) -> bool:
-        """Return whether the wait is over; ``size_bytes``: see :data:`.partition.Watcher`."""
+        """Return whether the wait is over. ``size_bytes``: see :data:`.partition.Watcher`."""
 
     @abstractmethod
     def _set(self) -> None:
@@ -123,7 +123,7 @@ class DelayedProduce(_Delayed):
 
     Args:
         until: monotonic seconds.
-        appends: at least one; any of them may be complete already.
+        appends: at least one. Any of them may be complete already.
     """
 
     def __init__(

@@ -144,7 +144,7 @@ class ReplicaFetcher:
             self.wake(tp)
 
     def _copy(self, partition: Partition, leader: Leader, max_bytes: int) -> tuple[int, bool]:
-        """Copy one piece; return its size in bytes, and whether the replica has everything now."""
+        """Copy one piece and return its size in bytes, and whether the replica has everything now."""
         source = leader.partition(partition.tp.topic, partition.tp.partition)
         copied = 0
         while True:

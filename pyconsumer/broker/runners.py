@@ -47,7 +47,7 @@ class Runner(Protocol):
         ...
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out a command, from any thread; ``KafkaTimeoutError`` if there is no response in time."""
+        """Carry out a command, from any thread. Raises ``KafkaTimeoutError`` if there is no response in time."""
         ...
 
     def stop(self) -> None: ...
@@ -191,7 +191,7 @@ def _still_restarting(node_id: int, timeout_s: float, progress: str) -> KafkaTim
 class ProcessRunner:
     """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
 
-    It responds on its standard output. A response repeats the id of its command; one with another id belongs to a
+    It responds on its standard output. A response repeats the id of its command. One with another id belongs to a
     command that timed out or was interrupted, and is ignored. Before the response to a start there may be its
     progress. The child carries out one command at a time, so threads take turns.
     """

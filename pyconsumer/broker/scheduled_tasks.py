@@ -27,7 +27,7 @@ class ScheduledTasks:
 
     Args:
         brokers: those that are alive, by node id.
-        loop: gets back what another thread has done; files are forced to disk there.
+        loop: gets back what another thread has done. Files are forced to disk there.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ScheduledTasks:
             cleaner.cancel()
 
     def every(self, interval_ms: int, action: Callable[[], None], first_ms: int | None = None) -> None:
-        """Call ``action`` at an interval; what it raises is logged.
+        """Call ``action`` at an interval. What it raises is logged.
 
         Args:
             first_ms: delay of the first call, if that is not one interval.

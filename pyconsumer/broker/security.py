@@ -28,7 +28,7 @@ class SecurityConfig:
     """The certificates and users that listeners other than PLAINTEXT need.
 
     Attributes:
-        cert_file: PEM file of the server's certificate and chain; ``key_file``: its key if that is elsewhere.
+        cert_file: PEM file of the server's certificate and chain. ``key_file``: its key if that is elsewhere.
         client_ca_file: if given, clients must show a certificate of this authority.
         sasl_users: passwords by user name.
     """
@@ -54,7 +54,7 @@ class SecurityConfig:
                 raise ConfigurationError(f"listener {name} needs users: sasl_users")
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return the server's TLS context; ``ConfigurationError`` if a file cannot be used."""
+        """Return the server's TLS context. Raises ``ConfigurationError`` if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -76,7 +76,7 @@ class PlainUsers:
         self._users = {name: password.encode() for name, password in users.items()}
 
     def authenticate(self, token: Buffer) -> tuple[str | None, str]:
-        """Check a PLAIN message (RFC 4616); return the user's name or None, and what is wrong."""
+        """Check a PLAIN message (RFC 4616) and return the user's name or None, and what is wrong."""
         parts = bytes(token).split(b"\0")
         if len(parts) != 3:
             return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
@@ -102,7 +102,7 @@ class Session:
 
     Attributes:
         needs_login: nothing but ApiVersions and SASL is served yet.
-        mechanism: chosen by SaslHandshake; ``raw_tokens``: it was version 0, so that tokens come without a header.
+        mechanism: chosen by SaslHandshake. ``raw_tokens``: it was version 0, so that tokens come without a header.
         expires_at: monotonic seconds from which a new login is needed, None: never.
         close_after: close the connection once the response has been sent.
     """
@@ -160,7 +160,7 @@ class TlsLayer:
         self._shaken = False
 
     def feed(self, data: Buffer) -> bytes:
-        """Take bytes from the socket (none at its end); return what they decrypt to."""
+        """Take bytes from the socket (none at its end) and return what they decrypt to."""
         if data:
             self._incoming.write(data)
         else:
@@ -185,7 +185,7 @@ class TlsLayer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def encrypt(self, buffers: Sequence[Buffer]) -> bytes:
-        """Encrypt what is to be sent; messages of the handshake are included."""
+        """Encrypt what is to be sent. Messages of the handshake are included."""
         for buffer in buffers:
             view = memoryview(buffer)
             while view:

@@ -55,12 +55,12 @@ class BrokerServer:
         self._idle_check: asyncio.TimerHandle | None = None
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
-        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be opened.
+        """Open a listener and return its port, or 0 picks a free one. ``OSError`` if it cannot be opened.
 
         Clients can connect, but are served only after :meth:`accept`.
 
         Args:
-            held: a socket that holds the port, of :func:`.ports.hold_ports`; the listener from now on.
+            held: a socket that holds the port, of :func:`.ports.hold_ports`. The listener from now on.
         """
         if name.endswith("SSL") and self._tls is None:
             self._tls = self._security.ssl_context()
@@ -151,7 +151,7 @@ class BrokerServer:
         return held
 
     def close(self, *, reset: bool = False) -> None:
-        """Close listeners and connections; with ``reset`` as if the process had been killed."""
+        """Close listeners and connections. With ``reset`` as if the process had been killed."""
         if self._idle_check is not None:
             self._idle_check.cancel()
         for listener in self._listeners:

@@ -59,7 +59,7 @@ async def take_steps(steps: Generator[None, None, None], on_pause: Callable[[], 
 
 
 def call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
-    """Call listeners; what one raises is logged, and the others are called all the same."""
+    """Call listeners. What one raises is logged, and the others are called all the same."""
     for listener in list(listeners):
         try:
             listener(*args)

@@ -1,6 +1,6 @@
 """Timers of the broker: a heap of (when, what), driven from outside.
 
-Nothing here reads a clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`; a
+Nothing here reads a clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`. A
 simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set. A
 timer that one of them sets runs in the next call at the earliest, so that one that keeps setting itself cannot hold up
 the driver.
@@ -77,7 +77,7 @@ class Timer:
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now: float) -> int:
-        """Run everything due at ``now``, but not what those calls schedule for now; return how many ran."""
+        """Run everything due at ``now``, but not what those calls schedule for now, and return how many ran."""
         ran = 0
         first_new = next(self._count)
         new = []

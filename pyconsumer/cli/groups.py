@@ -229,7 +229,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
 
 
 def _members(group: GroupDescription) -> Listing:
-    """Return the members by client; with epochs, and with their target assignments if members still move to them."""
+    """Return the members by client, with epochs, and with their target assignments if members still move to them."""
     headings = ["client", "host", "instance", "member", "partitions"]
     has_epochs = group.epoch is not None
     moves = any(member.target not in (None, member.assignment) for member in group.members)

@@ -57,7 +57,7 @@ def dump(
     A commit is printed as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, the newest last, also one of a
     transaction that was aborted or is open. A tombstone means that an offset or a group was deleted. Records of the
     consumer protocol are printed in words, those of share and streams groups by type, group, member and size. A damaged
-    file is reported with the place of the damage; the records before it and the other files are printed, and the exit
+    file is reported with the place of the damage. The records before it and the other files are printed, and the exit
     status is 1.
     """
     if json_output and form != "text":

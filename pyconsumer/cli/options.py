@@ -1,4 +1,4 @@
-"""Options of several commands: the address of the cluster, client settings, output as JSON; and output of tables."""
+"""Options of several commands: the address of the cluster, client settings, output as JSON, and output of tables."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Given(dict[str, str]):
     """The client settings of a command as text by dotted name, from all sources.
 
     Attributes:
-        sources: file, environment and command line; a later one overrides an earlier one.
+        sources: file, environment and command line. A later one overrides an earlier one.
         servers: ``bootstrap.servers``, if one of them has it.
     """
 
@@ -90,7 +90,7 @@ _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
 def files_and_pairs(
     _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
 ) -> tuple[list[str], dict[str, str]]:
-    """Click callback: return the files and the pairs of ``--config``; a pair has an equals sign after a name."""
+    """Click callback: return the files and the pairs of ``--config``. A pair has an equals sign after a name."""
     files, pairs = [], {}
     for argument in arguments:
         match = _PAIR.fullmatch(argument)
@@ -173,7 +173,7 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
         table: the client's settings. Settings of other clients in a file or in the environment are ignored.
 
     Raises:
-        ConfigurationError: a setting is unknown or has a wrong value; the message names file and line, or the variable.
+        ConfigurationError: a setting is unknown or has a wrong value. The message names file and line, or the variable.
     """
     options: dict[str, Any] = {"bootstrap_servers": servers}
     if isinstance(settings, Given):
@@ -255,7 +255,7 @@ def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, j
 
     Args:
         rows: the values by name.
-        columns: the names of the values that the table has; its headings are these.
+        columns: the names of the values that the table has. Its headings are these.
         none: printed on standard error if there are no rows, so that the list itself is empty.
     """
     if json_output:

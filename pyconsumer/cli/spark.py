@@ -108,7 +108,7 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
 
     Args:
         master, conf: as for :func:`pyconsumer.spark.session`.
-        log: the file for the output of Java; None: a temporary file, which is kept if the command fails.
+        log: the file for the output of Java. None: a temporary file, which is kept if the command fails.
 
     Raises:
         click.ClickException: Spark is not installed, or has failed, here or in the block.
@@ -138,7 +138,7 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
 
 
 def _java(master: str) -> contextlib.AbstractContextManager[JavaOfBlock]:
-    """Return the context that ends Java with the command; with Spark Connect, Java belongs to the server."""
+    """Return the context that ends Java with the command. With Spark Connect, Java belongs to the server."""
     return contextlib.nullcontext(JavaOfBlock()) if master.startswith("sc://") else java_of_block()
 
 
@@ -162,7 +162,7 @@ def _temporary_log() -> Iterator[IO[bytes]]:
 
 
 def progress_bar(*, json_output: bool) -> Progress:
-    """Return a progress bar whose tasks have a ``text``; it is not shown with JSON."""
+    """Return a progress bar whose tasks have a ``text``. It is not shown with JSON."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

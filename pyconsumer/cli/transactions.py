@@ -214,7 +214,7 @@ def dump(
 ) -> None:
     """Print the records of __transaction_state, one per line, by partition and offset.
 
-    A damaged file is reported with the place of the damage; the records before it and the other files are printed, and
+    A damaged file is reported with the place of the damage. The records before it and the other files are printed, and
     the exit status is 1.
     """
     source = None

@@ -23,6 +23,7 @@ __all__ = [
     "checked_times",
     "is_partition",
     "looks_like_seconds",
+    "not_empty",
     "offsets_after",
     "point_out_milliseconds",
     "split_topics",
@@ -73,6 +74,20 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
         raise TypeError("topics must be a list of names, not None")
     if pattern is not None and topics:
         raise ValueError("topics and a pattern exclude one another")
+
+
+def not_empty(items: Any, call: str) -> Any:
+    """Return the argument of ``subscribe`` or ``assign`` on an event loop.
+
+    Raises:
+        ValueError: the list is empty. That would mean to unsubscribe, which waits, so it needs a coroutine.
+    """
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        return items  # another check refuses it
+    found = list(items)
+    if not found:
+        raise ValueError(f"{call} was called with an empty list; to drop the subscription, await unsubscribe()")
+    return found
 
 
 def check_max_records(max_records: int) -> int:

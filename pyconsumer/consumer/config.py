@@ -196,7 +196,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_id",
             None,
             Text(nullable=True),
-            "The consumer group; needed to commit. Without it, a subscription reads all partitions.",
+            "The consumer group, needed to commit. Without it, a subscription reads all partitions.",
         ),
         Setting(
             "group_instance_id",
@@ -209,13 +209,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "classic",
             Choice("classic", "consumer"),
             "Group protocol. `classic`: the members compute the assignment, and all of them stop for it. `consumer`:"
-            " the broker computes it, and each member moves by itself (KIP-848; needs Apache Kafka 4.0 or newer).",
+            " the broker computes it, and each member moves by itself (KIP-848, needs Apache Kafka 4.0 or newer).",
         ),
         Setting(
             "group_remote_assignor",
             None,
             Text(nullable=True),
-            "Only with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`; by default the group"
+            "Only with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`. By default the group"
             " coordinator chooses.",
         ),
         Setting(
@@ -229,13 +229,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "heartbeat_interval_ms",
             3_000,
             Duration(1, 0x7FFFFFFF),
-            "Time between heartbeats; at most a third of `session_timeout_ms`. Only with `group_protocol=classic`.",
+            "Time between heartbeats, at most a third of `session_timeout_ms`. Only with `group_protocol=classic`.",
         ),
         Setting(
             "max_poll_interval_ms",
             300_000,
             Duration(1, 0x7FFFFFFF),
-            "Longest time between two polls; after that this consumer leaves the group.",
+            "Longest time between two polls. After that this consumer leaves the group.",
         ),
         Setting(
             "partition_assignment_strategy",
@@ -250,7 +250,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             None,
             Duration(0, 0x7FFFFFFF, nullable=True),
             "Only with the assignor `cooperative-sticky-delayed`: time for which the partitions of a member that has"
-            " disappeared wait for its return; by default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for"
+            " disappeared wait for its return. By default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for"
             " a consumer group.",
             ("scheduled.rebalance.max.delay.ms", "scheduled_rebalance_max_delay_ms"),
         ),
@@ -264,8 +264,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "enable_auto_offset_store",
             True,
             Flag(),
-            "False: automatic commits, and `commit()` without offsets, take what `store_offsets` was given instead of"
-            " the positions, for programs that commit what they have finished. librdkafka's setting.",
+            "False: automatic commits, and `commit()` without offsets, take the offsets given to `store_offsets`"
+            " instead of the positions, for programs that commit finished records. librdkafka's setting.",
         ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(
@@ -279,7 +279,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "client_rack",
             "",
             Text(blank=True),
-            "Rack of this client, to fetch from a replica in the same rack (KIP-392); assignors get to know it, too.",
+            "Rack of this client, to fetch from a replica in the same rack (KIP-392). Assignors see it, too.",
         ),
         Setting(
             "fetch_min_bytes",
@@ -291,7 +291,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "fetch_max_bytes",
             52_428_800,
             Integer(0),
-            "Most bytes in one response; a larger first batch is returned nevertheless. One request asks for no more"
+            "Most bytes in one response. A larger first batch is returned nevertheless. One request asks for no more"
             " than 8 MiB (16 MiB where records are large), or eight times `max_partition_fetch_bytes`.",
         ),
         Setting(
@@ -304,13 +304,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "max_partition_fetch_bytes",
             1_048_576,
             Integer(0),
-            "Most bytes of one partition in one response; a larger first batch is returned nevertheless.",
+            "Most bytes of one partition in one response. A larger first batch is returned nevertheless.",
         ),
         Setting(
             "fetch_buffer_bytes",
             None,
             Integer(1, 0x7FFFFFFFFFFFFFFF, nullable=True),
-            "Limit of the memory for records that are fetched and not returned, in bytes; by default twice"
+            "Limit of the memory for records that are fetched and not returned, in bytes, by default twice"
             " `fetch_max_bytes`.",
         ),
         Setting(
@@ -318,9 +318,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             None,
             Integer(0, 16, nullable=True),
             "Threads that decompress fetched batches in zstd before a poll asks for them, while the application's"
-            " thread does something else; the consumers of a process share them. By default two fewer than the CPUs"
-            " that the process may use, at most 4. 0: the poll decompresses all, as it does what other codecs"
-            " compressed.",
+            " thread does something else. The consumers of a process share them. By default two fewer than the CPUs"
+            " that the process may use, at most 4. 0: the poll decompresses all, as it does for other codecs.",
         ),
         Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),
@@ -379,7 +378,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "consumer_timeout_ms",
             None,
             Duration(0, special=(-1,), nullable=True),
-            "Iteration ends when no record came for this long; None or -1: never.",
+            "Iteration ends when no record came for this long (None or -1: never).",
             blanks=(math.inf,),
         ),
     ),

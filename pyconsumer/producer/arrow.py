@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pyconsumer.producer.changes import Pause
+from pyconsumer.network.futures import Steps
 from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.sent_records import FutureRecords
 
@@ -41,13 +41,13 @@ def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
 
 
 def send_steps(
-    send_many: Callable[..., Generator[Pause, None, FutureRecords]],
+    send_many: Callable[..., Steps[FutureRecords]],
     send_at_once: Callable[..., FutureRecordMetadata | None],
-    send: Callable[..., Generator[Pause, None, FutureRecordMetadata]],
+    send: Callable[..., Steps[FutureRecordMetadata]],
     topic: str,
     table: pa.Table | pa.RecordBatch,
     partition: int | None,
-) -> Generator[Pause, None, FutureRecords]:
+) -> Steps[FutureRecords]:
     """Send the rows of a table, as a generator that yields what it has to wait for, and between batches.
 
     Args:

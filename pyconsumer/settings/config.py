@@ -706,14 +706,14 @@ CLIENT_SETTINGS: Final = (
         "bootstrap_servers",
         REQUIRED,
         Servers(),
-        "Addresses of brokers to contact first: `host:port`, separated by commas or as a list; the default port is "
+        "Addresses of brokers to contact first: `host:port`, separated by commas or as a list. The default port is "
         "9092. Any one of them is enough to find the whole cluster.",
     ),
     Setting(
         "client_id",
         "",
         Text(blank=True),
-        "Name of this client in the broker's logs and quotas; generated if empty.",
+        "Name of this client in the broker's logs and quotas (generated if empty).",
         blanks=(None,),
     ),
     Setting(
@@ -728,22 +728,22 @@ CLIENT_SETTINGS: Final = (
         None,
         Duration(1, nullable=True),
         "Raise `NoBrokersAvailableError` when no broker has responded for this long since the client began to connect."
-        " None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that"
-        " nobody answers.",
+        " None: wait as long as each call allows, for a cluster that starts later. The log repeats from time to time"
+        " that no broker answers.",
     ),
     Setting(
         "bootstrap_resolve_timeout_ms",
         0,
         Duration(),
         "Raise `BootstrapResolutionError` when no name in `bootstrap_servers` could be looked up for this long since "
-        "the client began to connect; the client must then be closed (KIP-909). 0: keep trying. Names are looked up in "
+        "the client began to connect. Then you must close the client (KIP-909). 0: keep trying. Names are looked up in "
         "the background either way.",
     ),
     Setting(
         "request_timeout_ms",
         30_000,
         Duration(),
-        "Longest time to wait for a response; after that the request fails and the connection is closed.",
+        "Longest time to wait for a response. After that the request fails and the connection is closed.",
     ),
     Setting(
         "default_api_timeout_ms",
@@ -755,21 +755,21 @@ CLIENT_SETTINGS: Final = (
         "retry_backoff_ms",
         100,
         Duration(),
-        "Pause before the first retry of a failed request; it doubles with each failure, with 20 % jitter (KIP-580).",
+        "Pause before the first retry of a failed request. It doubles with each failure, with 20 % jitter (KIP-580).",
     ),
     Setting("retry_backoff_max_ms", 1_000, Duration(), "Longest pause before a retry of a failed request."),
     Setting(
         "reconnect_backoff_ms",
         50,
         Duration(),
-        "Pause before the first new attempt to connect to a broker; it doubles with each failure, with 20 % jitter.",
+        "Pause before the first new attempt to connect to a broker. It doubles with each failure, with 20 % jitter.",
     ),
     Setting("reconnect_backoff_max_ms", 1_000, Duration(), "Longest pause before a new attempt to connect."),
     Setting(
         "socket_connection_setup_timeout_ms",
         10_000,
         Duration(),
-        "Longest time to establish a connection; it doubles with each consecutive failure (KIP-601).",
+        "Longest time to establish a connection. It doubles with each consecutive failure (KIP-601).",
     ),
     Setting(
         "socket_connection_setup_timeout_max_ms",
@@ -781,7 +781,7 @@ CLIENT_SETTINGS: Final = (
         "connections_max_idle_ms",
         540_000,
         Duration(special=(-1,)),
-        "Close a connection that has been idle for this time; -1: never.",
+        "Close a connection that has been idle for this time (-1: never).",
     ),
     Setting(
         "metadata_max_age_ms",
@@ -807,20 +807,20 @@ CLIENT_SETTINGS: Final = (
         True,
         Flag(),
         "With the strategy `rebootstrap`: send the expected cluster and node id when connecting, so that a broker of "
-        "Apache Kafka 4.4 or newer can reject a misrouted connection; the client then starts over (KIP-1242).",
+        "Apache Kafka 4.4 or newer can reject a misrouted connection. The client then starts over (KIP-1242).",
     ),
     Setting(
         "send_buffer_bytes",
         -1,
         Integer(1, special=(-1,)),
-        "Size of the socket's send buffer (SO_SNDBUF); -1: the system's default.",
+        "Size of the socket's send buffer (SO_SNDBUF). -1: the system's default.",
         blanks=(None,),
     ),
     Setting(
         "receive_buffer_bytes",
         -1,
         Integer(1, special=(-1,)),
-        "Size of the socket's receive buffer (SO_RCVBUF); -1: the system's default, which adapts and is faster.",
+        "Size of the socket's receive buffer (SO_RCVBUF). -1: the system's default, which adapts and is faster.",
         blanks=(None,),
     ),
     Setting(
@@ -845,7 +845,7 @@ CLIENT_SETTINGS: Final = (
         "ssl_cafile",
         None,
         File(nullable=True),
-        "PEM file with the certificate authorities to trust; the system's by default.",
+        "PEM file with the certificate authorities to trust (by default the system's).",
     ),
     Setting(
         "ssl_certfile", None, File(nullable=True), "PEM file with the client's certificate and its chain, for mTLS."
@@ -854,13 +854,13 @@ CLIENT_SETTINGS: Final = (
         "ssl_keyfile",
         None,
         File(nullable=True),
-        "PEM file with the private key of the client's certificate; by default it is read from `ssl_certfile`.",
+        "PEM file with the private key of the client's certificate. By default it is read from `ssl_certfile`.",
     ),
     Setting(
         "ssl_crlfile",
         None,
         File(nullable=True),
-        "PEM file with certificate revocation lists; only the broker's own certificate is checked against them.",
+        "PEM file with certificate revocation lists. Only the broker's own certificate is checked against them.",
     ),
     Setting(
         "ssl_password",

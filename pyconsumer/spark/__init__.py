@@ -14,7 +14,7 @@
 
 Options, columns, offsets and checkpoints are those of Spark's own Kafka connector. :func:`lag` returns the lag of a
 streaming query, :func:`lag_metrics` the same by the connector's names. For a session that you have made yourself call
-:func:`register`; where pyconsumer is installed beside Spark, the format is known without a call.
+:func:`register`. Where pyconsumer is installed beside Spark, the format is known without a call.
 """
 
 from __future__ import annotations

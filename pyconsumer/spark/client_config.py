@@ -1,6 +1,6 @@
 """``kafka.*`` options: settings of Java's consumer or producer, translated into ours. Functions without state.
 
-The options travel to the tasks unchanged; each process builds its own configuration from them, and only there are
+The options travel to the tasks unchanged. Each process builds its own configuration from them, and only there are
 references to secrets resolved.
 """
 
@@ -160,7 +160,7 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
         warn: whether to log which options have no effect.
 
     Raises:
-        ConfigurationError: a setting is unknown, invalid or not supported; values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported. Values of secret ones are not shown.
     """
     values = translate(options, _SOURCE, warn=warn)
     try:

@@ -507,6 +507,10 @@ class MockConsumer(Consumer[K, V]):
         """Return the end of an assigned partition's log, None if the test has not set it."""
         return self._ends.get(self._check_assigned(partition))
 
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the end of an assigned partition's log, None if the test has not set it: no transaction is open."""
+        return self.highwater(partition)
+
     # -- commits -----------------------------------------------------------------------------------------------------
 
     def commit(
@@ -542,7 +546,6 @@ class MockConsumer(Consumer[K, V]):
         return RequestFuture.of(None) if error is None else RequestFuture.failure(error)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
-        """Store offsets of finished records, for the next commit."""
         self._check_open()
         wanted = self._to_commit(offsets_after(offsets))
         if self._store_positions:
@@ -624,6 +627,10 @@ class MockConsumer(Consumer[K, V]):
         self._planned.take("partitions_for_topic")
         found = self._partitions.get(topic)
         return None if found is None else set(found)
+
+    def known_partitions(self, topic: str) -> set[int]:
+        self._check_open()
+        return set(self._partitions.get(topic, ()))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         self._check_open()

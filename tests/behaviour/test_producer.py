@@ -541,9 +541,9 @@ def test_an_idle_producer_sleeps(cluster: Cluster, topic: str, proxy: KafkaProxy
 
 def turns_until_newer_metadata(producer: KafkaProducer, proxy: KafkaProxy) -> int:
     """Return how often the sender looks around until metadata have come twice, which takes at least their age."""
-    seen, turns = len(proxy.events(ApiKey.METADATA, "response")), producer._sender.turns
+    seen, turns = len(proxy.events(ApiKey.METADATA, "response")), producer._delegate.sender.turns
     proxy.wait(lambda: len(proxy.events(ApiKey.METADATA, "response")) >= seen + 2, 60, "metadata, twice")
-    return producer._sender.turns - turns
+    return producer._delegate.sender.turns - turns
 
 
 @pytest.mark.cluster

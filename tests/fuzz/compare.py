@@ -1,4 +1,4 @@
-"""Reading one input with one decoder in one way, and what is seen of it."""
+"""Reading one input with one decoder in one way, and recording the result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HangError(Exception):
 
 
 def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
-    """Read all of it, in steps that the seed chooses. Returns what happened at each."""
+    """Read all of it, in steps that the seed chooses. Return the result of each."""
     source = random.Random(seed)
     # An array, because other than bytes it has no byte behind its end which a reader may touch unnoticed.
     buffer = memoryview(array("B", data)) if decoder.name == "native" else data
@@ -66,9 +66,9 @@ def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
 
 
 def read_quickly(decoder: Decoder, data: bytes | bytearray, way: int) -> None:
-    """Read the record set to its end in one of :data:`WAYS` ways, past what is damaged, without checking checksums.
+    """Read the record set to its end in one of :data:`WAYS` ways, past damaged batches, without checking checksums.
 
-    What came out must not keep the buffer alive.
+    The records must not keep the buffer alive.
     """
     buffer = array("B", data)
     view = memoryview(buffer)
@@ -204,10 +204,10 @@ def _columns(decoder: Decoder, reader: Any, count: int) -> Any:
 
 
 def difference(one: list[Any], other: list[Any]) -> str | None:
-    """Return where two readings part, None if they are the same.
+    """Return the first difference of two readings, None if they are the same.
 
-    Of zstd data that is damaged and has no room for what its headers say, one version of the zstd library reports the
-    damage first and another the size, and the decoders have different ones: either message will do.
+    Zstd data can be damaged and, by its headers, too large as well. One version of the zstd library reports the damage
+    first and another the size, and the decoders have different ones: either message will do.
     """
     for step, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b and not _are_of_zstd(a, b):
@@ -216,7 +216,7 @@ def difference(one: list[Any], other: list[Any]) -> str | None:
 
 
 def _are_of_zstd(one: Any, other: Any) -> bool:
-    """Return whether two errors are the same but for what was found first in zstd data that is damaged and large."""
+    """Return whether two errors differ only in the first fault found in zstd data that is damaged and large."""
     if not all(isinstance(seen, tuple) and seen[0] == CorruptRecordError.__name__ for seen in (one, other)):
         return False
     start = one[1].removesuffix(_DAMAGED_ZSTD).removesuffix(_TOO_LARGE)

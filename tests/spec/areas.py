@@ -1,7 +1,7 @@
 """The areas of the product: which rows of the lists belong to each, and which tests guard it.
 
 A row belongs to the area that has the prefix of its id. Tests do not name rows. An area's tests guard all of its rows
-together; :mod:`tests.spec.mutations` shows that by breaking single rules.
+together: :mod:`tests.spec.mutations` shows that by breaking single rules.
 """
 
 from __future__ import annotations

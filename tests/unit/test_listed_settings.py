@@ -1,4 +1,4 @@
-"""Settings of members and coordinators that the requirement lists name: defaults, bounds, what they do."""
+"""Settings of members and coordinators that the requirement lists name: defaults, bounds, effects."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
         BrokerConfig({name: "2.2"})
 
 
-def test_where_to_begin() -> None:
+def test_reset_policies() -> None:
     assert build().auto_offset_reset.name == "latest"
     for policy in ("latest", "earliest", "none"):
         assert build(auto_offset_reset=policy).auto_offset_reset.name == policy
@@ -126,14 +126,14 @@ def test_a_client_has_no_name_of_its_own() -> None:
     assert settings.build({"bootstrap_servers": BROKER_LESS}).client_id == ""
 
 
-def test_a_member_is_static_only_if_it_is_told_so() -> None:
+def test_a_member_is_static_only_with_an_instance_id() -> None:
     assert build().group_instance_id is None
     assert build(group_id="g", group_instance_id="i").group_instance_id == "i"
     with pytest.raises(ConfigurationError):
         build(group_id="g", group_instance_id="")
 
 
-def test_the_longest_time_between_polls_is_the_rebalance_timeout_too() -> None:
+def test_max_poll_interval_is_the_rebalance_timeout_too() -> None:
     assert build().max_poll_interval_ms == 300_000
     member = Member(rebalance_timeout=build().max_poll_interval_ms / 1000, session_timeout=1000.0)
     assert member.send_join().request.rebalance_timeout_ms == 300_000
@@ -153,7 +153,7 @@ def _heartbeat_at(member: Member, now: float) -> Any:
     return member.heartbeat()
 
 
-def test_servers_must_be_given_and_without_deserializers_bytes_are_handed_out() -> None:
+def test_servers_must_be_given_and_bytes_are_returned_without_deserializers() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         CONSUMER_SETTINGS.build({})
     assert (build().key_deserializer, build().value_deserializer) == (None, None)

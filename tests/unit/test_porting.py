@@ -183,7 +183,7 @@ def test_small_values_have_the_same_fields(name: str) -> None:
         ("KafkaAdminClient", "receive_buffer_bytes", None),
     ],
 )
-def test_values_that_it_documents_are_taken(client: str, name: str, value: Any) -> None:
+def test_documented_values_are_accepted(client: str, name: str, value: Any) -> None:
     settings = _CLIENTS[client][2]
     config = settings.build({"bootstrap_servers": "localhost:9092", name: value})
     if value is not False:

@@ -21,7 +21,7 @@ def test_an_isolated_subinterpreter_gets_one_clear_error() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="needs the module _interpreters of Python 3.13")
-def test_a_real_subinterpreter_gets_it_too() -> None:
+def test_a_real_subinterpreter_gets_the_message_too() -> None:
     program = (
         "import _interpreters; number = _interpreters.create('isolated');"
         "print(_interpreters.exec(number, 'import pyconsumer').msg)"

@@ -13,7 +13,7 @@ VECTORS = Path(__file__).with_name("consumer_groups.jsonl.gz")
 
 
 def expected(tools: KafkaTools) -> str:
-    """Return what Kafka's own coordinator computes, one JSON object a line."""
+    """Return the results of Kafka's own coordinator, one JSON object a line."""
     output = tools.run_source(Path(__file__).with_name("ConsumerGroupVectors.java")).stdout
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith("{"))
 

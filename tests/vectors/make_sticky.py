@@ -13,7 +13,7 @@ VECTORS = Path(__file__).with_name("sticky.jsonl.gz")
 
 
 def expected(tools: KafkaTools) -> str:
-    """Return what Kafka's own assignor makes of the groups, one JSON object a line."""
+    """Return the assignments of Kafka's own assignor for the groups, one JSON object a line."""
     output = tools.run_source(Path(__file__).with_name("StickyVectors.java")).stdout
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith("{"))
 

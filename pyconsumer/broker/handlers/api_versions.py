@@ -33,7 +33,7 @@ _ALL = [
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Return the APIs that are served, and the features; INVALID_REQUEST if the client software's name is invalid.
+    """Return the APIs that are served, and the features. INVALID_REQUEST if the client software's name is invalid.
 
     INVALID_REQUEST also if only one of cluster id and node id is given, REBOOTSTRAP_REQUIRED if they are not ours.
     """

@@ -32,7 +32,7 @@ _HIGH_WATERMARK = -1
 
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    """Raise each log start offset; return the new ones when all replicas in sync have them."""
+    """Raise each log start offset and return the new ones when all replicas in sync have them."""
     starts: list[tuple[Partition, int]] = []
     topics = [
         DeleteRecordsTopicResult(

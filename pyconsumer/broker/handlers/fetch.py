@@ -48,7 +48,7 @@ class _Read:
 
     Attributes:
         results: of all partitions.
-        partitions: those whose data may become more; ``stable_offsets`` has the last stable offset of each.
+        partitions: those whose data may become more. ``stable_offsets`` has the last stable offset of each.
         size_bytes: of all records.
         complete: the response is sent at once, because there is an error, or more data than the limits allow.
     """
@@ -67,7 +67,7 @@ class _Read:
         self.complete = True
 
     def add(self, key: PartitionKey, result: PartitionData) -> int:
-        """Add the result of a partition; return the size of its records."""
+        """Add the result of a partition and return the size of its records."""
         size = len(result.records or b"")
         self.size_bytes += size
         self.results.append((key, result))
@@ -75,7 +75,7 @@ class _Read:
 
 
 async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
-    """Read the partitions; if there are fewer than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
+    """Read the partitions. If there are fewer than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
     try:
         fetch = broker.fetch_sessions.context(request, context.api_version, context.now)
     except BrokerResponseError as error:

@@ -58,7 +58,7 @@ _R = TypeVar("_R", bound=_Resource)
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    """Apply all changes of each resource, or none if one is invalid; with ``validate_only``, only check them."""
+    """Apply all changes of each resource, or none if one is invalid. With ``validate_only``, only check them."""
     results = alter_each(
         request.resources, lambda resource: _alter(broker, resource, validate_only=request.validate_only)
     )
@@ -92,7 +92,7 @@ def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tup
 
 
 def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
-    """Check a topic's new settings, and replace its present ones with them; raises the controller's errors."""
+    """Check a topic's new settings, and replace its present ones with them. Raises the controller's errors."""
     check_topic_name(name)
     broker.controller.topic(name)  # raises if the topic does not exist
     parse_topic_config(own)
@@ -123,7 +123,7 @@ def _check_broker_name(broker: Broker, name: str) -> None:
 
 
 def _dynamic_setting(name: str) -> BrokerSetting:
-    """Return a broker setting that can be changed while the broker runs; raise for any other name."""
+    """Return a broker setting that can be changed while the broker runs. Raise for any other name."""
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
         raise InvalidConfigError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
@@ -171,7 +171,7 @@ def _as_list(value: object) -> list[str]:
 
 
 def _apply(own: dict[str, str], change: AlterableConfig, config_type: ConfigType, before: str | None) -> None:
-    """Apply one change to a resource's own settings; ``before`` is the present value of a list."""
+    """Apply one change to a resource's own settings. ``before`` is the present value of a list."""
     operation, value = change.config_operation, change.value
     if operation == _DELETE:
         own.pop(change.name, None)

@@ -13,7 +13,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    """Return the new generation when the join phase ends; at once after an error, or if nothing changes."""
+    """Return the new generation when the join phase ends. At once after an error, or if nothing changes."""
     version = context.api_version
     protocols = {protocol.name: protocol.metadata for protocol in request.protocols}
     if len(protocols) < len(request.protocols):  # the member would vote twice; Kafka fails then, and does not answer

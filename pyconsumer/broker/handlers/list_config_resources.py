@@ -22,7 +22,7 @@ _ALL = (TOPIC, BROKER, _BROKER_LOGGER, _CLIENT_METRICS, GROUP)
 async def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    """Return the resources of the requested types; without any, of all types.
+    """Return the resources of the requested types. Without any, of all types.
 
     Version 0 is for client metrics alone, of which this broker has none.
     """

@@ -45,7 +45,7 @@ AUTHORIZED_OPERATIONS_OMITTED = -(1 << 31)
 
 
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    """Return the requested topics; all of them if the list is null (in version 0, empty)."""
+    """Return the requested topics. All of them if the list is null (in version 0, empty)."""
     controller = broker.controller
     wanted = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
@@ -71,7 +71,7 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
 
 
 async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool) -> dict[str, int]:
-    """Create the topics that do not exist, all in one change; return the error codes of those that cannot be."""
+    """Create the topics that do not exist, all in one change, and return the error codes of those that cannot be."""
     controller = broker.controller
     failed: dict[str, int] = {}
     planned: dict[str, TopicState] = {}  # by plain names, of which two topics must not have the same
@@ -98,7 +98,7 @@ async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], ma
 
 
 def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
-    """Return the topic that is to be created; None for an internal topic, which is created here."""
+    """Return the topic that is to be created, or None for an internal topic, which is created here."""
     check_topic_name(name)
     if not may_create or name == CLUSTER_METADATA or not broker.config.boolean("auto.create.topics.enable"):
         raise UnknownTopicOrPartitionError(name)

@@ -59,7 +59,7 @@ _HAS_LEADERS = 10  # the version from which a partition's error comes with its l
 
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    """Append to each partition. With ``acks=0`` there is no response; as in Kafka, an error closes the connection."""
+    """Append to each partition. With ``acks=0`` there is no response. As in Kafka, an error closes the connection."""
     whole = _whole_problem(request)
     if whole is not None:
         _log.info("refusing all batches of a request of %s: %s", context.client_id, whole)
@@ -156,7 +156,7 @@ def _distinct(partitions: list[PartitionProduceData]) -> Iterable[PartitionProdu
 
 
 async def _replicate(broker: Broker, unreplicated: list[_Unreplicated], until: float, version: int) -> bool:
-    """Wait until the replicas in sync have the appends; fail the responses of the others, return whether any failed."""
+    """Wait until the replicas in sync have the appends. Fail the responses of the others, return whether any failed."""
     wait = DelayedProduce(broker.timer, broker.call_soon, until, [one.appended for one in unreplicated])
     try:
         outcomes = await wait_for(wait.deferred)
@@ -256,7 +256,7 @@ def _failed(
 
 
 def _leader(broker: Broker, topic: str | None, index: int, code: int, version: int) -> LeaderIdAndEpoch:
-    """Return the partition's leader if this broker is not (KIP-951); otherwise an empty value."""
+    """Return the partition's leader if this broker is not (KIP-951), otherwise an empty value."""
     if topic is not None and version >= _HAS_LEADERS and code in _LEADERSHIP_ERRORS:
         known = broker.controller.topics.get(topic)
         if known is not None and 0 <= index < len(known.partitions):

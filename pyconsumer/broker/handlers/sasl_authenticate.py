@@ -11,7 +11,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
-    """Check the client's credentials; SASL_AUTHENTICATION_FAILED closes the connection."""
+    """Check the client's credentials. SASL_AUTHENTICATION_FAILED closes the connection."""
     session = context.session
     if session.users is None or session.mechanism is None:
         text = "SaslAuthenticate must follow a SaslHandshake"

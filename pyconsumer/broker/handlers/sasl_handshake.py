@@ -13,7 +13,7 @@ __all__ = ["handle"]
 async def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
     """Return the mechanisms that are enabled.
 
-    ILLEGAL_SASL_STATE on a listener without SASL; UNSUPPORTED_SASL_MECHANISM closes the connection.
+    ILLEGAL_SASL_STATE on a listener without SASL. UNSUPPORTED_SASL_MECHANISM closes the connection.
     """
     session = context.session
     mechanisms = broker.config.strings("sasl.enabled.mechanisms")

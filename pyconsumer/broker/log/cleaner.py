@@ -1,12 +1,12 @@
 """Compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534 for tombstones).
 
-Only closed segments are compacted. The records after the last compaction are dirty; a log is compacted when the dirty
+Only closed segments are compacted. The records after the last compaction are dirty. A log is compacted when the dirty
 share of its bytes is large enough (``min.cleanable.dirty.ratio``). Batches are rewritten record by record, and the
 bytes of a record are copied unchanged, so records of a newer version stay as they are. A batch keeps its base offset
 and last offset, and its records keep their offsets. A log with a batch that cannot be read is not compacted any more,
 until it is truncated or the broker is restarted.
 
-A tombstone is kept until ``delete.retention.ms`` after the compaction that first read it, so that readers get it; the
+A tombstone is kept until ``delete.retention.ms`` after the compaction that first read it, so that readers get it. The
 batch has the time until which it is kept (its delete horizon).
 
 Transactions: aborted records are removed, and are never the last record of their key. Committed records count only
@@ -16,7 +16,7 @@ readers in the middle of the transaction. A marker is also kept while nothing el
 
 State: :class:`LogCleaner` has, for each log, the offset up to which it is compacted (in memory only, so a restarted
 broker compacts from the start), and the pass that is running. A pass first reads the keys of the dirty part, then
-rewrites the segments in groups; each group is replaced by one new segment (:meth:`PartitionLog.replace`).
+rewrites the segments in groups. Each group is replaced by one new segment (:meth:`PartitionLog.replace`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LogCleaner:
     """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
 
     Args:
-        run_in_thread: runs the flush of a new segment in another thread; without it a step flushes.
+        run_in_thread: runs the flush of a new segment in another thread. Without it a step flushes.
     """
 
     def __init__(self, clock: Clock, run_in_thread: RunInThread | None = None) -> None:
@@ -122,7 +122,7 @@ class LogCleaner:
         return self._work is not None
 
     def begin(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Begin a pass of the log that needs compaction most; return its partition, None if no log needs it."""
+        """Begin a pass of the log that needs compaction most and return its partition, None if no log needs it."""
         best: tuple[tuple[bool, float], Compactable] | None = None
         for partition in partitions:
             progress = self._progress_of(partition.log)
@@ -165,7 +165,7 @@ class LogCleaner:
         self._work = self._log = self._awaited = None
 
     def run(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Run a whole pass of the log that needs compaction most; return its partition."""
+        """Run a whole pass of the log that needs compaction most and return its partition."""
         tp = self.begin(partitions)
         while self.busy:
             self.step(1.0)
@@ -178,7 +178,7 @@ class LogCleaner:
             self._work = self._log = self._awaited = None
 
     def _dirty_ratio(self, partition: Compactable, first_dirty: int) -> float:
-        """Return the dirty share of the closed segments; 0 if the log does not need compaction yet."""
+        """Return the dirty share of the closed segments, or 0 if the log does not need compaction yet."""
         log = partition.log
         closed = cleanable_segments(log, self._clock.wall_ms(), partition.high_watermark)
         total = sum(segment.size_bytes for segment in closed)
@@ -214,7 +214,7 @@ def cleaning(
     end_offset: int = _NO_BOUND,
     run_in_thread: RunInThread | None = None,
 ) -> Generator[Step, None, int]:
-    """Run a pass in steps; the result is the offset up to which the log is compacted afterwards.
+    """Run a pass in steps. The result is the offset up to which the log is compacted afterwards.
 
     Between two steps segments may be removed, or the log truncated. The pass then ends without a change, and a later
     one begins again.
@@ -261,7 +261,7 @@ class _LatestOffsets:
 
     Attributes:
         last_of: by key.
-        open: by producer id, the keys and offsets of transactions without a marker so far; none of the lists is empty.
+        open: by producer id, the keys and offsets of transactions without a marker so far. None of the lists is empty.
         aborted: base offsets of batches of aborted transactions.
         limit: batches from this offset on stay as they are.
         with_data: while the log is rewritten, the producers with a batch after their last marker.
@@ -395,7 +395,7 @@ def _rewrite(
 
 
 def _flush(segment: Segment, run_in_thread: RunInThread | None) -> Generator[Step, None, None]:
-    """Flush a segment to disk; its batches, which may take long, in another thread."""
+    """Flush a segment to disk. Its batches, which may take long, in another thread."""
     call = segment.flusher()
     if call is not None:
         if run_in_thread is None:
@@ -430,7 +430,7 @@ def _retain_marker(
 
 
 def _set_horizon(log: PartitionLog, header: bytearray, now_ms: int) -> int:
-    """Write the delete horizon of a batch into its header; return it in ms.
+    """Write the delete horizon of a batch into its header and return it in ms.
 
     It replaces the base timestamp, to which the records' timestamps are relative.
     """

@@ -38,7 +38,7 @@ class FileRecords(StoredRecords):
     """A part of a file that is read later, in pieces. The module's text has the rules.
 
     Attributes:
-        descriptor: of the file, for ``sendfile``; -1 if the file is in memory.
+        descriptor: of the file, for ``sendfile``, or -1 if the file is in memory.
     """
 
     __slots__ = ("_known_cuts", "_size", "_source", "descriptor", "position")

@@ -253,7 +253,7 @@ class LogManager:
         return storage
 
     def remove(self, tp: TopicPartition) -> bool:
-        """Remove a log with its folder; return whether that succeeded. If not, :meth:`remove_strays` does it later."""
+        """Remove a log with its folder. Return whether that succeeded. If not, :meth:`remove_strays` does it later."""
         log = self.logs.pop(tp, None)
         self._topic_ids.pop(tp, None)
         if log is None:
@@ -273,7 +273,7 @@ class LogManager:
         return self.folder / f"{tp.topic}-{tp.partition}"
 
     def _remove_from_checkpoints(self, removed: Set[TopicPartition]) -> None:
-        """Remove partitions from the checkpoint files; ``OSError`` if that fails."""
+        """Remove partitions from the checkpoint files. Raises ``OSError`` if that fails."""
         for name, offsets in self._checkpoints.items():
             if not removed.isdisjoint(offsets):
                 self._write(name, {tp: offset for tp, offset in offsets.items() if tp not in removed})
@@ -286,7 +286,7 @@ class LogManager:
         shutil.rmtree(renamed, ignore_errors=True)
 
     def _delete_or_move_aside(self, folder: Path) -> None:
-        """Remove a folder of a topic that was deleted; move that of any other topic aside."""
+        """Remove a folder of a topic that was deleted. Move that of any other topic aside."""
         topic_id = _topic_id_in(str(folder))
         if topic_id is not None and self._is_deleted(topic_id):
             _log.info("removing %s: its topic was deleted", folder)
@@ -302,7 +302,7 @@ class LogManager:
         )
 
     def remove_strays(self, known: Mapping[str, bytes]) -> None:
-        """Remove the folders of deleted topics; move those of unknown topics aside, as Apache Kafka does.
+        """Remove the folders of deleted topics. Move those of unknown topics aside, as Apache Kafka does.
 
         A topic may have been deleted just before a crash, or while this broker was down. The checkpoints' entries of
         partitions without a folder are removed too.
@@ -394,7 +394,7 @@ class LogManager:
 
         Args:
             high_watermarks: for the checkpoint.
-            flush: flush everything to disk; without it, a crash of the machine may lose it.
+            flush: flush everything to disk. Without it, a crash of the machine may lose it.
         """
         marks = {}
         for tp, log in self.logs.items():

@@ -148,7 +148,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """All segments, oldest first; the last one is appended to."""
+        """All segments, oldest first. The last one is appended to."""
         return list(self._segments)
 
     # --- appending
@@ -168,7 +168,7 @@ class PartitionLog:
         the records stay in the log if the flush fails.
 
         Args:
-            records: whole batches; from a client, one. A ``bytearray`` or a writable view is changed in place.
+            records: whole batches. From a client, one. A ``bytearray`` or a writable view is changed in place.
             leader_epoch: written into the batches.
             from_client: False for batches of a coordinator, which have no sequences.
             guard, verify: see :meth:`ProducerState.check`.
@@ -218,7 +218,7 @@ class PartitionLog:
         """Write the marker that ends a producer's transaction.
 
         Args:
-            transaction_version: of the transaction; from 2 on the marker has a greater epoch than the transaction's
+            transaction_version: of the transaction. From 2 on the marker has a greater epoch than the transaction's
                 records.
 
         Raises:
@@ -361,7 +361,7 @@ class PartitionLog:
         self._since_snapshot = 0
 
     def _maybe_write_snapshot(self) -> None:
-        """Write a snapshot inside a segment, unless it would be large for what was appended; remove older ones."""
+        """Write a snapshot inside a segment, unless it would be large for what was appended. Remove older ones."""
         if self._since_snapshot < _SNAPSHOT_RATIO * _SNAPSHOT_ENTRY_BYTES * len(self.producers):
             return
         try:
@@ -384,7 +384,7 @@ class PartitionLog:
             at_least_one: return the first batch even if it is larger than ``max_bytes`` (KIP-74).
 
         Returns:
-            The bytes; empty if there is nothing to read.
+            The bytes, or empty if there is nothing to read.
 
         Raises:
             OffsetOutOfRangeError: the offset is before the log start offset or after the log end offset.
@@ -395,7 +395,7 @@ class PartitionLog:
     def records(
         self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool, most_read: int
     ) -> bytes | FileRecords:
-        """Return the batches that :meth:`read` returns; those of more than ``most_read`` bytes are read later.
+        """Return the batches that :meth:`read` returns. Those of more than ``most_read`` bytes are read later.
 
         Arguments and errors are those of :meth:`read`.
         """
@@ -409,7 +409,7 @@ class PartitionLog:
     def _find(
         self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool
     ) -> tuple[Segment, int, int] | None:
-        """Return the segment, the position and the size of what is to be read; None if there is nothing."""
+        """Return the segment, the position and the size of what is to be read, or None if there is nothing."""
         if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
             return None
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -561,7 +561,7 @@ class PartitionLog:
         return None if found is None else FoundOffset(*found, info.partition_leader_epoch)
 
     def _records(self, segment: Segment, info: BatchInfo) -> Iterator[tuple[int, int]]:
-        """Yield offset and timestamp of each record of a batch that can be read; ``CorruptRecordError`` if damaged."""
+        """Yield offset and timestamp of each record of a batch that can be read. ``CorruptRecordError`` if damaged."""
         if info.is_control:  # which has one record
             records: Iterable[tuple[int, int]] = [(info.base_offset, info.max_timestamp)]
         else:
@@ -586,7 +586,7 @@ class PartitionLog:
         self._drop(count)
 
     def delete_old_segments(self, end_offset: int) -> int:
-        """Remove segments by ``retention.ms`` and ``retention.bytes``, none after ``end_offset``; return how many."""
+        """Remove segments by ``retention.ms`` and ``retention.bytes``, none after ``end_offset``. Return how many."""
         removed = 0
         config = self.config
         if config.delete:
@@ -611,7 +611,7 @@ class PartitionLog:
         return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
 
     def _remove_while(self, end_offset: int, condition: Callable[[Segment], bool]) -> int:
-        """Remove the oldest segments as long as the condition holds; return how many."""
+        """Remove the oldest segments as long as the condition holds and return how many."""
         count = 0
         for segment in self._segments:
             is_new = segment is self._active and not segment.size_bytes
@@ -643,7 +643,7 @@ class PartitionLog:
 
         Raises:
             OSError: a file could not be renamed or removed. If ``new`` is among the segments, it has replaced the old
-                ones; otherwise nothing was replaced.
+                ones, otherwise nothing was replaced.
         """
         start = self._segments.index(old[0])
         if new is not None:
@@ -658,7 +658,7 @@ class PartitionLog:
             self.storage.sync()
 
     def truncate_to(self, offset: int) -> None:
-        """Truncate the log so that it ends at ``offset``; if that is within a batch, before the batch."""
+        """Truncate the log so that it ends at ``offset``. If that is within a batch, before the batch."""
         self.truncations += 1
         if offset < self._bases[0]:
             self.restart_at(offset)
@@ -692,7 +692,7 @@ class PartitionLog:
                 return
 
     def restart_at(self, offset: int) -> None:
-        """Remove all records; the log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
+        """Remove all records. The log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
         self.truncations += 1
         for segment in self._segments:
             segment.remove()
@@ -737,7 +737,7 @@ class PartitionLog:
         return point, [call for call in calls if call is not None]
 
     def close(self, *, flush: bool = True) -> list[list[int]]:
-        """Write the snapshot, leader epochs and indexes, and close the files; without ``flush`` nothing is flushed.
+        """Write the snapshot, leader epochs and indexes, and close the files. Without ``flush`` nothing is flushed.
 
         Returns:
             The marks of the segments, see :meth:`Segment.mark`.

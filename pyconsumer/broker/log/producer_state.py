@@ -14,7 +14,7 @@ Rules, per producer id and partition:
    outside the transaction are rejected: INVALID_TXN_STATE. A transaction may only be opened with a verification guard,
    which is created before the coordinator is asked whether the partition belongs to the transaction. A marker
    invalidates it (KIP-890).
-7. An end marker with an older producer epoch is rejected: INVALID_PRODUCER_EPOCH; under transaction version 2 also one
+7. An end marker with an older producer epoch is rejected: INVALID_PRODUCER_EPOCH. Under transaction version 2 also one
    with the same epoch while the transaction is open (KIP-1228). One with an older coordinator epoch is rejected:
    TRANSACTION_COORDINATOR_FENCED.
 8. The first offset of a transaction is unstable until its end marker is below the high watermark.
@@ -191,7 +191,7 @@ class ProducerEntry:
             )
 
     def end_transaction(self, batch: BatchInfo, coordinator_epoch: int) -> int:
-        """Apply an end marker; return the first offset of the transaction that it ends, -1 if none was open."""
+        """Apply an end marker and return the first offset of the transaction that it ends, -1 if none was open."""
         if batch.producer_epoch != self.epoch:
             self.epoch = batch.producer_epoch
             self.batches.clear()
@@ -266,7 +266,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset of a transaction that is open, or whose marker is not below the high watermark; else -1."""
+        """The first offset of a transaction that is open, or whose marker is not below the high watermark, else -1."""
         first = next(iter(self._open), -1)
         if self._unreplicated:
             oldest = min(self._unreplicated)
@@ -274,7 +274,7 @@ class ProducerState:
         return first
 
     def on_high_watermark(self, offset: int) -> bool:
-        """Remove transactions whose markers are below the high watermark; return whether there were any (rule 8)."""
+        """Remove transactions whose markers are below the high watermark and return whether there were any (rule 8)."""
         if not self._unreplicated:
             return False
         replicated = [first for first, last in self._unreplicated.items() if last < offset]
@@ -283,7 +283,7 @@ class ProducerState:
         return bool(replicated)
 
     def is_open(self, producer_id: int, epoch: int = -1) -> bool:
-        """Return whether the producer has an open transaction; with ``epoch``, one of this epoch."""
+        """Return whether the producer has an open transaction. With ``epoch``, one of this epoch."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and epoch in (-1, entry.epoch)
 
@@ -318,7 +318,7 @@ class ProducerState:
     # --- batches
 
     def check_epochs(self, batches: Iterable[BatchInfo]) -> None:
-        """Check batches of the group coordinator; ``InvalidProducerEpochError`` if a producer's epoch is old."""
+        """Check batches of the group coordinator. Raises ``InvalidProducerEpochError`` if a producer's epoch is old."""
         for batch in batches:
             entry = self._entries.get(batch.producer_id)
             if entry is not None and batch.producer_id >= 0:
@@ -391,7 +391,7 @@ class ProducerState:
         """Add batches that were stored, or that were read from the log.
 
         Args:
-            read_marker: reads end markers; None if there are no control batches.
+            read_marker: reads end markers, or None if there are no control batches.
 
         Returns:
             The transactions that markers among the batches abort.
@@ -423,7 +423,7 @@ class ProducerState:
             self._guards.pop(batch.producer_id, None)
 
     def _end_transaction(self, batch: BatchInfo, marker: EndTransactionMarker) -> list[AbortedTransaction]:
-        """Apply an end marker; return the transaction if it was aborted."""
+        """Apply an end marker and return the transaction if it was aborted."""
         first = self._entry(batch).end_transaction(batch, marker.coordinator_epoch)
         self._guards.pop(batch.producer_id, None)
         if first < 0:
@@ -576,7 +576,7 @@ def remove_snapshots(storage: Storage, offsets: Iterable[int], end: int) -> None
 
 
 def newest_snapshot(storage: Storage, offsets: Sequence[int], limit: int) -> ProducerState:
-    """Return the state of the newest undamaged snapshot up to the offset ``limit``; an empty one if there is none."""
+    """Return the state of the newest undamaged snapshot up to the offset ``limit``. An empty one if there is none."""
     state = ProducerState()
     for offset in reversed(offsets):
         if offset > limit:

@@ -1,12 +1,12 @@
 """Opening a log: an empty one, after a clean shutdown, or after a crash. Functions that return a ``PartitionLog``.
 
 After a clean shutdown nothing is read but the end of the log. After a crash, nothing after the recovery point is
-trusted. Batches there are read in one pass, and their checksums are verified; the log is truncated at the first that is
+trusted. Batches there are read in one pass, and their checksums are verified. The log is truncated at the first that is
 incomplete or damaged. Batches are written to their file before they are acknowledged, so a crash of the process alone
 loses none. Indexes, leader epochs, the producers' state and the transaction indexes are rebuilt in the same pass, see
 :mod:`.replay`.
 
-Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces the
+Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed. ``.swap`` is complete and replaces the
 segments that it was made from.
 """
 
@@ -44,7 +44,7 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> PartitionLog:
-    """Open the log in a folder, which may be empty; see :func:`opening_log`."""
+    """Open the log in a folder, which may be empty. See :func:`opening_log`."""
     steps = opening_log(
         storage,
         topic_partition,
@@ -83,7 +83,7 @@ def opening_log(
         marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
         must_be_unchanged: the files must not have been written to since the clean shutdown, or all of them are checked.
-        recovery_point, log_start_offset: from the checkpoints; 0 if there are none.
+        recovery_point, log_start_offset: from the checkpoints, or 0 if there are none.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -157,7 +157,7 @@ def _ends_before(storage: Storage, last_base: int, offset: int, config: TopicCon
 
 
 def _finish_compaction(storage: Storage, names: Collection[str]) -> bool:
-    """Finish or undo what was interrupted; return whether there was anything."""
+    """Finish or undo what was interrupted and return whether there was anything."""
     if not any(name.endswith((".cleaned", ".deleted", ".tmp", ".swap")) for name in names):
         return False
     for name in names:
@@ -193,7 +193,7 @@ def _scan_file(data: bytes) -> list[BatchInfo]:
 def _match(
     segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition, *, must_be_unchanged: bool
 ) -> bool:
-    """Give all segments the bounds of their marks; return whether they match the marks of the clean shutdown.
+    """Give all segments the bounds of their marks and return whether they match the marks of the clean shutdown.
 
     In the last segment the last batch is checked too, which a file that was truncated or copied badly does not have. An
     older segment that does not match is not truncated, which would cost all records after it: only its indexes are

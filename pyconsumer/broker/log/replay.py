@@ -48,7 +48,7 @@ def replaying(
 
     Args:
         snapshots: the offsets of the snapshots, in order.
-        end: the log end offset; snapshots of later offsets are removed.
+        end: the log end offset. Snapshots of later offsets are removed.
         clean: the log was closed in a clean shutdown, so if there is no snapshot, there were no producers.
 
     Raises:
@@ -134,7 +134,7 @@ def _scan(segments: Sequence[Segment], producers: ProducerState) -> LogScan:
 
 
 def _pass_over(segment: Segment, log_scan: LogScan, since: int, snapshot_offset: int) -> Generator[int, None, None]:
-    """Read the batches of a flushed segment from an offset on, without checksums; its other indexes stay."""
+    """Read the batches of a flushed segment from an offset on, without checksums. Its other indexes stay."""
     segment.begin_scan(log_scan, since)
     yield from segment.scanning(log_scan, check_crcs=False)
     if log_scan.stop not in (ScanStop.NONE, ScanStop.INCOMPLETE):
@@ -147,7 +147,7 @@ def _finish(producers: ProducerState, log_scan: LogScan, end: int) -> None:
 
 
 def _load_flushed(segment: Segment) -> None:
-    """Load the bounds of a segment that was flushed before the crash; only its indexes may be missing."""
+    """Load the bounds of a segment that was flushed before the crash. Only its indexes may be missing."""
     try:
         if not len(segment.offset_index) and segment.size_bytes > _LARGE_BYTES:
             segment.rebuild_indexes()

@@ -119,7 +119,7 @@ class Segment:
         return (self._load_indexes() if indexes is None else indexes)[1]
 
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Load the indexes; rebuild them if they are not those of the mark."""
+        """Load the indexes. Rebuild them if they are not those of the mark."""
         mark, self._mark = self._mark, None
         sums = [] if mark is None else [file.checksum() for file in self._index_files]
         loaded = self._indexes = (
@@ -147,7 +147,7 @@ class Segment:
             buffers: their bytes, in any number of pieces.
 
         Raises:
-            OSError: the file could not be written; nothing was appended.
+            OSError: the file could not be written. Nothing was appended.
         """
         position = self._log.size
         self._log.append(buffers)
@@ -195,7 +195,7 @@ class Segment:
             self._unsynced = False
 
     def flusher(self) -> Callable[[], None] | None:
-        """Return a function that flushes the batches to disk in any thread; None if they are on disk."""
+        """Return a function that flushes the batches to disk in any thread, or None if they are on disk."""
         if not self._unsynced:
             return None
         self._unsynced = False
@@ -233,7 +233,7 @@ class Segment:
     # --- reading
 
     def read(self, position: int, size: int) -> bytes:
-        """Return ``size`` bytes from a position; fewer only at the end."""
+        """Return ``size`` bytes from a position. Fewer only at the end."""
         return self._log.read(position, size)
 
     def records(self, position: int, size: int) -> FileRecords:
@@ -241,7 +241,7 @@ class Segment:
         return self._log.records(position, size)
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Return position and size of the first batch that ends at or after ``offset``; None if there is none."""
+        """Return position and size of the first batch that ends at or after ``offset``, or None if there is none."""
         size = self._log.size
         after, before, at, batch_size = self._newest
         if after <= offset < before:
@@ -311,7 +311,7 @@ class Segment:
         """Yield the headers of all batches from a position on. ``info.position`` is that in the file.
 
         Raises:
-            CorruptRecordError: a header is damaged; the headers before it have been yielded.
+            CorruptRecordError: a header is damaged. The headers before it have been yielded.
         """
         size = self._log.size
         while position < size:
@@ -444,8 +444,9 @@ class Segment:
     def mark(self) -> list[int]:
         """Return the mark of a sealed segment, with which the next start need not read it, see :meth:`trust`.
 
-        Its numbers: base offset, size, next offset, position of the last batch; sizes and checksums of the offset and
-        the time index; bytes since the last index entry; the three timestamps; the time of the file's last change, ns.
+        Its numbers: base offset, size, next offset, position of the last batch. Sizes and checksums of the offset and
+        the time index, bytes since the last index entry, the three timestamps, and the time of the file's last change
+        (ns).
         """
         if self._mark is not None:
             return self._mark
@@ -466,7 +467,7 @@ class Segment:
         ]
 
     def trust(self, mark: Sequence[int]) -> bool:
-        """Take over the bounds of a mark if the files have their sizes of then; return whether they have.
+        """Take over the bounds of a mark if the files have their sizes of then and return whether they have.
 
         The content of the indexes is checked when they are loaded.
         """
@@ -499,7 +500,7 @@ class Segment:
         return found[0].next_offset == self.next_offset and check_crc(data, found[0])
 
     def truncate_to_position(self, position: int) -> None:
-        """Truncate the file; the indexes and bounds are then those of the batches before ``position``."""
+        """Truncate the file. The indexes and bounds are then those of the batches before ``position``."""
         self._log.truncate(position)
         self._newest = (0, 0, 0, 0)
         self._unsynced = True

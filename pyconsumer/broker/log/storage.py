@@ -1,4 +1,4 @@
-"""The storage of a log: files in a folder, or memory. Both behave the same; they differ only in ``durable``.
+"""The storage of a log: files in a folder, or memory. Both behave the same. They differ only in ``durable``.
 
 A :class:`DataFile` is appended to, read at any position and truncated. A part of it can be read later, see
 :mod:`.file_records`. Small files (checkpoints, snapshots) are replaced as a whole: the new content is written to a
@@ -39,10 +39,10 @@ class DataFile(Protocol):
     size: int
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Append the buffers. ``OSError`` if that fails; the file then has its old size."""
+        """Append the buffers. ``OSError`` if that fails. The file then has its old size."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to ``size`` bytes from ``position``; fewer only at the end."""
+        """Return up to ``size`` bytes from ``position``. Fewer only at the end."""
 
     def records(self, position: int, size: int) -> FileRecords:
         """Return ``size`` bytes from ``position`` that are read later."""
@@ -57,7 +57,7 @@ class DataFile(Protocol):
         """Return a function that flushes the file to disk, in any thread, even after this file was closed."""
 
     def modified_ns(self) -> int:
-        """Return when the file was last changed, in ns since the epoch; 0 in memory."""
+        """Return when the file was last changed, in ns since the epoch, or 0 in memory."""
 
     def close(self) -> None:
         """Close the file, which cannot be used afterwards."""
@@ -72,7 +72,7 @@ class Storage(Protocol):
         """Return the names of all files."""
 
     def size(self, name: str) -> int:
-        """Return the size of a data file in bytes; ``OSError`` if it does not exist."""
+        """Return the size of a data file in bytes. Raises ``OSError`` if it does not exist."""
 
     def open(self, name: str) -> DataFile:
         """Open a data file, which is created if it does not exist."""
@@ -87,7 +87,7 @@ class Storage(Protocol):
         """Return the content of a small file, None if it does not exist."""
 
     def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
-        """Replace a small file atomically; without ``sync`` a crash of the machine may lose it."""
+        """Replace a small file atomically. Without ``sync`` a crash of the machine may lose it."""
 
     def sync(self) -> None:
         """Flush new names, and renames, to disk."""
@@ -99,7 +99,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
     Without ``sync`` that holds for a crash of the process, but not for one of the machine.
 
     Raises:
-        OSError: the file could not be replaced; the error names it.
+        OSError: the file could not be replaced. The error names it.
     """
     fresh = path.with_name(path.name + ".tmp")
     with _naming(path), open(fresh, "wb") as file:
@@ -336,7 +336,7 @@ class _MemoryFile:
 
 
 class MemoryStorage:
-    """Memory instead of files; nothing survives the process."""
+    """Memory instead of files. Nothing survives the process."""
 
     durable = False
 

@@ -91,7 +91,7 @@ _NO_PARTITION: Final = TopicPartition("", -1)
 
 
 def record_columns(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool) -> Iterator[Columns]:
-    """Yield the offsets, timestamps and, with ``with_keys``, keys of a batch's records; none for a control batch.
+    """Yield the offsets, timestamps and, with ``with_keys``, keys of a batch's records. None for a control batch.
 
     Each of the yielded columns has at most 10,000 records, because a compressed batch of 1 MB may have millions.
 
@@ -185,7 +185,7 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
     """Check record batches that are to be appended.
 
     Args:
-        records: the batch of a client, as :func:`only_batch` returns it; the broker itself may append several, and
+        records: the batch of a client, as :func:`only_batch` returns it. The broker itself may append several, and
             control batches.
         now_ms: wall time, with which timestamps are compared.
 
@@ -249,7 +249,7 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig) -> None
 
 
 def _check_client_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
-    """Check what holds for clients' batches only; return the header with the records' greatest timestamp."""
+    """Check what holds for clients' batches only and return the header with the records' greatest timestamp."""
     if batch.record_count <= 0:
         raise InvalidRecordError(f"the record batch must have records, and its record count is {batch.record_count}")
     if batch.last_offset_delta + 1 != batch.record_count:
@@ -382,7 +382,7 @@ def assign_offsets(
     leader_epoch: int,
     append_time_ms: int | None,
 ) -> list[BatchInfo]:
-    """Write their offsets and the leader epoch into batches, in place; return their new headers.
+    """Write their offsets and the leader epoch into batches, in place, and return their new headers.
 
     Args:
         first_offset: of the first record.
@@ -412,7 +412,7 @@ def assign_offsets(
 
 
 def recompress(records: Buffer, batches: list[BatchInfo], config: TopicConfig) -> bytearray | None:
-    """Return the batches in the topic's compression; None if they have it, or the topic keeps the producer's."""
+    """Return the batches in the topic's compression, or None if they have it, or the topic keeps the producer's."""
     if config.compression_type == "producer":
         return None
     codec = _CODEC_NAMES[config.compression_type]
@@ -439,7 +439,7 @@ def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, c
 
 
 def rebuild_batch(header: Buffer, plain: Buffer, attributes: int, codec: int, level: int | None = None) -> bytearray:
-    """Return a batch with the given header and records, which are compressed; length, codec and checksum are set."""
+    """Return a batch with the given header and records, which are compressed. Length, codec and checksum are set."""
     payload = compression.compress(codec, plain, level)
     out = bytearray(header)
     out += payload

@@ -47,7 +47,7 @@ def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferr
     marker is in the log of all replicas in sync.
 
     Returns:
-        An error code for each partition; REQUEST_TIMED_OUT if replicas took longer than ``request.timeout.ms``.
+        An error code for each partition. REQUEST_TIMED_OUT if replicas took longer than ``request.timeout.ms``.
     """
     errors: dict[TopicPartition, int] = {}
     waiting: list[tuple[TopicPartition, AppendProgress]] = []
@@ -112,7 +112,7 @@ class BrokerCluster:
         return self._broker.next_producer_id()
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """Return the node that leads a partition, -1 if it has no leader; None if there is no such partition."""
+        """Return the node that leads a partition, -1 if it has no leader, or None if there is no such partition."""
         topic = self._broker.controller.topics.get(tp.topic)
         if topic is None or not 0 <= tp.partition < len(topic.partitions):
             return None

@@ -11,7 +11,7 @@ Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, K
    Those that add partitions wait for the end of that first, for ``add.partitions.to.txn.retry.backoff.max.ms`` at most.
    (In Kafka the partition's leader asks again every 20 ms, and a client's AddPartitionsToTxn does not wait.)
 2. If an earlier producer has left a transaction open, InitProducerId fences it by a raised epoch and aborts the
-   transaction; the new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
+   transaction. The new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
 3. The response to EndTxn is sent when the decision is in the log. The markers are written afterwards.
 4. Under version 2, an EndTxn with the epoch before the present one repeats one that was carried out: it succeeds if the
    outcome is the same. An abort without an open transaction raises the epoch.
@@ -76,7 +76,7 @@ class TransactionCluster(MarkerChannel, Protocol):
         """The finalized feature ``transaction.version``: 0, 1 or 2."""
 
     def next_producer_id(self) -> int:
-        """Return a producer id that no producer has had; ``OSError`` if the cluster's file cannot be written."""
+        """Return a producer id that no producer has had. Raises ``OSError`` if the cluster's file cannot be written."""
 
 
 class TransactionCoordinator:
@@ -84,7 +84,7 @@ class TransactionCoordinator:
 
     Args:
         storage: the internal topic ``__transaction_state``.
-        timer: runs all deadlines; its owner decides when time passes.
+        timer: runs all deadlines. Its owner decides when time passes.
         clock: its monotonic time is the timer's, its wall time goes into records.
     """
 
@@ -158,7 +158,7 @@ class TransactionCoordinator:
 
         Args:
             timeout_ms: the timeout of its transactions.
-            producer_id, producer_epoch: those of a client that recovers from an error; -1 from one that starts.
+            producer_id, producer_epoch: those of a client that recovers from an error, or -1 from one that starts.
         """
         if not transactional_id:
             return Deferred.of(InitResult(Errors.INVALID_REQUEST))
@@ -237,7 +237,7 @@ class TransactionCoordinator:
         It does not wait for another transition (rule 1), see :meth:`when_settled`.
 
         Args:
-            client_version: the transaction version of the client; 2 if a broker adds the partitions for it.
+            client_version: the transaction version of the client. 2 if a broker adds the partitions for it.
         """
         error_code, epoch, metadata = self._check_producer(transactional_id, producer_id, producer_epoch)
         if error_code != Errors.NONE or metadata is None:
@@ -359,7 +359,7 @@ class TransactionCoordinator:
     def _check_end(
         self, metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool
     ) -> EndResult | None:
-        """Return the response under version 2; None if the transaction is to be ended now (rule 4)."""
+        """Return the response under version 2, or None if the transaction is to be ended now (rule 4)."""
         known, state = metadata.record, metadata.state
         is_repeated = known.producer_epoch == producer_epoch + 1
         # The epochs were exhausted, so the EndTxn that this one repeats has changed the producer id.
@@ -396,7 +396,7 @@ class TransactionCoordinator:
     def _check_old_end(
         self, metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool
     ) -> EndResult | None:
-        """Return the response below version 2; None if the transaction is to be ended now."""
+        """Return the response below version 2, or None if the transaction is to be ended now."""
         known, state = metadata.record, metadata.state
         if known.producer_id != producer_id:
             return EndResult(Errors.INVALID_PRODUCER_ID_MAPPING)
@@ -454,7 +454,7 @@ class TransactionCoordinator:
     # --- tools
 
     def describe(self, transactional_id: str) -> tuple[int, TransactionRecord | None]:
-        """Serve DescribeTransactions: the state of an id; TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+        """Serve DescribeTransactions: the state of an id. TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
         if not transactional_id:
             return Errors.INVALID_REQUEST, None
         error_code, _, metadata = self._find(transactional_id)
@@ -474,10 +474,10 @@ class TransactionCoordinator:
         """Serve ListTransactions: the ids of this broker.
 
         Args:
-            states: names of states, such as ``Ongoing``; empty for all.
-            producer_ids: those of the ids; empty for all.
-            duration_ms: only transactions that have been open for longer; -1 for all.
-            pattern: a regular expression that the whole id must match; None or empty for all.
+            states: names of states, such as ``Ongoing``, or empty for all.
+            producer_ids: those of the ids, or empty for all.
+            duration_ms: only transactions that have been open for longer, or -1 for all.
+            pattern: a regular expression that the whole id must match, or None or empty for all.
 
         Returns:
             An error code (INVALID_REGULAR_EXPRESSION if the pattern is invalid), the names of unknown states, and the

@@ -43,14 +43,14 @@ class MarkerChannel(Protocol):
     """The part of a cluster that writes markers."""
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """Return the node that leads a partition, -1 if it has no leader; None if there is no such partition."""
+        """Return the node that leads a partition, -1 if it has no leader, or None if there is no such partition."""
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Have a node write a marker; the result is an error code for each partition."""
+        """Have a node write a marker. The result is an error code for each partition."""
 
 
 class _EndingTransaction(NamedTuple):
-    """A transaction whose markers are being written; ``record`` is the completed state."""
+    """A transaction whose markers are being written. ``record`` is the completed state."""
 
     metadata: TransactionMetadata
     coordinator_epoch: int
@@ -95,7 +95,7 @@ class MarkerSender:
         )
 
     def _send_missing(self, ending: _EndingTransaction) -> None:
-        """Send the markers that are missing; without any, complete the transaction."""
+        """Send the markers that are missing. Without any, complete the transaction."""
         if not self._is_current(ending):
             return
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -151,7 +151,7 @@ class MarkerSender:
     def _apply(
         self, ending: _EndingTransaction, partitions: list[TopicPartition], errors: Mapping[TopicPartition, int]
     ) -> bool:
-        """Record a leader's result; return whether it fences the transaction (rule 5)."""
+        """Record a leader's result and return whether it fences the transaction (rule 5)."""
         transactional_id = ending.metadata.transactional_id
         for tp in partitions:
             code = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)

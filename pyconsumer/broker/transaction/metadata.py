@@ -49,7 +49,7 @@ TV_2: Final = 2
 
 
 class TransactionState(IntEnum):
-    """State of a transactional id; the values are those in ``__transaction_state``."""
+    """State of a transactional id. The values are those in ``__transaction_state``."""
 
     EMPTY = 0
     ONGOING = 1
@@ -209,7 +209,7 @@ class TransactionMetadata:
     def prepare_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionRecord:
-        """Change the producer id for InitProducerId, because its epochs are exhausted; the epoch becomes 0."""
+        """Change the producer id for InitProducerId, because its epochs are exhausted. The epoch becomes 0."""
         last = self.record.producer_epoch if keep_last_epoch else NO_EPOCH
         return self._restart(producer_id, 0, last, timeout_ms, now_ms)
 
@@ -228,7 +228,7 @@ class TransactionMetadata:
         )
 
     def prepare_fence(self) -> int:
-        """Begin to fence the producer of the open transaction; return the raised epoch (rule 3)."""
+        """Begin to fence the producer of the open transaction and return the raised epoch (rule 3)."""
         self._prepare(self.record._replace(state=TransactionState.PREPARE_EPOCH_FENCE))
         return self.record.producer_epoch if self.has_failed_fence else self.record.producer_epoch + 1
 
@@ -258,7 +258,7 @@ class TransactionMetadata:
             state: PREPARE_COMMIT or PREPARE_ABORT.
             client_version: from 2 on the epoch is raised (rule 4).
             next_producer_id: the producer id after the transaction is complete, -1 for the same.
-            is_empty: there is no open transaction; an abort under version 2 then only raises the epoch.
+            is_empty: there is no open transaction. An abort under version 2 then only raises the epoch.
         """
         known = self.record
         epoch, last = known.producer_epoch, known.last_producer_epoch

@@ -56,7 +56,7 @@ class RequestingProducer(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The result for a partition: an error code, or a guard; neither if the transaction is open in the partition."""
+    """The result for a partition: an error code, or a guard. Neither if the transaction is open in the partition."""
 
     error_code: int = 0
     guard: VerificationGuard | None = None

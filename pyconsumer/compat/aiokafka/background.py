@@ -39,9 +39,10 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         No record is returned. Records that are produced from now on are read also with ``latest``.
 
         Returns:
-            Whether that was done in time; it is for a member that gets no partition.
+            Whether that was done in time. It is for a member that gets no partition.
         """
-        self._guard.begin("start", self._driver.bind())
+        self._driver.bind()
+        self._guard.begin("start")
         try:
             deadline = self._deadline(timeout_ms)
             return await self._driver.run(self._delegate.until_assigned(deadline), deadline, interruptible=True)
@@ -49,14 +50,15 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             self._guard.end()
 
     def until_due(self) -> Coroutine[Any, Any, None]:
-        """Return a coroutine that waits until :meth:`rebalance` has work; it does not refer to this object."""
+        """Return a coroutine that waits until :meth:`rebalance` has work. It does not refer to this object."""
         return self._driver.run(self._delegate.until_group_is_due(), interruptible=True)
 
     async def rebalance(self) -> None:
         """Take part in a rebalance as far as that goes without waiting."""
         while self._guard.busy:
             await self._guard.until_free(_LONGEST_WAIT_S)
-        self._guard.begin("a rebalance in the background", self._driver.bind())
+        self._driver.bind()
+        self._guard.begin("a rebalance in the background")
         try:
             await self._driver.run(self._delegate.serve_group())
         finally:
@@ -77,7 +79,7 @@ class Follower:
 
     Attributes:
         reads: a read that begins adds 1.
-        failure: the error that ended the task; the next read raises it.
+        failure: the error that ended the task. The next read raises it.
         task: None before the first read, and after the task has ended.
     """
 
@@ -99,7 +101,7 @@ class Follower:
             self.start()
 
     def end(self, failure: Exception) -> None:
-        """Record that the task has ended by an error; the next read raises it."""
+        """Record that the task has ended by an error. The next read raises it."""
         if self.task is not None:
             self.task, self.failure = None, failure
 

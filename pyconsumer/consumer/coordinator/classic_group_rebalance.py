@@ -2,7 +2,7 @@
 
 :class:`ClassicGroupProtocol` has their order. :class:`RebalanceSteps` has the steps: revoke partitions, join, assign as
 leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Those
-that may have to wait are generators; they never wait beyond ``deadline``, return False then, and continue where they
+that may have to wait are generators. They never wait beyond ``deadline``, return False then, and continue where they
 were when they are called again.
 
 Callbacks of the application run by the rules of :mod:`.listener_invoker`. Whatever one raises, the step is finished
@@ -107,7 +107,7 @@ def perform_assignment(
     cluster: ClusterView,
     subscriptions: Mapping[str, Subscription],
 ) -> dict[str, bytes]:
-    """Run the assignor; return each member's share as bytes.
+    """Run the assignor and return each member's share as bytes.
 
     Args:
         log: the leader's.
@@ -219,7 +219,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- giving up ---------------------------------------------------------------------------------------------------
 
     def prepare(self, deadline: float) -> Steps[bool]:
-        """Commit, call the listener, revoke partitions; return whether that is done.
+        """Commit, call the listener, revoke partitions, and return whether that is done.
 
         Under the eager protocol all of them are revoked, under the cooperative one those whose topics are no longer
         subscribed.
@@ -358,7 +358,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- leading -----------------------------------------------------------------------------------------------------
 
     def assign(self, action: ComputeAssignment, deadline: float) -> Steps[bool]:
-        """As leader, assign the partitions and send SyncGroup; return whether that is done."""
+        """As leader, assign the partitions and send SyncGroup, and return whether that is done."""
         subscriptions = self._attempted(action, lambda: read_members(self._core.settings.group_id, action.members))
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         if self._subscriptions.group_subscribe(topics):
@@ -389,7 +389,7 @@ class RebalanceSteps(ListenerInvoker):
         return True
 
     def _attempted(self, action: ComputeAssignment, call: Callable[[], T]) -> T:
-        """Call a function for the leader; if it raises, the rebalance begins again after a pause."""
+        """Call a function for the leader. If it raises, the rebalance begins again after a pause."""
         try:
             return call()
         except BaseException:
@@ -554,7 +554,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
 
     Args:
         context: the consumer's.
-        coordinator_client: sends requests to the coordinator; its core is the membership.
+        coordinator_client: sends requests to the coordinator. Its core is the membership.
         committer: commits before partitions are revoked.
         hooks: into the coordinator, which drives this.
     """
@@ -604,11 +604,11 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
         self.steps.recover()
 
     def advance(self, deadline: float) -> Steps[bool]:
-        """Take part in the rebalance; see :class:`GroupProtocol`."""
+        """Take part in the rebalance. See :class:`GroupProtocol`."""
         return self._join(deadline)
 
     def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
-        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, owning nothing."""
+        """Take part in the rebalance. ``leave_notice``: only to announce that we leave, owning nothing."""
         core = self.core
         said = False
         while True:
@@ -662,7 +662,7 @@ class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
                 yield from self.steps.complete(action)
 
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions, announce the leave, leave; an exception of the listener is raised afterwards."""
+        """Revoke the partitions, announce the leave, leave. An exception of the listener is raised afterwards."""
         failure: Exception | None = None
         try:
             try:

@@ -195,7 +195,7 @@ class ConsumerCoordinator:
         """Do what the group needs: find the coordinator, rebalance, run callbacks, commit when that is due.
 
         Args:
-            deadline: monotonic seconds; what cannot be done by then continues in the next call.
+            deadline: monotonic seconds. What cannot be done by then continues in the next call.
             wait_for_join: False: wait for nothing.
 
         Returns:
@@ -310,8 +310,8 @@ class ConsumerCoordinator:
         """Commit if that is automatic, revoke the partitions, leave, end the heartbeat thread.
 
         Args:
-            deadline: monotonic seconds; no callback is started after it.
-            leave_group: whether to send LeaveGroup; None: a dynamic member does, a static one does not (KIP-1092).
+            deadline: monotonic seconds. No callback is started after it.
+            leave_group: whether to send LeaveGroup. None: a dynamic member does, a static one does not (KIP-1092).
             commit: False: leave the automatic commit out.
 
         Raises:
@@ -345,7 +345,7 @@ class ConsumerCoordinator:
                 self._heartbeat.close(max(0.0, deadline - self._clock.now()) if ended else 0.0)
 
     def abandon(self, reason: str) -> None:
-        """Let the heartbeat thread leave the group and end, if :meth:`close` has not done that; without waiting.
+        """Let the heartbeat thread leave the group and end, if :meth:`close` has not done that, without waiting.
 
         For finalizers, which may run in any thread and in the middle of anything: no lock is taken.
         """
@@ -400,7 +400,7 @@ class ConsumerCoordinator:
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     def _start_heartbeat(self) -> None:
-        """Start the heartbeat thread unless it runs; one that failed is replaced, or the session would expire."""
+        """Start the heartbeat thread unless it runs. One that failed is replaced, or the session would expire."""
         if self._heartbeat is not None:
             if self._heartbeat.alive:
                 return

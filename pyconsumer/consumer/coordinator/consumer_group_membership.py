@@ -17,8 +17,8 @@ Invariants
    changes when a reconciliation is over, and only then is it acknowledged. If a callback raises, nothing is
    acknowledged, and the step is tried again after a pause: the coordinator fences a member whose callback keeps failing
    when its rebalance timeout is over.
-5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
-   that one comes next. Only the end of an incarnation interrupts it. (Java also interrupts it when the coordinator
+5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then.
+   That one comes next. Only the end of an incarnation interrupts it. (Java also interrupts it when the coordinator
    takes the change back. Partitions that the listener has already given up would have no owner then.)
 6. A heartbeat that reports less than the target releases the rest: the coordinator may assign it to another member. So
    the next step waits for the response, which has the newest target. (In Java it does not, and for the time of one
@@ -122,7 +122,7 @@ def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
 
 
 class _HeartbeatFields(NamedTuple):
-    """The facts that heartbeats carry; None: not sent yet, or there is none."""
+    """The facts that heartbeats carry. None: not sent yet, or there is none."""
 
     rebalance_timeout: float | None = None
     topics: frozenset[str] | None = None
@@ -157,7 +157,7 @@ class ConsumerMembership(GroupMember):
 
     Args:
         settings: the member's settings.
-        member_id: its id; by default a new one.
+        member_id: its id, by default a new one.
         now: the present, in seconds.
 
     Attributes:
@@ -255,7 +255,7 @@ class ConsumerMembership(GroupMember):
         return self.generation.joined
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds); infinity while it waits for a response."""
+        """Return when :meth:`next_action` has something to do (seconds). Infinity while it waits for a response."""
         if self.has_urgent_news:
             return now
         if not self._active:
@@ -296,7 +296,7 @@ class ConsumerMembership(GroupMember):
         return self.sends_heartbeats and self.coordinator is not None
 
     def on_background_started(self) -> None:
-        """Record that the heartbeat thread runs; whoever started it replaces one that fails."""
+        """Record that the heartbeat thread runs. Whoever started it replaces one that fails."""
         self._background = True
 
     # -- following an assignment -------------------------------------------------------------------------------------
@@ -306,10 +306,10 @@ class ConsumerMembership(GroupMember):
         return action.incarnation == self.incarnation and self.state is _S.RECONCILING
 
     def on_reconciled(self, action: Reconcile, partitions: LocalAssignment) -> bool:
-        """Record that the application knows its partitions; a heartbeat acknowledges them at once.
+        """Record that the application knows its partitions. A heartbeat acknowledges them at once.
 
         Args:
-            partitions: what it has now; less than the target while the names of some topics are unknown.
+            partitions: what it has now. Less than the target while the names of some topics are unknown.
 
         Returns:
             False if the membership was lost in the meantime.
@@ -326,7 +326,7 @@ class ConsumerMembership(GroupMember):
         return True
 
     def on_reconcile_failed(self, action: Reconcile, now: float) -> None:
-        """Acknowledge nothing after a callback has raised, or after Ctrl-C; try the step again after a pause."""
+        """Acknowledge nothing after a callback has raised, or after Ctrl-C. Try the step again after a pause."""
         self._reconciling = False
         if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
@@ -361,12 +361,12 @@ class ConsumerMembership(GroupMember):
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def prepare_leaving(self) -> None:
-        """Record that the application revokes its partitions in order to leave; heartbeats continue."""
+        """Record that the application revokes its partitions in order to leave. Heartbeats continue."""
         if self.state in IN_GROUP:
             self._move(_S.PREPARE_LEAVING)
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our epoch at once; return whether a heartbeat is to be sent.
+        """Leave the group, and forget our epoch at once, and return whether a heartbeat is to be sent.
 
         Args:
             send: None: a dynamic member leaves permanently, a static one until its session ends. True: any member
@@ -416,7 +416,7 @@ class ConsumerMembership(GroupMember):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """Record that FindCoordinator named the coordinator; a heartbeat is due at once."""
+        """Record that FindCoordinator named the coordinator. A heartbeat is due at once."""
         super().on_coordinator_found(who, node, now)
         self._hurry()
 
@@ -463,7 +463,7 @@ class ConsumerMembership(GroupMember):
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """Act on the response to a heartbeat; one that is not awaited any more changes nothing."""
+        """Act on the response to a heartbeat. One that is not awaited any more changes nothing."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or action.request is not self._awaited:
             self.log.debug("ignored the response to a heartbeat from before the last join")

@@ -7,13 +7,13 @@ does the core acknowledge. Nothing more is fetched or returned of partitions tha
 
 Rules
 
-1. Topics are assigned by id. A partition is assigned when the name of its topic is known; those whose topics are not
+1. Topics are assigned by id. A partition is assigned when the name of its topic is known. Those whose topics are not
    known yet follow when metadata names them.
 2. A topic that was deleted and created again has another id: its partitions are revoked, and assigned with a new state.
 3. If the listener raises, nothing is acknowledged, and the same call is made again after a pause, at the next poll.
    Until it succeeds, nothing is returned of the partitions it is about. (Java 4.3 calls ``onPartitionsAssigned`` again
    with no partitions, and if that succeeds it acknowledges and reads those that the listener has not taken.)
-4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new; the others only with partitions.
+4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new. The others only with partitions.
 5. A partition that the listener has revoked is not ours any more, whatever comes next.
 """
 
@@ -69,7 +69,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._started_at: float | None = None
 
     def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
-        """Follow an assignment as far as possible now; return whether that is done."""
+        """Follow an assignment as far as possible now and return whether that is done."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now
@@ -237,7 +237,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
 
     Args:
         context: the consumer's.
-        coordinator_client: sends requests to the coordinator; its core is the membership.
+        coordinator_client: sends requests to the coordinator. Its core is the membership.
         committer: commits before partitions are revoked.
         hooks: into the coordinator, which drives this.
     """
@@ -283,7 +283,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
             self.core.recover()
 
     def advance(self, deadline: float) -> Steps[bool]:
-        """Join, reconcile, release; see :class:`GroupProtocol`."""
+        """Join, reconcile, release. See :class:`GroupProtocol`."""
         core = self.core
         while True:
             now = self._clock.now()
@@ -321,7 +321,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationStep
                     return False
 
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions and leave; see :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
+        """Revoke the partitions and leave. See :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
         with self._lock:
             self.core.prepare_leaving()
         try:

@@ -26,7 +26,7 @@ class CoordinatorHooks:
     Attributes:
         start_heartbeat: starts the heartbeat thread unless it runs.
         look_at_metadata: applies what metadata says since the last time.
-        knows_topics: whether the topics of the subscription are known; those of a pattern are after a metadata update.
+        knows_topics: whether the topics of the subscription are known. Those of a pattern are after a metadata update.
     """
 
     start_heartbeat: Callable[[], object]
@@ -39,7 +39,7 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     Args:
         context: the consumer's.
-        coordinator_client: sends requests to the coordinator; its core is the membership.
+        coordinator_client: sends requests to the coordinator. Its core is the membership.
         hooks: into the coordinator, which drives this.
         steps: the steps of the protocol.
     """
@@ -58,7 +58,7 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @property
     def due_at(self) -> float:
-        """Return when to continue with a step that waits for something which the core does not know of; -inf: now."""
+        """Return when to continue with a step that waits for something which the core does not know of. -inf: now."""
         return self.steps.due_at
 
     @property
@@ -68,20 +68,20 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
-        """Do what the group needs now; return whether the membership is settled.
+        """Do what the group needs now and return whether the membership is settled.
 
         Args:
-            deadline: monotonic seconds; what cannot be done by then continues in the next call.
+            deadline: monotonic seconds. What cannot be done by then continues in the next call.
         """
 
     @abstractmethod
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions and leave; an exception of the listener is raised afterwards.
+        """Revoke the partitions and leave. An exception of the listener is raised afterwards.
 
         Args:
             reason: for the log and the coordinator.
             leave_group: as in ``close``.
-            deadline: until when to wait for the group; the request itself is not waited for.
+            deadline: until when to wait for the group. The request itself is not waited for.
             callbacks: False: the listener is not called any more.
         """
 

@@ -4,7 +4,7 @@ This is the part of a membership that does not depend on how a group agrees on p
 :mod:`.classic_group_membership` adds JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that
 the coordinator computes (KIP-848).
 
-Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out; the heartbeat thread
+Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out. The heartbeat thread
 asks :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
 under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
 ``heartbeat_timers``, a single float that the heartbeat thread reads, at worst one poll late. States and actions
@@ -59,7 +59,7 @@ LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``.
+    """A member's settings. Times are seconds. ``rebalance_timeout`` is ``max_poll_interval_ms``.
 
     ``session_timeout`` and ``heartbeat_interval`` are of the classic protocol, ``rack`` and ``remote_assignor`` (None:
     the coordinator chooses) of the consumer protocol.
@@ -130,7 +130,7 @@ class GroupMember(ABC):
 
     Attributes:
         log: writes the member's lines of the log.
-        generation: the member's identity; under the consumer protocol its id is the member epoch.
+        generation: the member's identity. Under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
         revision: see the module's invariants.
         heartbeat_timers: when a heartbeat is due, when the session and the time between two polls end.
@@ -175,11 +175,11 @@ class GroupMember(ABC):
 
     @abstractmethod
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Take part in another rebalance; ``short`` is the form of ``reason`` for the coordinator."""
+        """Take part in another rebalance. ``short`` is the form of ``reason`` for the coordinator."""
 
     @abstractmethod
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our identity at once; return whether a request is to be sent.
+        """Leave the group, and forget our identity at once, and return whether a request is to be sent.
 
         Args:
             send: ``leave_group`` of ``close``.
@@ -193,7 +193,7 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def epoch_is_volatile(self) -> bool:
-        """Return whether the generation id may change while we keep our partitions; a request then reads it as it is
+        """Return whether the generation id may change while we keep our partitions. A request then reads it as it is
         encoded.
         """
 
@@ -219,7 +219,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def due_at(self, now: float) -> float:
-        """Return when the user's thread has something to do (seconds); infinity while it waits for a response."""
+        """Return when the user's thread has something to do (seconds). Infinity while it waits for a response."""
 
     @abstractmethod
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
@@ -254,7 +254,7 @@ class GroupMember(ABC):
         return self.discovery.node
 
     def take_error(self) -> KafkaError | None:
-        """Return the oldest error to raise, and forget it; None if there is none."""
+        """Return the oldest error to raise, and forget it, or None if there is none."""
         return self._errors.popleft() if self._errors else None
 
     def on_poll(self, now: float) -> None:
@@ -287,7 +287,7 @@ class GroupMember(ABC):
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """Record that a node is not the coordinator any more, or cannot be reached; return whether it was until now."""
+        """Record that a node is not the coordinator any more, or cannot be reached. Return whether it was until now."""
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
@@ -334,7 +334,7 @@ class GroupMember(ABC):
         return Sleep(timers.next_deadline())
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent; a loss ends it."""
+        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent. A loss ends it."""
         if term != self.discovery.term:
             return
         self.heartbeat_timers.failed(now)
@@ -348,7 +348,7 @@ class GroupMember(ABC):
         self.revision += 1
 
     def on_background_failed(self, error: KafkaError) -> None:
-        """Record that the heartbeat thread failed; the error is raised to the application."""
+        """Record that the heartbeat thread failed. The error is raised to the application."""
         self._report(error)
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ Commits
    it revokes partitions). All others are raised. :meth:`OffsetCommitter.commit` decides it by the ``retriable`` of the
    error that the code becomes.
 3. Asynchronous commits are never repeated, as a later one may have succeeded. While the coordinator is unknown they are
-   queued; when it is found they are sent in order, before any later commit. They fail if the search fails, or if the
+   queued. When it is found they are sent in order, before any later commit. They fail if the search fails, or if the
    member has another generation by then (under the consumer protocol: has joined again). The commit before a rebalance
    is repeated while there is time (:mod:`.listener_invoker`). After an automatic commit that failed the next one comes
    sooner.
@@ -86,7 +86,7 @@ class AutoCommit:
     """The schedule of automatic commits. A core.
 
     Args:
-        interval: ``auto_commit_interval_ms`` in seconds; None: never.
+        interval: ``auto_commit_interval_ms`` in seconds. None: never.
     """
 
     def __init__(self, interval: float | None, now: float) -> None:
@@ -114,7 +114,7 @@ class _AsyncCommit:
 
     Attributes:
         scope: the scope of its call (:attr:`.GroupMember.commit_scope`), in which it must be sent.
-        sent: its request; None while it waits for the coordinator.
+        sent: its request, or None while it waits for the coordinator.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -132,8 +132,8 @@ class OffsetCommitter:
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        is_member: whether the group assigns our partitions; otherwise commits name no generation.
-        topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
+        is_member: whether the group assigns our partitions, otherwise commits name no generation.
+        topic_id: id of a topic, zeros if unknown. Raises ``KafkaError`` if offsets must not be committed for it.
         refresh_metadata: asks for newer metadata.
         auto_commit: the schedule of automatic commits.
         backoff: pauses between attempts.
@@ -171,12 +171,12 @@ class OffsetCommitter:
     # -- committing --------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, deadline: float) -> Steps[None]:
-        """Commit and wait for the response; repeat the commit while that is safe.
+        """Commit and wait for the response. Repeat the commit while that is safe.
 
         Raises:
             CommitFailedError: the member is not in the group's present generation.
-            RebalanceInProgressError: a rebalance is under way; poll, then commit again.
-            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            RebalanceInProgressError: a rebalance is under way. Poll, then commit again.
+            KafkaTimeoutError: not done by the deadline. The last error is its cause.
             ValueError: an offset is negative.
         """
         wanted = _checked(offsets)
@@ -212,7 +212,7 @@ class OffsetCommitter:
             failures += 1
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> RequestFuture[None]:
-        """Commit without waiting; the callback gets the offsets and None or the error.
+        """Commit without waiting. The callback gets the offsets and None or the error.
 
         Retriable errors are given as ``RetriableCommitFailedError``.
         """
@@ -253,7 +253,7 @@ class OffsetCommitter:
         self._async = {commit: None for commit in self._async if not commit.future.done}
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
-        """Commit for the present generation, once; the caller handles a failure."""
+        """Commit for the present generation, once. The caller handles a failure."""
         wanted = _checked(offsets)
         self.send_queued()
         future = self._send(wanted, None)
@@ -295,12 +295,12 @@ class OffsetCommitter:
         return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
     def run_callbacks(self) -> Steps[None]:
-        """Run the waiting callbacks, in order. An exception of one is raised; the others run the next time."""
+        """Run the waiting callbacks, in order. An exception of one is raised. The others run the next time."""
         while self._callbacks:
             yield from wait_for_callback(self._callbacks.popleft()())
 
     def _run_plain_callbacks(self) -> None:
-        """Run the waiting callbacks up to one that has to be awaited; the next call that may wait awaits it."""
+        """Run the waiting callbacks up to one that has to be awaited. The next call that may wait awaits it."""
         while self._callbacks:
             result = self._callbacks.popleft()()
             if isinstance(result, Awaitable):
@@ -335,7 +335,7 @@ class OffsetCommitter:
     def send_queued(self) -> None:
         """Send the commits that waited for the coordinator, if it is known.
 
-        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight; that one may
+        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight. That one may
         then never end, or never be sent.
         """
         if self._queue and self._core.coordinator is not None:
@@ -351,7 +351,7 @@ class OffsetCommitter:
                 commit.future.fail(error)
 
     def _scope(self) -> object:
-        """Return the scope in which a commit called now must be sent; None if our partitions are not the group's."""
+        """Return the scope in which a commit called now must be sent, or None if our partitions are not the group's."""
         if not self._is_member():
             return None
         with self._coordinator.lock:
@@ -529,13 +529,13 @@ class OffsetCommitter:
 
 
 class _StaleEpochError(StaleMemberEpochError, RetriableError):
-    """The member epoch was behind; the request may be repeated with the new one."""
+    """The member epoch was behind. The request may be repeated with the new one."""
 
 
 def _pause(
     coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
 ) -> Steps[None]:
-    """Wait before the next attempt; raise if that would be after the deadline.
+    """Wait before the next attempt. Raise if that would be after the deadline.
 
     Raises:
         KafkaTimeoutError: from ``cause``.
@@ -601,7 +601,7 @@ class CommittedOffsets:
         """Return the committed offset of each partition, None if there is none.
 
         Raises:
-            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            KafkaTimeoutError: not done by the deadline. The last error is its cause.
             TopicAuthorizationFailedError, GroupAuthorizationFailedError: as named.
         """
         wanted = frozenset(TopicPartition(*tp) for tp in partitions)

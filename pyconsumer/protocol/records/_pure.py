@@ -222,7 +222,7 @@ def decode_records(
             record.timestamp = timestamp if log_append_time is None else log_append_time
             record.key = key
             record.value = value
-            record._headers = headers
+            record.header_tuple = headers
             append(record)
     except IndexError:
         return start, lowest, _CUT_OFF

@@ -213,7 +213,7 @@ class ColumnsBuilder:
         self.size_bytes += size
         self.weight += size
         if self._headers is not None:
-            headers = [record._headers for record in records]
+            headers = [record.header_tuple for record in records]
             self._headers += headers
             self.weight += sum([len(n.encode()) + len(v or b"") + 8 for pairs in headers if pairs for n, v in pairs])
 

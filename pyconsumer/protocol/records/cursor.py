@@ -470,7 +470,7 @@ def iter_records(
                 record.timestamp,
                 record.key,
                 record.value,
-                record._headers,
+                record.header_tuple,
                 info.is_control,
                 info.is_transactional,
                 info.producer_id,

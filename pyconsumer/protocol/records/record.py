@@ -79,7 +79,7 @@ def record_fields(record: Any) -> tuple[Any, ...]:
         timestamp_type,
         record.key,
         record.value,
-        record._headers,
+        record.header_tuple,
         leader_epoch,
     )
 
@@ -144,6 +144,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime), -1 none.
         key, value: as deserialized, bytes without a deserializer, None if the record has none.
         headers: pairs of name and value, in order. Each access returns a new list.
+        header_tuple: the same pairs as a tuple, without a copy in the pure decoder.
         leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
         serialized_key_size, serialized_value_size: size in bytes as sent, -1 for None.
         checksum: always None, as only whole batches have one. For kafka-python and aiokafka.
@@ -155,7 +156,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
     None.
     """
 
-    __slots__ = ("_headers", "key", "offset", "origin", "timestamp", "value")
+    __slots__ = ("header_tuple", "key", "offset", "origin", "timestamp", "value")
 
     # The decoder creates records by object.__new__ and without __init__ (see _pure.py): change all together.
     origin: RecordOrigin
@@ -163,7 +164,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
     timestamp: int
     key: K_co | None
     value: V_co | None
-    _headers: tuple[Header, ...]
+    header_tuple: tuple[Header, ...]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ConsumerRecord[K_co, V_co]:
         # Even a subclass that forgets to call __init__ makes a record whose attributes can be read.
@@ -171,7 +172,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         record.origin = _NO_ORIGIN
         record.offset = record.timestamp = -1
         record.key = record.value = None
-        record._headers = ()
+        record.header_tuple = ()
         return record
 
     def __init__(
@@ -191,7 +192,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         self.timestamp = timestamp
         self.key = key
         self.value = value
-        self._headers = tuple(headers)
+        self.header_tuple = tuple(headers)
 
     @property
     def topic(self) -> str:
@@ -215,7 +216,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
 
     @property
     def headers(self) -> list[Header]:
-        return list(self._headers)
+        return list(self.header_tuple)
 
     @property
     def serialized_key_size(self) -> int:
@@ -227,7 +228,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
 
     @property
     def serialized_header_size(self) -> int:
-        return size_of_headers(self._headers)
+        return size_of_headers(self.header_tuple)
 
     @property
     def checksum(self) -> None:
@@ -241,7 +242,7 @@ class ConsumerRecord(Generic[K_co, V_co]):
         record.timestamp = self.timestamp
         record.key = key
         record.value = value
-        record._headers = self._headers
+        record.header_tuple = self.header_tuple
         record._sizes = (self.serialized_key_size, self.serialized_value_size)
         return record
 
@@ -305,7 +306,7 @@ def make_record(
     record.timestamp = timestamp
     record.key = key
     record.value = value
-    record._headers = ()
+    record.header_tuple = ()
     return record
 
 

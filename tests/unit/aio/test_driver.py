@@ -68,7 +68,7 @@ def _waits(happened: list[str], name: str) -> Steps[None]:
 
 
 @pytest.mark.asyncio
-async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client, driver: LoopDriver) -> None:
+async def test_an_event_while_a_call_yields_resumes_it(client: _Client, driver: LoopDriver) -> None:
     """A call has kept the loop for long, so others run before it waits. Another one waits: the sockets are served."""
     happened: list[str] = []
 
@@ -85,8 +85,8 @@ async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client, d
 
 
 @pytest.mark.asyncio
-async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client: _Client, driver: LoopDriver) -> None:
-    """The system keeps what comes in the meantime, and takes it in ahead, until the loop would wait."""
+async def test_a_call_that_yields_with_complete_data_does_not_read(client: _Client, driver: LoopDriver) -> None:
+    """The kernel buffers data in the meantime and acknowledges it ahead, until the loop would wait."""
     driver.bind()
     client.theirs.send(b"a response")
     for _ in range(3):
@@ -100,7 +100,7 @@ async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client:
 
 @pytest.mark.asyncio
 async def test_the_sockets_are_served_before_the_loop_waits(client: _Client, driver: LoopDriver) -> None:
-    """Nothing is readable as long as the system takes data in ahead, so the loop must not wait then."""
+    """No socket is readable as long as the kernel takes data in ahead, so the loop must not wait then."""
     loop = driver.bind()
     client.arm_read_ahead()
     assert client.is_ahead
@@ -109,7 +109,7 @@ async def test_the_sockets_are_served_before_the_loop_waits(client: _Client, dri
     assert await waited is False
 
 
-def test_nothing_is_taken_in_ahead_for_a_loop_that_is_closed(client: _Client, driver: LoopDriver) -> None:
+def test_a_closed_loop_takes_no_data_in_ahead(client: _Client, driver: LoopDriver) -> None:
     async def begin() -> None:
         driver.bind()
 

@@ -75,7 +75,7 @@ class Brokers:
     # --- time
 
     def step(self) -> bool:
-        """Run one of the calls that wait for their turn; False if there is none."""
+        """Run one of the calls that are ready. Return False if there is none."""
         if not self._calls:
             return False
         self._calls.pop(0)()
@@ -89,7 +89,7 @@ class Brokers:
         raise AssertionError("it never comes to rest")
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and what is due in it happen."""
+        """Advance the clock and run everything that becomes due."""
         until = self.clock.now() + seconds
         self.run()
         while (due := self.timer.next_deadline()) is not None and due <= until:
@@ -106,7 +106,7 @@ class Brokers:
         self.controller.unregister([node])
 
     def restart(self, node: int) -> Broker:
-        """As the host does; what the broker has to catch up on is copied when calls run."""
+        """As the host does. Work that the broker has to make up for is copied when calls run."""
         broker = self.alive[node] = self._new(node)
         self.controller.register([node])
         broker.start()
@@ -133,7 +133,7 @@ class Brokers:
         return found.leader, found.leader_epoch, found.isr
 
     def request(self, node: int, message: Message, version: int) -> list[Any]:
-        """Send a request to a node; the answer, and nothing else, is put into the list when it comes."""
+        """Send a request to a node. Only its response is appended to the list when it arrives."""
         answers: list[Any] = []
 
         def failed(error: BaseException) -> None:
@@ -150,7 +150,7 @@ class Brokers:
         answer: Callable[[Any], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Let a node handle a request; ``failed`` gets what its handler raises."""
+        """Let a node handle a request. ``failed`` gets the exception of its handler."""
         handler = handler_of(message.API_KEY)
         assert handler is not None
         now, wall_ms = self.clock.now(), self.clock.wall_ms()

@@ -45,7 +45,7 @@ def test_a_rule_may_be_for_one_node_topic_or_client() -> None:
         assert faults.take(api, node, client, topics) is None
 
 
-def test_the_first_rule_that_fits_is_taken_and_rules_can_be_removed() -> None:
+def test_the_first_matching_rule_is_used_and_rules_can_be_removed() -> None:
     faults = Faults()
     first = faults.add(FaultRule("delay", 0, count=None))
     faults.add(FaultRule("cut", 0, count=None))
@@ -71,7 +71,7 @@ def test_topics_are_found_by_name_and_by_id() -> None:
 
 
 class TestErrorResponses:
-    def test_partitions_are_named_as_they_were_asked_for(self) -> None:
+    def test_partitions_are_named_as_in_the_request(self) -> None:
         request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(3)])])
         response = error_response(request, 9, 6)
         part = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ T0 = TopicPartition("t", 0)
 
 
 class Reader(MockConsumer):
-    """A member that gets its partition, and a record in it, at given times; a poll takes as long as it may."""
+    """A member that gets its partition, and a record in it, at given times. A poll takes as long as it may."""
 
     def __init__(self, clock: ManualClock, *, assigned_at: float | None, record_at: float) -> None:
         super().__init__("earliest")
@@ -60,7 +60,7 @@ def test_partitions_that_come_late_in_a_poll_leave_the_whole_idle_time(
     assert capfdbinary.readouterr().out == b"x\n"
 
 
-def test_a_member_that_gets_nothing_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_without_an_assignment_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["-g", "g", "--idle-ms", "1000", "--timeout-ms", "5000"]
     took = ran_for(monkeypatch, arguments, assigned_at=None, record_at=0.0)
     assert 5.0 <= took <= 6.5

@@ -47,7 +47,7 @@ __all__ = [
 
 
 def batch(first: int, count: int, *, codec: str = "none", leader_epoch: int = 3, size: int = 4) -> bytes:
-    """A record batch of the offsets from ``first`` on; values are the offset as text, padded."""
+    """A record batch with offsets from ``first`` on. Each value is its offset as text, padded."""
     builder = BatchBuilder(codec=codec)
     for offset in range(first, first + count):
         builder.try_append(1_000 + offset, b"k%d" % offset, str(offset).rjust(size).encode(), [])
@@ -121,7 +121,7 @@ def record(offset: int, value: bytes | None = b"v", key: bytes | None = b"k", to
 
 
 def interrupted_at(step: int, function: Any) -> bool:
-    """Run a function with Ctrl-C at the n-th line that it or a callee executes; whether it came that far."""
+    """Run a function and raise Ctrl-C at the n-th line that it or a callee executes. Return whether it got that far."""
     lines = 0
 
     def trace(frame: Any, event: str, argument: Any) -> Any:

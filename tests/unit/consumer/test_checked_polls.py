@@ -32,7 +32,7 @@ class Polls:
         self.next = 0
 
     def looks(self) -> int:
-        """Poll; return how many looks were taken."""
+        """Poll, and return the number of full polls."""
         before = len(self.group.polls_at)
         assert [record.offset for record in self.consumer.poll(0, 2).records()] == [self.next, self.next + 1]
         self.next += 2
@@ -50,7 +50,7 @@ def polls() -> Iterator[Polls]:
     made.close()
 
 
-def test_polls_that_find_records_look_once_in_a_hundredth_of_a_second(polls: Polls) -> None:
+def test_polls_with_buffered_records_run_all_checks_once_in_10_ms(polls: Polls) -> None:
     assert [polls.looks() for _ in range(3)] == [1, 0, 0]
     polls.now = polls.began + 0.999 * CHECK_LIFETIME_S
     assert polls.looks() == 0
@@ -58,7 +58,7 @@ def test_polls_that_find_records_look_once_in_a_hundredth_of_a_second(polls: Pol
     assert [polls.looks() for _ in range(3)] == [1, 0, 0]
 
 
-def test_a_poll_looks_when_the_group_has_something_to_do(polls: Polls) -> None:
+def test_a_poll_runs_all_checks_when_the_group_has_work_due(polls: Polls) -> None:
     polls.group.next_due_at = polls.began + CHECK_LIFETIME_S / 2
     assert [polls.looks() for _ in range(2)] == [1, 0]
     polls.now = polls.group.next_due_at
@@ -66,7 +66,7 @@ def test_a_poll_looks_when_the_group_has_something_to_do(polls: Polls) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
 
 
-def test_every_poll_looks_while_the_group_awaits_a_response(polls: Polls) -> None:
+def test_every_poll_runs_all_checks_while_the_group_awaits_a_response(polls: Polls) -> None:
     polls.reader.delegate._check_response_at = polls.began + 1
     polls.group.awaits_response = True
     assert [polls.looks() for _ in range(3)] == [1, 1, 1]
@@ -83,13 +83,13 @@ def test_every_poll_looks_while_the_group_awaits_a_response(polls: Polls) -> Non
         lambda consumer: consumer.position(B, timeout_ms=0),
     ],
 )
-def test_any_other_call_ends_it(polls: Polls, call: Callable[[KafkaConsumer], object]) -> None:
+def test_any_other_call_ends_the_pause_of_checks(polls: Polls, call: Callable[[KafkaConsumer], object]) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
     call(polls.consumer)
     assert [polls.looks() for _ in range(2)] == [1, 0]
 
 
-def test_a_call_from_a_deserializer_ends_it() -> None:
+def test_a_call_from_a_deserializer_ends_the_pause_of_checks() -> None:
     def value(data: bytes) -> bytes:
         if rewind:
             polls.consumer.seek(B, rewind.pop())
@@ -103,7 +103,7 @@ def test_a_call_from_a_deserializer_ends_it() -> None:
     polls.close()
 
 
-def test_ctrl_c_ends_it() -> None:
+def test_ctrl_c_ends_the_pause_of_checks() -> None:
     def value(data: bytes) -> bytes:
         if interrupt:
             raise interrupt.pop()
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_it() -> None:
     polls.close()
 
 
-def test_a_look_at_the_sockets_ends_it(polls: Polls) -> None:
+def test_reading_the_sockets_ends_the_pause_of_checks(polls: Polls) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
     polls.reader.delegate.subscriptions.note_changed(B)  # so that the poll sends the next fetches
     assert [polls.looks() for _ in range(3)] == [0, 1, 0]
@@ -129,7 +129,7 @@ def test_a_look_at_the_sockets_ends_it(polls: Polls) -> None:
     assert polls.reader.delegate.checked.until == -math.inf
 
 
-def test_news_of_the_heartbeat_thread_end_it() -> None:
+def test_a_change_in_the_heartbeat_thread_ends_the_pause_of_checks() -> None:
     reader = Reader(group_id="g", enable_auto_commit=False)
     reader.fill(A, 0, 10)
     group, checked = reader.delegate.coordinator, reader.delegate.checked
@@ -147,7 +147,7 @@ def test_news_of_the_heartbeat_thread_end_it() -> None:
 
 
 @pytest.mark.skipif(IMPLEMENTATION != "native", reason="counts calls of the compiled decoder")
-def test_a_poll_between_looks_takes_few_calls_in_a_group_or_not(polls: Polls) -> None:
+def test_a_poll_between_checks_takes_few_calls_with_or_without_a_group(polls: Polls) -> None:
     alone = Reader()
     alone.fill(A, 0, 100)
     alone.consumer._now = polls.consumer._now

@@ -112,7 +112,7 @@ def test_a_row_costs_no_allocation(native: Decoder) -> None:
     assert blocks <= 50
 
 
-def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
+def test_a_response_is_not_copied_before_it_is_read(native: Decoder) -> None:
     builder = BatchBuilder()
     for _ in range(1000):
         builder.try_append(0, None, b"v" * 1000, [])
@@ -134,7 +134,7 @@ def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
 
 
 def round_of(partitions: int) -> int:
-    """Steps of polls that fetch and hand out the records of one of many partitions."""
+    """Steps of polls that fetch and return the records of one of many partitions."""
     assigned = [TopicPartition("t", number) for number in range(partitions)]
     world = ConsumerWorld(*assigned)
     leaders = {number: (1 + number % 2, 3) for number in range(partitions)}
@@ -208,7 +208,7 @@ def consumer() -> Iterator[KafkaConsumer]:
 
 
 @pytest.mark.parametrize("how", ["poll", "poll_arrow", "iteration"])
-def test_what_is_buffered_is_handed_out_without_a_call_of_the_system(consumer: KafkaConsumer, how: str) -> None:
+def test_buffered_records_are_returned_without_a_system_call(consumer: KafkaConsumer, how: str) -> None:
     consumer.assign([T0])
     delegate = consumer._delegate
     delegate.subscriptions.seek(T0, FetchPosition(0, -1, LeaderAndEpoch(1, 3)))

@@ -104,7 +104,7 @@ class FetcherWorld:
         self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
 
     def send(self) -> dict[int, SentRequest]:
-        """Return what is sent now, by node."""
+        """Return the requests sent now, by node."""
         self.fetcher.send_fetches()
         return {sent.node: sent for sent in self.client.take_all()}
 
@@ -119,7 +119,7 @@ class FetcherWorld:
 
 
 class FakeCoordinator:
-    """Does what it is told and writes down what is asked of it."""
+    """A scripted coordinator that records its calls."""
 
     def __init__(self, subscriptions: SubscriptionState) -> None:
         self.subscriptions = subscriptions
@@ -211,7 +211,7 @@ class ConsumerWorld:
             self.subscriptions.seek(tp, FetchPosition(at))
 
     def poll(self, timeout: float = 10.0, count: int = 500) -> Generator[Wait, None, ConsumerRecords]:
-        """Run what ``KafkaConsumer.poll`` runs when nothing is buffered."""
+        """Run the steps of ``KafkaConsumer.poll`` with an empty buffer."""
         return self._poll(self.clock.now() + timeout, count)
 
     def _poll(self, deadline: float, count: int) -> Generator[Wait, None, ConsumerRecords]:
@@ -219,7 +219,7 @@ class ConsumerWorld:
         return ConsumerRecords() if found is None else found
 
     def buffered(self, now: float, count: int = 500) -> ConsumerRecords | None:
-        """Run what ``KafkaConsumer.poll`` runs first: what is buffered, if nothing else is due."""
+        """Run the first step of ``KafkaConsumer.poll``: buffered records, if no other work is due."""
         return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
 
     def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:

@@ -57,7 +57,7 @@ def api_versions_response(without: tuple[int, ...] = (), **ranges: tuple[int, in
 
 
 class ScriptedBroker:
-    """Answers requests by handlers, one for each API; a context manager.
+    """Answers requests by one handler for each API. It is a context manager.
 
     Args:
         tls: serve TLS with this context.
@@ -223,10 +223,10 @@ def _read(stream: socket.socket, count: int) -> bytes | None:
 
 
 class AutoSelector:
-    """A selector on a manual clock: where nothing happens, the time that it should wait passes at once.
+    """A selector on a manual clock. Without events its waiting time passes at once.
 
-    Sockets get a moment of real time first, because the other side is a thread. Where nobody is on the other side,
-    ``real_wait_s`` may be 0.
+    Sockets get a moment of real time first, because the other side is a thread. Without another side ``real_wait_s``
+    may be 0.
     """
 
     def __init__(self, clock: ManualClock, real_wait_s: float = 0.05) -> None:

@@ -1,4 +1,4 @@
-"""Answers that advertise brokers where nothing can listen: the address has failed, and nothing else has."""
+"""Responses that advertise brokers where no port can listen: only that address fails."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_hosts_that_cannot_be_printed_are_escaped_and_long_ones_cut() -> None:
 
 
 @pytest.mark.parametrize("error", [OverflowError("port"), ValueError("null"), UnicodeError("label"), OSError("none")])
-def test_whatever_a_resolver_raises_the_lookup_ends(error: Exception) -> None:
+def test_a_lookup_ends_with_any_error_of_the_resolver(error: Exception) -> None:
     def resolve(host: str, port: int, canonical: bool) -> list[Endpoint]:
         raise error
 
@@ -148,7 +148,7 @@ FAST = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 5, "retry_backoff
 
 @pytest.mark.concurrent
 @each_impossible
-def test_the_producer_survives_such_metadata_and_sends_when_they_are_right(name: str, stack: ExitStack) -> None:
+def test_the_producer_survives_such_metadata_and_sends_after_an_update(name: str, stack: ExitStack) -> None:
     host, port, _ = IMPOSSIBLE[name]
     broker = stack.enter_context(Liar(host, port, metadata_lies=2))
     producer = KafkaProducer(bootstrap_servers=broker.address, **FAST)

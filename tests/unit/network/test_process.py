@@ -1,4 +1,4 @@
-"""Tests of what a client costs the system, and what becomes of it in a forked child."""
+"""Tests of the system calls of a client, and of a client in a forked child."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CountingSocket:
 
 
 class CountingSelector(AutoSelector):
-    """Counts the system calls of a selector; modify is two at most."""
+    """Counts the system calls of a selector. A modify is two at most."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock, real_wait_s=0.02)
@@ -106,7 +106,7 @@ def test_an_idle_consumer_stays_under_ten_calls_a_second(broker: ScriptedBroker,
     assert (selector.calls + CountingSocket.calls) / seconds <= 10
 
 
-def test_a_short_answer_takes_one_read(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_short_response_takes_one_read(broker: ScriptedBroker, make_client: MakeClient) -> None:
     client, clock, _ = connected(broker, make_client)
     future = client.send(0, HeartbeatRequest, HeartbeatRequest(group_id="g"))
     client.poll(clock.now() + 10, future)
@@ -152,9 +152,9 @@ def mark_of(client: NetworkClient) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such mark")
 class TestTakingInAhead:
-    """While nobody waits, the system takes in a large answer; to those who wait it reports every byte."""
+    """The kernel buffers a large response while no caller waits. A caller that waits is woken for every byte."""
 
-    def test_only_after_a_large_answer_and_only_while_another_is_due(
+    def test_only_after_a_large_response_and_only_while_another_is_due(
         self, broker: ScriptedBroker, make_client: MakeClient
     ) -> None:
         small, large = fetch.FetchResponse(), large_answer()
@@ -168,7 +168,7 @@ class TestTakingInAhead:
         assert [due > 1 for due, _ in marks] == [False, False, True, True, False]
         assert {after for _, after in marks} == {1}, "nothing is due any more"
 
-    def test_whoever_waits_is_woken_by_little(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+    def test_a_waiting_caller_is_woken_by_a_few_bytes(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
         client = to_be_read(broker, make_client, large_answer(), fetch.FetchResponse())
         answered(client, asked(client))
         future = asked(client)
@@ -200,7 +200,7 @@ class TestTakingInAhead:
 
 
 class Wire:
-    """Stands for a socket, its selector and the broker behind it, and counts what would be calls of the system.
+    """A stub of a socket, its selector and the broker behind it that counts system calls.
 
     Args:
         held: bytes that the system holds for the reader at most: one read gives no more.

@@ -1,10 +1,10 @@
-"""Both twins of what appends records."""
+"""Both implementations of the code that appends records."""
 
 from __future__ import annotations
 
 import pytest
 
-from pyconsumer.producer import accumulator, appender, appending, batch, future, producer, sender
+from pyconsumer.producer import accumulator, appender, appending, batch, delegate, future, sender
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.records import BatchBuilder
 
@@ -40,7 +40,7 @@ def use_twin(
 ) -> dict[str, type]:
     """Let producers of this test, and the test's own module, use one twin."""
     for name, kind in appending_twin.items():
-        for module in (accumulator, batch, producer, sender, request.module):
+        for module in (accumulator, batch, delegate, sender, request.module):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, kind)
     return appending_twin

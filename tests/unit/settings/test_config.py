@@ -100,12 +100,12 @@ def test_the_same_setting_under_two_names_must_agree() -> None:
         (5, "unknown shop setting 5"),
     ],
 )
-def test_an_unknown_name_tells_the_nearest_one(name: Any, message: str) -> None:
+def test_an_unknown_name_suggests_the_nearest_one(name: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         SHOP.build({"name": "a", name: 1})
 
 
-def test_an_illegal_value_names_the_setting_as_it_was_given() -> None:
+def test_an_invalid_value_names_the_setting_as_it_was_given() -> None:
     with pytest.raises(ConfigurationError, match=r"shop setting how\.big: it must be between 1 and 10, not 11"):
         SHOP.build({"name": "a", "how.big": 11})
 
@@ -308,12 +308,12 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
         "h" * 300,
     ],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses(text: str) -> None:
     with pytest.raises(ValueError, match=r"address|port"):
         parse_address(text)
 
 
-def test_an_address_reads_as_it_is_written() -> None:
+def test_an_address_is_printed_as_it_is_written() -> None:
     assert str(Address("::1", 9)) == "[::1]:9"
     assert str(Address("h", 9)) == "h:9"
 
@@ -349,7 +349,7 @@ def test_defaults_are_those_of_javas_client(name: str, default: Any) -> None:
     assert getattr(build(), name) == default
 
 
-def test_every_setting_is_declared_as_an_attribute_documented_and_its_default_is_legal() -> None:
+def test_every_setting_is_an_attribute_documented_and_has_a_valid_default() -> None:
     declared = ClientConfig.__annotations__
     for setting in CLIENT_SETTINGS:
         assert setting.name in declared
@@ -383,7 +383,7 @@ def test_bootstrap_servers_may_be_a_list() -> None:
 
 
 @pytest.mark.parametrize("low", ["retry_backoff", "reconnect_backoff", "socket_connection_setup_timeout"])
-def test_a_first_pause_above_the_longest_makes_it_fixed_and_both_given_contradict(low: str) -> None:
+def test_a_first_pause_above_the_longest_makes_the_backoff_fixed_and_two_given_ones_conflict(low: str) -> None:
     first, longest = f"{low}_ms", f"{low}_max_ms"
     config = build(**{first: 90_000})
     assert getattr(config, longest) == getattr(config, first) == 90_000
@@ -414,7 +414,7 @@ def test_contradictions_and_mistakes_are_named(options: dict[str, Any], message:
         build(**options)
 
 
-def test_a_ready_context_takes_no_files_beside() -> None:
+def test_a_ready_context_excludes_certificate_files() -> None:
     context = ssl.create_default_context()
     assert build(security_protocol="SSL", ssl_context=context).ssl_context is context
     with pytest.raises(ConfigurationError, match="ssl_context and ssl_cafile"):

@@ -1,4 +1,4 @@
-"""Names of other clients' settings: the errors for them lead to what is there."""
+"""Names of other clients' settings: the errors for them name the setting to use."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_a_login_of_kafkas_tools_is_read_without_spark(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("p\n", "")
 
 
-def test_the_names_that_only_some_clients_have_are_those_of_the_tables() -> None:
+def test_settings_of_single_clients_are_those_of_the_tables() -> None:
     common = {setting.name for setting in CLIENT_SETTINGS}
     tables = (CONSUMER_SETTINGS, PRODUCER_SETTINGS, ADMIN_SETTINGS)
     own = [setting for table in tables for setting in table if setting.name not in common]
@@ -129,7 +129,7 @@ def test_a_client_takes_its_own_settings_from_a_file_of_all(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "reason"),
     [
         ("fetch.max.byte=1", "no client has a setting 'fetch.max.byte'; did you mean 'fetch.max.bytes'"),
         ("metadata.broker.list=h:1", "it is called bootstrap.servers"),
@@ -138,12 +138,12 @@ def test_a_client_takes_its_own_settings_from_a_file_of_all(tmp_path: Path) -> N
         ("value.deserializer=org.apache.kafka.common.serialization.StringDeserializer", "must be a function"),
     ],
 )
-def test_a_wrong_line_is_named(tmp_path: Path, line: str, told: str) -> None:
+def test_a_wrong_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
     path = file(tmp_path, f"bootstrap.servers=h:1\ngroup.id=g\n{line}\n")
     with pytest.raises(ConfigurationError) as caught:
         from_file(CONSUMER_SETTINGS, path, {})
     assert str(caught.value).startswith(f"{path}, line 3: ")
-    assert told in str(caught.value)
+    assert reason in str(caught.value)
 
 
 # ---------------------------------------------------------------- environment and precedence
@@ -203,7 +203,7 @@ def test_every_client_has_it(client: Any, tmp_path: Path, monkeypatch: pytest.Mo
     assert config.request_timeout_ms == 5000
 
 
-def test_a_constructor_does_not_look_at_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_constructor_does_not_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYCONSUMER_GROUP_ID", "g")
     with pyconsumer.KafkaConsumer(bootstrap_servers="h:1") as consumer:
         assert consumer.config.group_id is None

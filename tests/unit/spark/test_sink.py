@@ -99,7 +99,7 @@ def test_options() -> None:
         ({"kafka__max__poll__records": "5"}, "unknown option 'kafka.max.poll.records'"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_an_invalid_option_raises_one_line(
     extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_ACKS", "0")
@@ -165,7 +165,7 @@ def test_the_option_is_stronger_than_the_column() -> None:
     assert sink_columns(schema("topic bigint,value binary"), "t") == SinkColumns(value=1)
 
 
-def test_times_only_if_asked_for() -> None:
+def test_times_only_on_request() -> None:
     columns = schema("value binary,timestamp timestamp")
     assert sink_columns(columns, "t") == SinkColumns(value=0)
     assert sink_columns(columns, "t", timestamps=True) == SinkColumns(value=0, timestamp=1)
@@ -202,7 +202,7 @@ def test_times_need_their_column() -> None:
 
 
 class FakeProducer:
-    """Takes records; those with the value ``lost`` fail when flushed, ``large`` ones at once."""
+    """Takes records. Those with the value ``lost`` fail when flushed, ``large`` ones at once."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
@@ -276,7 +276,7 @@ def test_topics_of_a_column(producer: FakeProducer) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
-def test_strings_that_are_not_text_are_written_as_they_are(producer: FakeProducer, kind: pa.DataType) -> None:
+def test_strings_that_are_not_text_are_written_unchanged(producer: FakeProducer, kind: pa.DataType) -> None:
     odd = pa.array([b"\xff\xfe", None]).cast(kind, safe=False)
     batch = pa.RecordBatch.from_pydict({"value": odd, "key": odd})
     BatchWriter(parse(topic="t"), SinkColumns(value=0, key=1)).write(iter([batch]))

@@ -66,7 +66,7 @@ def _modules_not_in(lane: str) -> set[str]:
         ("sim", ("tests/simulation",), {"pyspark", "matplotlib", "confluent_kafka", "pyarrow"}),
     ],
 )
-def test_modules_are_collected_without_what_a_lane_does_not_install(
+def test_modules_are_collected_without_the_packages_that_a_lane_lacks(
     lane: str, folders: tuple[str, ...], missing: set[str]
 ) -> None:
     hidden = _modules_not_in(lane)

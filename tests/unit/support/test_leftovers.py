@@ -1,4 +1,4 @@
-"""A test that leaves a thread behind fails; a run that leaves a process behind fails."""
+"""A test that leaves a thread behind fails, and so does a run that leaves a process behind."""
 
 from __future__ import annotations
 

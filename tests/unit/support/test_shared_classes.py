@@ -19,8 +19,8 @@ def test_kafkas_classes_come_from_the_file(kafka_tools: KafkaTools) -> None:
     share_kafkas_classes()
     command = kafka_tools.command("TopicCommand", "--help")
     command.insert(command.index("-cp"), "-Xlog:class+load:stdout")
-    told = run(command).stdout
-    assert "org.apache.kafka.tools.TopicCommand source: shared objects file" in told
+    output = run(command).stdout
+    assert "org.apache.kafka.tools.TopicCommand source: shared objects file" in output
 
 
 def test_jars_that_were_replaced_get_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,8 +56,8 @@ spark.stop()
 @pytest.mark.slow
 def test_spark_starts_fast(tmp_path: Path) -> None:
     """Tests marked ``spark`` start their programs so: Java classes from a file, PySpark in workers from no archive."""
-    told = tmp_path / "classes"
-    options = {"SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={told}"}
+    output = tmp_path / "classes"
+    options = {"SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={output}"}
     printed = run([sys.executable, "-c", _PROGRAM], env=options).check().stdout
-    assert "org.apache.spark.SparkContext source: shared objects file" in told.read_text()
+    assert "org.apache.spark.SparkContext source: shared objects file" in output.read_text()
     assert "True" in printed.split()

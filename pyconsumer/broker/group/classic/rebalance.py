@@ -1,6 +1,6 @@
 """Rebalances of classic groups: when the join phase ends, which members are removed, which requests get their replies.
 
-The state is the group's (:mod:`.group_metadata`); this module sets the group's timers. A rebalance in steps:
+The state is the group's (:mod:`.group_metadata`). This module sets the group's timers. A rebalance in steps:
 
 1. *Prepare*: a member joined, left, failed or changed. Pending SyncGroups get REBALANCE_IN_PROGRESS.
 2. *Join phase*: JoinGroups are held. It ends (:meth:`GroupRebalancer.maybe_complete_join`) when all members have joined
@@ -52,7 +52,7 @@ class ClassicGroupStore(Protocol):
         """Return a group's partition of ``__consumer_offsets``."""
 
     def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
-        """Write the group's record with these assignments; the result is an error code for clients."""
+        """Write the group's record with these assignments. The result is an error code for clients."""
 
 
 class GroupRebalancer:
@@ -109,7 +109,7 @@ class GroupRebalancer:
         self.maybe_complete_join(group)
 
     def remove_members(self, group: GroupMetadata, members: Iterable[MemberMetadata]) -> None:
-        """Remove members; pending requests of theirs get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` afterwards."""
+        """Remove members. Pending requests of theirs get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` afterwards."""
         for member in members:
             # A client that still runs joins again when it gets this.
             join = JoinResult(Errors.UNKNOWN_MEMBER_ID, "")
@@ -118,7 +118,7 @@ class GroupRebalancer:
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance because members were removed; or end the join phase, if it waited only for them."""
+        """Begin a rebalance because members were removed, or end the join phase, if it waited only for them."""
         if group.is_(*_SYNC_STATES):
             self.prepare(group, reason)
         else:
@@ -127,7 +127,7 @@ class GroupRebalancer:
     # Join phase
 
     def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance; if one is in its join phase, end that phase if nobody is missing."""
+        """Begin a rebalance. If one is in its join phase, end that phase if nobody is missing."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -263,7 +263,7 @@ class GroupRebalancer:
     # Sync phase
 
     def note_sync(self, group: GroupMetadata, member_id: str) -> None:
-        """Record that the member has sent its SyncGroup; the last one ends the wait for them."""
+        """Record that the member has sent its SyncGroup. The last one ends the wait for them."""
         group.pending_sync_members.discard(member_id)
         if not group.pending_sync_members:
             self._end_sync_phase(group)
@@ -281,13 +281,13 @@ class GroupRebalancer:
         self.prepare(group, f"no SyncGroup within the rebalance timeout from {names}")
 
     def reset_assignment(self, group: GroupMetadata, error_code: int) -> None:
-        """Remove all assignments; pending SyncGroups get the error."""
+        """Remove all assignments. Pending SyncGroups get the error."""
         for member in group.members.values():
             member.assign(b"")
         self._propagate(group, error_code)
 
     def set_assignment(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> None:
-        """Set the assignment of every member; pending SyncGroups get it."""
+        """Set the assignment of every member. Pending SyncGroups get it."""
         for member in group.members.values():
             member.assign(assignments.get(member.member_id, b""))
         self._propagate(group, Errors.NONE)
@@ -308,11 +308,11 @@ class GroupRebalancer:
     # End of a group
 
     def abandon(self, group: GroupMetadata) -> None:
-        """End a group that this broker no longer coordinates; pending requests get NOT_COORDINATOR."""
+        """End a group that this broker no longer coordinates. Pending requests get NOT_COORDINATOR."""
         self._end(group, Errors.NOT_COORDINATOR)
 
     def convert(self, group: GroupMetadata) -> None:
-        """End a group that has become a consumer group; pending requests get REBALANCE_IN_PROGRESS."""
+        """End a group that has become a consumer group. Pending requests get REBALANCE_IN_PROGRESS."""
         self._end(group, Errors.REBALANCE_IN_PROGRESS)
 
     def _end(self, group: GroupMetadata, error_code: int) -> None:

@@ -1,4 +1,4 @@
-"""Conversion of classic groups to records of ``__consumer_offsets`` and back; functions without state."""
+"""Conversion of classic groups to records of ``__consumer_offsets`` and back. Functions without state."""
 
 from __future__ import annotations
 

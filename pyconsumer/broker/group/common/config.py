@@ -40,7 +40,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig(CoordinatorConfig):
-    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots; the defaults are Kafka's.
+    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots. The defaults are Kafka's.
 
     Args:
         group_min_session_timeout_ms, group_max_session_timeout_ms: bounds of a member's session timeout, inclusive.
@@ -52,14 +52,14 @@ class GroupConfig(CoordinatorConfig):
         offsets_retention_minutes: how long offsets are kept that nobody uses any more (KIP-211).
         offsets_retention_check_interval_ms: how often expired offsets are looked for.
         offsets_load_buffer_size: bytes read in one step while a partition is loaded.
-        group_consumer_session_timeout_ms: session timeout of members of the consumer protocol; the settings with
+        group_consumer_session_timeout_ms: session timeout of members of the consumer protocol. The settings with
             ``min`` and ``max`` bound what a group may set for itself. The same holds for the next two.
         group_consumer_heartbeat_interval_ms: how often such members are to send heartbeats.
         group_consumer_assignment_interval_ms: shortest time between two target assignments (KIP-1263).
         group_consumer_max_size: maximum number of members of a group of the consumer protocol.
         group_consumer_regex_refresh_interval_ms: how often regular expressions are resolved again.
         migration_policy: ``group.consumer.migration.policy``.
-        assignors: ``group.consumer.assignors``; the first is the default.
+        assignors: ``group.consumer.assignors``. The first is the default.
     """
 
     group_min_session_timeout_ms: int = 6_000
@@ -87,7 +87,7 @@ class GroupConfig(CoordinatorConfig):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the configuration in a broker's settings, which have Kafka's dotted names; see the base class."""
+        """Return the configuration in a broker's settings, which have Kafka's dotted names. See the base class."""
         found = CoordinatorConfig.numbers_of(cls, settings)
         policy = settings.get("group.consumer.migration.policy")
         if policy is not None:

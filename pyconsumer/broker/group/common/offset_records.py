@@ -1,4 +1,4 @@
-"""Conversion of committed offsets to records of ``__consumer_offsets`` and back; functions without state.
+"""Conversion of committed offsets to records of ``__consumer_offsets`` and back. Functions without state.
 
 :func:`partition_for` is here too: it decides which partition has a group's records, and so which broker coordinates it.
 """

@@ -3,9 +3,9 @@
 An offset is in one of three places:
 
 * ``committed``: its record is in the log, and OffsetFetch returns it.
-* ``pending``: plain commits whose appends have not ended; OffsetFetch does not return them. Each ends separately: one
+* ``pending``: plain commits whose appends have not ended. OffsetFetch does not return them. Each ends separately: one
   that fails does not affect the others.
-* ``pending_transactional``: by producer, the commits of a transaction that is still open; OffsetFetch does not return
+* ``pending_transactional``: by producer, the commits of a transaction that is still open. OffsetFetch does not return
   them.
 
 The later of two commits is the one whose batch is later in the log, because appends may end in any order, and a
@@ -29,7 +29,7 @@ __all__ = ["CommitRecord", "CommittedOffset", "GroupOffsets"]
 class CommittedOffset(NamedTuple):
     """The value of a commit.
 
-    ``leader_epoch`` is -1 if unknown. Times are milliseconds since the epoch; ``expire_timestamp`` is None unless the
+    ``leader_epoch`` is -1 if unknown. Times are milliseconds since the epoch. ``expire_timestamp`` is None unless the
     client asked for a retention of its own (OffsetCommit up to version 4).
     """
 
@@ -48,7 +48,7 @@ class CommitRecord(NamedTuple):
     value: CommittedOffset
 
     def older_than(self, other: CommitRecord) -> bool:
-        """Return whether this one's batch is before that of ``other``; no commit is older than others in its batch."""
+        """Return whether this one's batch is before that of ``other``. No commit is older than others in its batch."""
         if self.appended_batch_offset is None or other.appended_batch_offset is None:
             raise IllegalStateError("commits cannot be compared before both are appended")
         return self.appended_batch_offset < other.appended_batch_offset
@@ -89,7 +89,7 @@ class GroupOffsets:
         committed: Mapping[TopicPartition, CommitRecord],
         pending_transactional: Mapping[int, Mapping[TopicPartition, CommitRecord]],
     ) -> None:
-        """Add the commits read from the log; other entries stay."""
+        """Add the commits read from the log. Other entries stay."""
         self.committed.update(committed)
         for producer_id, commits in pending_transactional.items():
             self.pending_transactional.setdefault(producer_id, {}).update(commits)
@@ -112,7 +112,7 @@ class GroupOffsets:
         self._remove_pending(partition, record.value)
 
     def fail_pending(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        """Forget a pending commit, because its append failed; others of the partition stay."""
+        """Forget a pending commit, because its append failed. Others of the partition stay."""
         if value in self.pending.get(partition, ()):
             self._remove_pending(partition, value)
 
@@ -186,7 +186,7 @@ class GroupOffsets:
             del self.pending_transactional[producer_id]
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
-        """Apply or drop a transaction's offsets, because it has ended; later commits of a partition take precedence."""
+        """Apply or drop a transaction's offsets, because it has ended. Later commits of a partition take precedence."""
         commits = self.pending_transactional.get(producer_id)
         if commits is None:
             return
@@ -201,7 +201,7 @@ class GroupOffsets:
     # Removal
 
     def remove_before(self, partitions: Iterable[TopicPartition], position: int) -> list[TopicPartition]:
-        """Drop the offsets that tombstones at this offset of the log remove; commits after it stay.
+        """Drop the offsets that tombstones at this offset of the log remove. Commits after it stay.
 
         A commit that is still being appended is dropped when its append ends, if it is before ``position`` then.
 

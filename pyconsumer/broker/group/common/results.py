@@ -70,7 +70,7 @@ class SyncResult(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """One member of a LeaveGroup request; in the response, with its error code."""
+    """One member of a LeaveGroup request. In the response, with its error code."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -86,7 +86,7 @@ class LeaveResult(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """Response to OffsetFetch for one partition; offset -1 with error code 0 means that nothing was committed."""
+    """Response to OffsetFetch for one partition. Offset -1 with error code 0 means that nothing was committed."""
 
     offset: int = -1
     leader_epoch: int = -1

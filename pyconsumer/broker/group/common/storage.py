@@ -1,6 +1,6 @@
 """The storage of an internal topic, ``__consumer_offsets`` or ``__transaction_state``, as its coordinator sees it.
 
-The broker implements it on its replicated log; tests implement it in memory, with appends that are late or fail. It
+The broker implements it on its replicated log. Tests implement it in memory, with appends that are late or fail. It
 keeps no state of its own.
 """
 
@@ -33,7 +33,7 @@ class GroupStorage(Protocol):
     """The partitions of an internal topic as one broker sees them."""
 
     def partition_count(self) -> int:
-        """Return how many partitions the topic has. It is created on first use; an existing one keeps its count."""
+        """Return how many partitions the topic has. It is created on first use. An existing one keeps its count."""
 
     def append(
         self,
@@ -50,7 +50,7 @@ class GroupStorage(Protocol):
             partition: of the topic.
             records: at least one.
             now_ms: their timestamp, milliseconds since the epoch.
-            producer_id, producer_epoch: of the transaction that the batch belongs to; -1 outside a transaction.
+            producer_id, producer_epoch: of the transaction that the batch belongs to. -1 outside a transaction.
 
         Returns:
             The result: REQUEST_TIMED_OUT if the replicas took too long (``offsets.commit.timeout.ms`` for offsets,

@@ -1,12 +1,12 @@
 """Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Such a member's state is that of any other member; its generation is its member epoch, and its protocol the first of
+Such a member's state is that of any other member. Its generation is its member epoch, and its protocol the first of
 those that it supports. JoinGroup does what a heartbeat of the consumer protocol does: the owned partitions of the
 subscription confirm revocations. The reply comes without a join phase, and the SyncGroup response has the partitions
-that the member may use. While the member is behind the target assignment, its Heartbeat gets REBALANCE_IN_PROGRESS; it
+that the member may use. While the member is behind the target assignment, its Heartbeat gets REBALANCE_IN_PROGRESS. It
 then has its rebalance timeout to join again.
 
-A member that is not in the group but owns partitions was removed and does not know it yet; other members may own these
+A member that is not in the group but owns partitions was removed and does not know it yet. Other members may own these
 partitions by now. It gets UNKNOWN_MEMBER_ID, which makes it revoke everything first. (Kafka 4.3.1 lets it join, and it
 keeps its partitions until it has its SyncGroup response: two members may own one.)
 

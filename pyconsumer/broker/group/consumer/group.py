@@ -10,12 +10,12 @@ Epochs
 2. The *assignment epoch* is the group epoch for which the target assignment was computed. While it is behind the group
    epoch, the group is Assigning.
 3. Each *member epoch* follows the assignment epoch. While one is behind, or a member has not all of its target, the
-   group is Reconciling; otherwise it is Stable. Without members it is Empty.
+   group is Reconciling, otherwise it is Stable. Without members it is Empty.
 
 One owner for each partition
 ----------------------------
 ``_owners`` has each partition that a member holds, assigned or pending revocation, with the epoch of that member. A
-member only gets partitions that are not in it; :meth:`ConsumerGroup.replay` raises ``IllegalStateError`` for a record
+member only gets partitions that are not in it. :meth:`ConsumerGroup.replay` raises ``IllegalStateError`` for a record
 that would break this.
 """
 
@@ -51,7 +51,7 @@ _NEVER = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a group; the value is its name on the wire."""
+    """State of a group. The value is its name on the wire."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -206,7 +206,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
-        """Return the target of a member; with an instance id, that of the member that has it now."""
+        """Return the target of a member. With an instance id, that of the member that has it now."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, NO_TARGET)
@@ -243,7 +243,7 @@ class ConsumerGroup:
     def preferred_assignor(
         self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
     ) -> str | None:
-        """Return the assignor that most members ask for, with ``new`` in place of ``old``; None if no member does."""
+        """Return the assignor that most members ask for, with ``new`` in place of ``old``. None if no member does."""
         counts = self.assignors.copy()
         if old is not None and old.server_assignor is not None:
             counts[old.server_assignor] -= 1

@@ -1,7 +1,7 @@
 """Changes of consumer groups: appended to the log, replayed onto the group, and then the reply.
 
 1. The records of a change are appended as one batch. If the append fails at once, nothing changes.
-2. Otherwise they are replayed at once, so that the next request sees them; the reply is sent when the append has ended.
+2. Otherwise they are replayed at once, so that the next request sees them. The reply is sent when the append has ended.
    If it ends with an error after all (the replicas took too long, or the leader has changed), the records may be in the
    log: the group stays as it is, and the client gets the error and sends its request again.
 3. A reply to a request without records waits for the group's last append, so that it shows nothing that may be lost.
@@ -80,7 +80,7 @@ class GroupWriter:
         """Append a change, replay it, and set the reply when the append has ended.
 
         Args:
-            reply: the request's; None for a change that no request makes.
+            reply: the request's, or None for a change that no request makes.
             result: the reply if the append succeeds. ``failed`` returns the one for an error code.
             on_stored: called before the reply, if the append succeeds.
 

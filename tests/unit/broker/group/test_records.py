@@ -104,7 +104,7 @@ def test_an_offset_key() -> None:
     assert offset_tombstone("testgroup", TopicPartition("orders", 3)) == (raw("0001") + body, None)
 
 
-def test_other_kinds_of_keys_are_known_as_unknown() -> None:
+def test_unknown_kinds_of_keys_are_recognized() -> None:
     assert decode_key(raw("0003 0001 61")) == UnknownKey(3)
     for wrong in (b"", b"\0", raw("0001 0009 74"), raw("0002 ffff"), raw("0002") + KEY_GROUP + b"x"):
         with pytest.raises(ProtocolError):
@@ -243,7 +243,7 @@ def test_a_registration_holds_both_timeouts_of_a_member() -> None:
     assert (written.rebalance_timeout, written.session_timeout) == (5, 6)
 
 
-def test_what_is_not_set_and_what_must_be() -> None:
+def test_optional_and_required_fields_of_a_group_record() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
     _, data = group_record(group, {})
@@ -280,7 +280,7 @@ def test_java_counts_utf16_units() -> None:
     assert encode_group_value(GroupMetadataValue()) is not None
 
 
-def test_bytes_that_kafka_wrote_are_ours_too() -> None:
+def test_our_bytes_equal_those_of_kafka() -> None:
     """The file was made by Apache Kafka's own serializer: see OffsetsTopicVectors.java beside it."""
     vectors = json.loads(VECTORS.read_text())
     assert vectors["kafka"] == "4.3.1"

@@ -41,7 +41,7 @@ class Call:
         self.resume()
 
     def resume(self) -> Call:
-        """Go on, now that something has happened; a wait for nothing but time that has not come stays."""
+        """Resume the call after an event. A call that waits only for a later time stays blocked."""
         try:
             self.waiting = self._steps.send(None)
         except StopIteration as stop:
@@ -51,7 +51,7 @@ class Call:
         return self
 
     def sleep(self) -> Call:
-        """Let the time pass that it waits for, and go on."""
+        """Advance the clock to the time that the call waits for, and resume it."""
         assert self.waiting is not None
         self._clock.advance_to(self.waiting.until)
         return self.resume()

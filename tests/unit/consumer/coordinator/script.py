@@ -1,4 +1,4 @@
-"""A membership core in a test's hands: the coordinator's answers are written down, the clock moves when told to."""
+"""A membership core driven by a test: the coordinator's responses are scripted, and the test advances the clock."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.unit.protocol.records import helpers
 
 @pytest.fixture(params=["pure", "native"], scope="module")
 def decoder(request: pytest.FixtureRequest) -> Iterator[helpers.Decoder]:
-    """Lets the helpers use one of the twins; ``pytestmark = pytest.mark.usefixtures("decoder")`` in a module."""
+    """Makes the helpers use one implementation, by ``pytestmark = pytest.mark.usefixtures("decoder")`` in a module."""
     chosen = helpers.decoder_named(request.param)
     if chosen is None:
         pytest.skip("the compiled decoder was not built")

@@ -66,7 +66,7 @@ def batch(
     leader_epoch: int = 0,
     value: bytes | None = None,
 ) -> bytes:
-    """A v2 batch: at offset n a record of key ``k<n>`` and value ``v<n>``; at ``offsets``, or ``count`` in a row."""
+    """A v2 batch with the record ``k<n>``: ``v<n>`` at offset n, for ``offsets`` or ``count`` in a row."""
     builder = BatchBuilder(codec)
     for offset in range(base_offset, base_offset + count) if offsets is None else offsets:
         builder.try_append(
@@ -123,7 +123,7 @@ def streamed(data: bytes) -> bytes:
 
 
 def streamed_batch(base_offset: int = 0, count: int = 3, *, value: bytes | None = None) -> bytes:
-    """What :func:`batch` makes in zstd, in such a frame."""
+    """The batch of :func:`batch` in zstd, in such a frame."""
     whole = batch(base_offset, count, value=value)
     return raw_batch(streamed(whole[61:]), count, base_offset=base_offset, attributes=4)
 

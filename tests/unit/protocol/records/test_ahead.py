@@ -1,4 +1,4 @@
-"""Tests of decompression ahead by threads, through Python; ``python -m tests.fuzz.ahead`` tests them without."""
+"""Tests of decompression ahead by threads, through Python. ``python -m tests.fuzz.ahead`` tests them without it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def wait_until_no_thread_is_left() -> None:
 
 
 def wait_until_free(data: bytearray, queue: _native.DecodeAhead) -> None:
-    """Give the threads time until nobody has a view of some memory."""
+    """Wait until the threads have released their views of some memory."""
     end = time.monotonic() + _LONG_S
     while True:
         queue.add(a_cursor(b""))  # whatever calls the queue lets go of what has ended
@@ -107,7 +107,7 @@ def wait_until_free(data: bytearray, queue: _native.DecodeAhead) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4])
-def test_what_threads_decompress_is_what_the_twin_in_python_reads(threads: int) -> None:
+def test_output_of_threads_equals_that_of_pure_python(threads: int) -> None:
     queue = _native.DecodeAhead(threads, 1 << 17, 1)
     source = random.Random(threads)
 
@@ -145,7 +145,7 @@ def test_all_is_ready_when_the_reader_comes_late(make: Callable[..., bytes]) -> 
     assert not queue.is_used
 
 
-def test_the_reader_does_everything_if_no_thread_starts(break_workers: Callable[..., None]) -> None:
+def test_the_reader_decompresses_everything_if_no_thread_starts(break_workers: Callable[..., None]) -> None:
     break_workers(NO_START)
     queue = a_queue()
     cursor = a_cursor(a_set())
@@ -155,7 +155,7 @@ def test_the_reader_does_everything_if_no_thread_starts(break_workers: Callable[
     assert queue.counts()["threads"] == queue.counts()["workers"] == 0
 
 
-def test_a_thread_without_memory_leaves_it_to_the_reader(break_workers: Callable[..., None]) -> None:
+def test_a_thread_without_memory_leaves_the_work_to_the_reader(break_workers: Callable[..., None]) -> None:
     break_workers(NO_MEMORY)
     queue = a_queue()
     cursor = a_cursor(a_set())
@@ -167,7 +167,7 @@ def test_a_thread_without_memory_leaves_it_to_the_reader(break_workers: Callable
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_what_is_not_in_zstd_is_not_queued(codec: str) -> None:
+def test_only_zstd_batches_at_wanted_offsets_are_queued(codec: str) -> None:
     queue = a_queue()
 
     assert not queue.add(a_cursor(a_set(codec=codec)))
@@ -188,7 +188,7 @@ def test_output_beyond_the_room_is_left_to_the_reader() -> None:
     assert not a_queue(size_bytes=1 << 14).add(a_cursor(a_set()))
 
 
-def test_what_came_out_takes_room_and_not_what_might_have() -> None:
+def test_memory_is_charged_for_the_actual_output_only() -> None:
     """A frame as Java writes it says only that its one block may become 128 KiB."""
     queue = a_queue(size_bytes=1 << 18)
     cursor = a_cursor(b"".join(streamed_batch(n * 10, 10, value=b"some value " * 30) for n in range(30)))
@@ -216,7 +216,7 @@ def test_a_damaged_batch_takes_no_room() -> None:
         time.sleep(0.001)
 
 
-def test_no_more_is_held_than_there_is_room_for() -> None:
+def test_held_memory_stays_within_its_limit() -> None:
     queue = a_queue(threads=4, size_bytes=1 << 18)
     data = b"".join(streamed_batch(n * 10, 10, value=os.urandom(900)) for n in range(30))
     cursors = [a_cursor(data) for _ in range(8)]
@@ -264,7 +264,9 @@ def test_a_damaged_batch_is_an_error_at_its_place(place: str, check_crcs: bool) 
 # -- late threads, and what they still read
 
 
-def test_a_late_thread_is_not_waited_for_longer_than_it_takes_to_do_it(break_workers: Callable[..., None]) -> None:
+def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes(
+    break_workers: Callable[..., None],
+) -> None:
     break_workers(NO_FAULT, 300_000)
     queue = a_queue()
     cursor = a_cursor(a_set())
@@ -280,7 +282,7 @@ def test_a_late_thread_is_not_waited_for_longer_than_it_takes_to_do_it(break_wor
 
 
 @pytest.mark.parametrize("ends", ["close", "drop", "read"])
-def test_memory_stays_while_a_thread_reads_it(ends: str, break_workers: Callable[..., None]) -> None:
+def test_memory_stays_allocated_while_a_thread_reads_it(ends: str, break_workers: Callable[..., None]) -> None:
     break_workers(NO_FAULT, 100_000)
     queue = a_queue()
     data = bytearray(a_set())
@@ -302,7 +304,7 @@ def test_memory_stays_while_a_thread_reads_it(ends: str, break_workers: Callable
     assert queue.counts()["jobs"] == queue.counts()["held"] == 0
 
 
-def test_memory_is_free_at_once_if_no_thread_reads_it() -> None:
+def test_memory_is_freed_at_once_if_no_thread_reads_it() -> None:
     queue = a_queue()
     data = bytearray(a_set())
     cursor = a_cursor(data)
@@ -450,7 +452,7 @@ def test_faults_are_not_shipped() -> None:
         _ = ctypes.CDLL(_native.__file__).pyconsumer_ahead_fault
 
 
-def test_nothing_begins_after_the_stop() -> None:
+def test_no_batch_is_started_after_the_stop() -> None:
     program = """
 from pyconsumer.protocol.records import _native
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, offsets

@@ -73,7 +73,7 @@ def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.
         function, name = crc._choose()
         assert function(b"123456789") == 0xE3069283
         names.append(name)
-    # crcmod is passed over for numpy where it was installed without a compiler.
+    # numpy is preferred to crcmod where it was installed without a compiler.
     assert names in (["crc32c", "crcmod", "numpy", "python"], ["crc32c", "numpy", "numpy", "python"])
 
 
@@ -111,7 +111,7 @@ print(describe_codecs()[-1])
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_crc32c_is_demanded_where_it_has_wheels(environment: dict[str, str], is_demanded: bool) -> None:
+def test_crc32c_is_required_where_it_has_wheels(environment: dict[str, str], is_demanded: bool) -> None:
     requirements = pytest.importorskip("packaging.requirements")
     project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {found.name: found for found in map(requirements.Requirement, project["dependencies"])}

@@ -1,4 +1,4 @@
-"""Properties of the whole layer: what is built is read, and damage is never anything but an error."""
+"""Properties of the whole layer: built batches can be read, and damage always is an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ record = st.tuples(timestamp, maybe_bytes, maybe_bytes, st.lists(header, max_siz
 
 
 @given(st.lists(record, min_size=1, max_size=40), st.sampled_from(CODECS), st.integers(0, 2**62), st.integers(1, 50))
-def test_what_is_built_is_read(
+def test_built_batches_can_be_read(
     records: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]], int]],
     codec: str,
     base_offset: int,
@@ -58,12 +58,12 @@ def test_message_sets_are_read(pairs: list[tuple[bytes | None, bytes | None]], m
 
 
 @given(st.binary(max_size=400), st.booleans())
-def test_arbitrary_bytes_are_corrupt_or_nothing(data: bytes, check_crcs: bool) -> None:
+def test_arbitrary_bytes_are_corrupt_or_empty(data: bytes, check_crcs: bool) -> None:
     read_all(data, check_crcs)
 
 
 def read_all(data: bytes, check_crcs: bool) -> int:
-    """Read as a consumer and as a broker do. Nothing but the two errors may come, and the end must be reached."""
+    """Read as a consumer and as a broker do. Only the two errors may come, and the end must be reached."""
     read = start = 0
     how: dict[str, Any] = {"check_crcs": check_crcs, "aborted": [(7, 0)], "max_decompressed_bytes": 1 << 20}
     reader = cursor(data, **how)
