@@ -17,8 +17,8 @@ Invariants
    changes when a reconciliation is over, and only then is it acknowledged. If a callback raises, nothing is
    acknowledged, and the step is tried again after a pause: the coordinator fences a member whose callback keeps failing
    when its rebalance timeout is over.
-5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
-   that one comes next. Only the end of an incarnation interrupts it. (Java also interrupts it when the coordinator
+5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then.
+   That one comes next. Only the end of an incarnation interrupts it. (Java also interrupts it when the coordinator
    takes the change back. Partitions that the listener has already given up would have no owner then.)
 6. A heartbeat that reports less than the target releases the rest: the coordinator may assign it to another member. So
    the next step waits for the response, which has the newest target. (In Java it does not, and for the time of one
@@ -122,7 +122,7 @@ def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
 
 
 class _HeartbeatFields(NamedTuple):
-    """The facts that heartbeats carry; None: not sent yet, or there is none."""
+    """The facts that heartbeats carry. None: not sent yet, or there is none."""
 
     rebalance_timeout: float | None = None
     topics: frozenset[str] | None = None

@@ -101,7 +101,7 @@ NOTHING: Final = LocalAssignment(-1, {})
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Follow ``target``: commit, call the listener, adopt it; then ``on_reconciled``. ``incarnation``: the core's."""
+    """Follow ``target``: commit, call the listener, adopt it, then ``on_reconciled``. ``incarnation``: the core's."""
 
     incarnation: int
     target: LocalAssignment

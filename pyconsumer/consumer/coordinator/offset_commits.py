@@ -114,7 +114,7 @@ class _AsyncCommit:
 
     Attributes:
         scope: the scope of its call (:attr:`.GroupMember.commit_scope`), in which it must be sent.
-        sent: its request; None while it waits for the coordinator.
+        sent: its request, or None while it waits for the coordinator.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -351,7 +351,7 @@ class OffsetCommitter:
                 commit.future.fail(error)
 
     def _scope(self) -> object:
-        """Return the scope in which a commit called now must be sent; None if our partitions are not the group's."""
+        """Return the scope in which a commit called now must be sent, or None if our partitions are not the group's."""
         if not self._is_member():
             return None
         with self._coordinator.lock:
