@@ -20,7 +20,7 @@ __all__ = ["ClusterFaults", "EmbeddedCluster", "run_broker"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: the rules of groups, for example, can be used without the rest.
+    # Imported on first use, so that the rules of groups, for example, can be used without the rest.
     if name in ("ClusterFaults", "EmbeddedCluster"):
         from pyconsumer.broker import cluster
 
