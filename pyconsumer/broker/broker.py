@@ -422,7 +422,7 @@ class Broker:
                 removed = partition.log.delete_old_segments(partition.high_watermark)
                 if removed:
                     _log.info(
-                        "%s: removed %d old segments; the log now starts at %d",
+                        "%s: removed %d old segments, so the log now starts at %d",
                         partition.tp,
                         removed,
                         partition.log.log_start_offset,

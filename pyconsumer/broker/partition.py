@@ -1,9 +1,8 @@
-"""One replica of a partition on one broker: its log, its leader, and the offsets up to which it is read and
-acknowledged.
+"""One replica of a partition on one broker: its log, its leader, and how far it is readable and acknowledged.
 
 Rules:
 
-1. The leader appends. Followers copy its log, batch by batch. The offset that a follower fetches next is also its
+1. The leader appends, and followers copy its log batch by batch. The offset that a follower fetches next is also its
    report to the leader: everything before it has been copied.
 2. The high watermark of the leader is the least log end offset of the replicas in sync (ISR), and never falls. It
    stands still while fewer replicas are in sync than ``min.insync.replicas`` demands (or than there are, if that is
@@ -290,8 +289,7 @@ class Partition:
         return 0 if len(self.isr) >= self.min_isr else NotEnoughReplicasAfterAppendError.errno
 
     def _advance(self) -> bool:
-        """Raise the leader's high watermark to the offset of all in-sync replicas (rule 2). Return whether it has
-        moved."""
+        """Raise the leader's high watermark to the offset of all in-sync replicas (rule 2). Return whether it moved."""
         end = self.log.log_end_offset
         if len(self.replicas) > 1:
             if len(self.isr) < self.min_isr:
@@ -360,8 +358,7 @@ class Partition:
         return ReplicaRead(records, self.high_watermark, self.log.log_start_offset)
 
     def diverging(self, last_epoch: int, end_offset: int) -> tuple[int, int] | None:
-        """Find the point where another log, whose last batch before ``end_offset`` has ``last_epoch``, diverges from
-        this one.
+        """Find where another log diverges, whose last batch before ``end_offset`` has ``last_epoch``.
 
         Returns:
             the greatest epoch that both may have, and its end offset here. None if the logs don't diverge.
@@ -416,8 +413,7 @@ class Partition:
             self._raise_high_watermark(self.log.log_start_offset)
 
     def truncate_to_divergence(self, epoch: int, end_offset: int) -> None:
-        """Truncate the log to the point of divergence from the leader's, given the end offset of an epoch there (rule
-        5)."""
+        """Truncate the log where it diverges from the leader's, given the end offset of an epoch there (rule 5)."""
         end = self.log.log_end_offset
         _, own_end = self.log.epochs.end_offset(epoch, end)
         self.truncate_to(min(end_offset, end if own_end < 0 else own_end))

@@ -57,8 +57,7 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int, *, write: bool = True) -> None:
-        """Add an epoch whose first batch is at ``start_offset``. An epoch that is not greater than the latest is
-        ignored.
+        """Add an epoch whose first batch is at ``start_offset``, if it is greater than the latest.
 
         Args:
             write: write the file now. An epoch without batches need not be in it, because a crash loses no batch of it.

@@ -214,8 +214,7 @@ class TimeIndex:
         return (self._timestamps[index], self._base + self._offsets[index]) if index >= 0 else (-1, self._base)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add the greatest timestamp so far with the offset of its batch. One that is not greater than the last is
-        ignored."""
+        """Add the greatest timestamp so far with the offset of its batch, if it is greater than the last."""
         if self._timestamps and timestamp <= self._timestamps[-1]:
             return
         self._timestamps.append(timestamp)

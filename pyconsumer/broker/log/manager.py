@@ -124,8 +124,8 @@ class LogManager:
     """The logs in ``folder``, or in memory if it is None.
 
     Args:
-        is_deleted: returns whether the topic with an id was deleted. Folders of topics that are neither known nor
-            deleted are strays, which are moved aside, never removed.
+        is_deleted: returns whether the topic with an id was deleted. Folders of unknown topics that were not deleted
+            are strays. They are moved aside, never removed.
 
     Attributes:
         clean: the last shutdown was clean, and :meth:`started` has not been called yet.
@@ -295,7 +295,7 @@ class LogManager:
         aside = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_STRAY}")
         folder.rename(aside)
         _log.warning(
-            "%s belongs to no topic in cluster.json, nor to one that was deleted; it was renamed to %s."
+            "%s belongs to no existing or deleted topic of cluster.json, so it was renamed to %s."
             " Was an older cluster.json restored? If its records are not needed, remove it",
             folder,
             aside.name,

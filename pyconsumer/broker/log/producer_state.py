@@ -266,8 +266,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int:
-        """Return the first offset of a transaction that is open, or whose marker is not below the high watermark, else
-        -1."""
+        """Return the first offset of a transaction that is open or ends at or after the high watermark, or -1."""
         first = next(iter(self._open), -1)
         if self._unreplicated:
             oldest = min(self._unreplicated)

@@ -201,18 +201,20 @@ def _match(
     """
     mark_of = {mark[0]: mark for mark in marks}
     if len(mark_of) != len(segments) or any(segment.base_offset not in mark_of for segment in segments):
-        _log.warning("%s: its segments are not those of the last shutdown; recovering the log", topic_partition)
+        _log.warning("%s: its segments are not those of the last shutdown, so the log is recovered", topic_partition)
         return False
     for segment in segments:
         mark, is_last = mark_of[segment.base_offset], segment is segments[-1]
         if must_be_unchanged and not segment.is_unchanged(mark):
-            _log.info("%s: the log was written to since the last shutdown; recovering it", topic_partition)
+            _log.info("%s: the log was written to since the last shutdown, so it is recovered", topic_partition)
             return False
         if segment.trust(mark) and (not is_last or segment.ends_well()):
             continue
         name = segment_name(segment.base_offset)
         _log.warning(
-            "%s: the files of segment %s have changed since the last shutdown; recovering it", topic_partition, name
+            "%s: the files of segment %s have changed since the last shutdown, so it is recovered",
+            topic_partition,
+            name,
         )
         if is_last:
             segment.distrust()

@@ -161,7 +161,7 @@ def _remove_after(segments: list[Segment], index: int, invalid: int, tp: TopicPa
     """Remove the segments after one that ends with damage."""
     lost = segments[index + 1 :]
     _log.warning(
-        "%s: removed %d bytes after the last complete batch (%s)%s; the log now ends at offset %d",
+        "%s: removed %d bytes after the last complete batch (%s)%s, so the log now ends at offset %d",
         tp,
         invalid,
         ScanStop(stop).name.lower(),

@@ -128,7 +128,7 @@ class Segment:
         )
         if mark is not None and sums != mark[6:8]:
             _log.warning(
-                "the indexes of segment %s have changed since the last shutdown; rebuilding them", self._name("log")
+                "the indexes of segment %s have changed since the last shutdown, so they are rebuilt", self._name("log")
             )
             try:
                 self.rebuild_indexes()
