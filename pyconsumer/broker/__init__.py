@@ -27,6 +27,7 @@ _HOMES = {
     "run_broker": "pyconsumer.broker.process",
 }
 
+
 def __getattr__(name: str) -> Any:
     # Imported on first use, so that the rules of groups, for example, can be used without the rest.
     if name in ("ClusterFaults", "EmbeddedCluster"):

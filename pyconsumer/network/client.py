@@ -341,7 +341,7 @@ class NetworkClient:
             self._pool.take_in(True)
 
     def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
-        """Set the function that :meth:`arm_read_ahead` calls first: it arranges a :meth:`step`, or returns a false value."""
+        """Set the call before :meth:`arm_read_ahead`, which arranges a :meth:`step` or returns a false value."""
         self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:
