@@ -185,7 +185,7 @@ class KafkaAdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition (-1: all) and return the first offset that is left."""
+        """Delete the records before an offset of each partition (-1: all), and return the first offset that is left."""
         return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
 
     def list_offsets(
@@ -195,7 +195,7 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the start, the end, or the first record at or after a time in ms. None if there is none.
+        """Return the offset of the start, the end, or the first record at or after a time, None without one.
 
         Args:
             isolation_level: under ``read_committed`` the end is the last stable offset.

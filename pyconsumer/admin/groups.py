@@ -154,7 +154,7 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
 def _ask(
     calls: Calls, api_key: ApiKey, request: Message, response_class: type[Described], group_id: str, deadline: float
 ) -> Steps[Described]:
-    """Ask the coordinator to describe a group and return a response that contains it."""
+    """Ask the coordinator to describe a group, and return a response that contains it."""
 
     def check(response: Described) -> KafkaError | None:
         if not response.groups:

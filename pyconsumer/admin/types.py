@@ -104,7 +104,7 @@ class MemberDescription:
         target: what it is to own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
-        member_type: ``consumer``, or ``classic`` for a member of the classic protocol. None if the broker does not say.
+        member_type: ``consumer``, ``classic`` for a member of the classic protocol, or None if it is unknown.
     """
 
     member_id: str

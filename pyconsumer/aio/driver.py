@@ -16,8 +16,9 @@ Rules
 * A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
   next one does so before it changes anything. Unless another call waits, no sockets are served at that moment, as with
   the blocking driver: responses that are read while the buffer is full make the next requests smaller.
-* While a call has all that it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A
-  socket is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
+* While a call has all that it needs, the system receives the next response ahead
+  (:meth:`.NetworkClient.arm_read_ahead`). A socket is not reported as readable then, so the sockets are served in the
+  next iteration of the loop, before it waits.
 * A cancelled call throws ``CancelledError`` into its generator where it waits. Its requests stay in flight, and their
   responses are processed when they arrive.
 * The loop holds no strong reference to the client, so that a client that was dropped without ``close`` is noticed.
@@ -186,7 +187,7 @@ class LoopDriver(TaskDriver):
         super().__init__(name, client.clock.now)
         self._client = client
         self._check = check
-        client.on_leave(_weakly(self._schedule_service))
+        client.before_read_ahead(_weakly(self._schedule_service))
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
@@ -298,7 +299,7 @@ class LoopDriver(TaskDriver):
     async def let_others_run(self) -> None:
         """Yield to the loop, before a call changes anything, if none has done so for :data:`LONGEST_TURN_S`."""
         if not self._client.closed:
-            self._client.leave()
+            self._client.arm_read_ahead()
         self._yielding += 1
         try:
             await yield_to_loop()

@@ -27,8 +27,8 @@ from pyconsumer.consumer.interface import (
 )
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
-from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
     ConsumerGroupMetadata,

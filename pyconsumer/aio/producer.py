@@ -25,13 +25,13 @@ from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
 from pyconsumer.network.futures import YIELD, Steps, Wait
-from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import checked_seconds
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.delegate import ProducerDelegate
-from pyconsumer.producer.loop_calls import called, settled
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
+from pyconsumer.producer.loop_bridge import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
-from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 

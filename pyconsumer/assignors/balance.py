@@ -98,7 +98,7 @@ class Balancer:
     def deal(
         self, partitions: Iterable[TopicPartition], may_have: Callable[[str, TopicPartition], bool] | None = None
     ) -> list[TopicPartition]:
-        """Give each partition to the subscriber with the fewest and return those without a subscriber."""
+        """Give each partition to the subscriber with the fewest, and return those without a subscriber."""
         left = []
         for partition in partitions:
             for _, rank in self._by_size:

@@ -23,7 +23,7 @@ class EqualSubscriptions:
     Args:
         partitions: all partitions, by topic and number.
         owned: the partitions that each member had. Its order is the order of assignment.
-        contested: partitions that several members claim in the same generation. Nobody keeps them.
+        contested: partitions that several members claim in the same generation; nobody keeps them.
         racks: the racks of members and replicas.
 
     Attributes:
@@ -85,7 +85,7 @@ class EqualSubscriptions:
             self._even.clear()
 
     def _deal_nearby(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions in turn to members in a rack of their replicas and return those without such a member."""
+        """Give partitions in turn to members in a rack of their replicas, and return those without such a member."""
         left = []
         turn = 0
         for partition in partitions:

@@ -1,6 +1,6 @@
 """The sticky assignor of eager rebalancing: shares as even as subscriptions allow, with as few moves as possible.
 
-Members give up all partitions when a rebalance begins, so each sends its last share as user data, and the leader starts
+Members give up all partitions when a rebalance begins. So each sends its last share as user data, and the leader starts
 from those. It is the algorithm of Kafka 2.0 for all groups, with sorted order where that one follows a
 hash map, and a partition that two members claim stays with one of them. (Since 2.6 Java uses another algorithm if
 subscriptions are equal: its shares are just as even, but other partitions may move.)

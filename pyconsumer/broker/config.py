@@ -1,8 +1,8 @@
 """Broker and topic settings under Kafka's own names, with Kafka 4.3's defaults and bounds.
 
-Settings are layered as in Kafka: a topic's own value, then values set while running (for one broker, then for all
-brokers), then those given at start, then the default. Many a topic setting has a broker setting under another name as
-its default. Some of those come in several units, of which the finest that is set wins.
+Settings are layered as in Kafka. From the strongest on: a topic's own value, dynamic values (of one broker, then of all
+brokers), the values given at start, the default. Many topic settings default to a broker setting with another name. If
+that exists in several units, the finest unit that is set wins.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ _TOPIC_TABLE = (
         "unclean.leader.election.enable", _BOOLEAN, False, "Whether a replica out of sync may become leader."
     ),
 )
-#: Not shown by DescribeConfigs, as in Kafka: overrides segment.bytes without its lower bound.
+#: Overrides segment.bytes without its lower bound. As in Kafka, DescribeConfigs does not show it.
 _INTERNAL_TOPIC_TABLE = (
     BrokerSetting("internal.segment.bytes", _INT, None, "Size at which a segment is closed, for tests.", between(14)),
 )
@@ -172,7 +172,7 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 
 
 def _topic_default(name: str, synonym: str, default: Value = ...) -> BrokerSetting:
-    """The broker setting that is the default of a topic setting."""
+    """Return the broker setting that is the default of a topic setting."""
     topic = TOPIC_SETTINGS[name]
     return BrokerSetting(
         synonym, topic.type, topic.default if default is ... else default, topic.doc, topic.check, topic.used
@@ -491,19 +491,19 @@ _DYNAMIC = (
 }
 
 
-#: Name of the setting, its value there, where it was set.
+#: Name of the setting, its value in a layer, the source of the value.
 Layer = tuple[str, Value, ConfigSource]
 
 
 class Resolved(NamedTuple):
-    """A setting's value, and every layer that has one, strongest first."""
+    """A setting's value, and all layers with a value, strongest first."""
 
     value: Value
     source: ConfigSource
     synonyms: list[Layer]
 
 
-#: Settings of Kafka's that are options of the command and of its function here.
+#: Kafka's settings that are options of the command and arguments of its function here.
 _INSTEAD: Final = {
     name: f" (use {option} of `pyconsumer broker` instead)"
     for name, option in {
@@ -522,7 +522,7 @@ class BrokerConfig:
     """The settings of one broker.
 
     Args:
-        given: those given at start, by Kafka's names, as text or Python values.
+        given: the settings at start, by Kafka's names, as text or Python values.
 
     Raises:
         ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
@@ -535,7 +535,7 @@ class BrokerConfig:
 
     @staticmethod
     def parse(given: Mapping[str, object]) -> dict[str, Value]:
-        """Typed values of broker settings. Errors are as for the class."""
+        """Return typed values of broker settings. Errors as for the class."""
         values = {}
         for name, value in given.items():
             setting = BROKER_SETTINGS.get(name)
@@ -547,21 +547,21 @@ class BrokerConfig:
 
     @staticmethod
     def is_dynamic(name: str) -> bool:
-        """Return whether a setting may be changed while the broker runs."""
+        """Return whether a setting is dynamic: it may be changed while the broker runs."""
         return name in _DYNAMIC
 
     def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
-        """Replace the values that were set while running, for all brokers and for this one."""
+        """Replace the dynamic values of all brokers and of this one."""
         self._default_dynamic = self.parse(for_all)
         self._dynamic = self.parse(for_this)
 
     def resolve(self, name: str) -> Resolved:
-        """The value of a broker setting and where it comes from. ``KeyError`` for an unknown name."""
+        """Return the value of a broker setting and its source. ``KeyError`` for an unknown name."""
         layers = self.layers(name)
         return Resolved(layers[0][1], layers[0][2], layers)
 
     def layers(self, name: str) -> list[Layer]:
-        """Every layer that has a value of a broker setting, strongest first."""
+        """Return all layers with a value of a broker setting, strongest first."""
         setting = BROKER_SETTINGS[name]
         found: list[Layer] = []
         if name in self._dynamic:
@@ -575,30 +575,30 @@ class BrokerConfig:
         return found
 
     def is_set(self, name: str) -> bool:
-        """Return whether a setting was given, at start or while running, so that its default does not count."""
+        """Return whether a setting was given, at start or dynamically, so that its default does not count."""
         return name in self._static or name in self._default_dynamic or name in self._dynamic
 
     def value(self, name: str) -> Value:
-        """The value of a setting, None if it is not set. ``KeyError`` for an unknown name."""
+        """Return the value of a setting, None if it is not set. ``KeyError`` for an unknown name."""
         for layer in (self._dynamic, self._default_dynamic, self._static):
             if name in layer:
                 return layer[name]
         return BROKER_SETTINGS[name].default
 
     def integer(self, name: str) -> int:
-        """The value of a setting that is a whole number and always set."""
+        """Return the value of an integer setting that is always set."""
         return int(self.value(name))
 
     def boolean(self, name: str) -> bool:
-        """The value of a boolean setting."""
+        """Return the value of a boolean setting."""
         return bool(self.value(name))
 
     def strings(self, name: str) -> list[str]:
-        """The value of a list setting."""
+        """Return the value of a list setting."""
         return list(self.value(name))
 
     def text(self, name: str) -> str | None:
-        """A setting as Kafka writes it, None if it is not set."""
+        """Return a setting as Kafka writes it, None if it is not set."""
         return format_value(self.value(name))
 
 
@@ -633,7 +633,7 @@ class TopicConfig:
 
     @classmethod
     def of(cls, own: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-        """From a topic's own settings over the broker's defaults."""
+        """Resolve a topic's own settings over the broker's defaults."""
         typed = parse_topic_config(own)
 
         def get(name: str) -> Value:
@@ -669,7 +669,7 @@ class TopicConfig:
 
 
 def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
-    """Typed values of topic settings.
+    """Return typed values of topic settings.
 
     Raises:
         ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
@@ -687,7 +687,7 @@ def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
 
 
 def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
-    """The value of a topic setting and where it comes from. ``KeyError`` for an unknown name."""
+    """Return the value of a topic setting and its source. ``KeyError`` for an unknown name."""
     value, synonyms = _broker_default(name, broker)
     if name in own:
         value = parse_value(_ALL_TOPIC_SETTINGS[name], own[name])
@@ -696,10 +696,9 @@ def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Re
 
 
 def _broker_default(name: str, broker: BrokerConfig) -> tuple[Value, list[Layer]]:
-    """Return what the broker's settings make of a topic setting that the topic does not have, and where that comes
-    from.
+    """Return the default that the broker's settings give to a topic setting, and its source.
 
-    What was set in any unit is stronger than a default. The layers hold the values as they were set, in their unit.
+    A value in any unit is stronger than a default. The layers hold the values in their original units.
     """
     found = [
         (layer, factor)

@@ -93,7 +93,7 @@ def _below(pid: int) -> set[_Process]:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a running process, in the system's notation, or an empty text if it does not run."""
+    """Return the start time of a running process, in the system's notation. An empty text if it does not run."""
     fields = _stat(pid)
     return fields[19] if fields and fields[0] not in "ZX" else ""
 

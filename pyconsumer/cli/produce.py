@@ -125,7 +125,7 @@ def _send(
     read: Callable[[bytes], JsonRecord],
     show: Callable[[int, int], object],
 ) -> tuple[int, int]:
-    """Send all lines and return the number of records and the exit status: 0, or that of a signal.
+    """Send all lines, and return the number of records and the exit status: 0, or that of a signal.
 
     Args:
         read: returns the record of a line, or raises ValueError with the reason why it is not one.

@@ -9,8 +9,8 @@ futures are completed in the same thread. It adds
 * *cluster errors*: polls raise the errors that metadata responses reported (authentication failed, topic not
   authorized).
 
-Only the consumer's own thread uses it, except for ``wakeup()`` and ``rouse()``. The heartbeat thread has a client of
-its own, so no lock is needed.
+Only the consumer's own thread uses it, except for ``wakeup()`` and ``wake_poll()``. The heartbeat thread has a client
+of its own, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class ConsumerNetworkClient(NetworkClient):
         self.wakeup_waits = True
         super().wakeup()
 
-    def rouse(self) -> None:
-        """Make the current poll, or the next one, return early: another thread has changed its condition."""
+    def wake_poll(self) -> None:
+        """Make the current poll, or the next one, return early, as another thread has changed what it waits for."""
         super().wakeup()
 
     def raise_wakeup(self) -> None:

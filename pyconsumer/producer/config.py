@@ -27,7 +27,7 @@ __all__ = ["PRODUCER_SETTINGS", "ProducerConfig"]
 
 
 class _Acks(Kind):
-    """0, 1 or all; kept as the number on the wire (-1 for all)."""
+    """0, 1 or all, kept as the number on the wire (-1 for all)."""
 
     type_text = 'Literal[0, 1, -1, "all", "0", "1", "-1"]'
 
@@ -40,7 +40,7 @@ class _Acks(Kind):
 
 
 class ProducerConfig(ClientConfig):
-    """The settings of a producer; see :data:`PRODUCER_SETTINGS`."""
+    """The settings of a producer. See :data:`PRODUCER_SETTINGS`."""
 
     acks: int
     batch_size: int
@@ -94,13 +94,13 @@ class ProducerConfig(ClientConfig):
                 raise ConfigurationError("transactional_id needs enable_idempotence, which is switched off")
             if conflicts:
                 raise ConfigurationError(
-                    "transactional_id needs acks='all', retries above 0 and at most 5 requests in flight; got "
+                    "transactional_id needs acks='all', retries above 0 and at most 5 requests in flight, not "
                     f"{', '.join(conflicts)}"
                 )
         if conflicts and values["enable_idempotence"]:
             if "enable_idempotence" in given:
                 raise ConfigurationError(
-                    f"enable_idempotence needs acks='all', retries above 0 and at most 5 requests in flight; got "
+                    f"enable_idempotence needs acks='all', retries above 0 and at most 5 requests in flight, not "
                     f"{', '.join(conflicts)}"
                 )
             values["enable_idempotence"] = False  # as Java: settings that were given count more than the default

@@ -4,7 +4,7 @@
 up to the point at which it has to wait. A call that may wait is a generator (``..._steps``), which the facade's driver
 runs. Settings, docstrings for users and the waiting itself belong to the facades.
 
-Any thread may call a delegate. One lock guards what ``send`` and the sender's thread share.
+Any thread may call a delegate. One lock guards the state that ``send`` and the sender's thread share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
-from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
     checked_choice,
     checked_group,
@@ -41,14 +40,15 @@ from pyconsumer.producer.arguments import (
     is_topic_name,
     serializer_of,
 )
-from pyconsumer.producer.changes import ChangeCondition
+from pyconsumer.producer.condition import ChangeCondition
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
-from pyconsumer.producer.exit import finish_at_exit
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.interceptors import ProducerInterceptors
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.shutdown import finish_at_exit
 from pyconsumer.producer.topic_facts import TopicFacts
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
@@ -81,10 +81,10 @@ class ProducerDelegate:
 
     Attributes:
         config, clock: as given.
-        condition: notified by the sender's thread when something has changed that calls wait for.
-        append: appends a record at once if nothing has to be decided and its batch has room; None otherwise.
+        condition: notified by the sender's thread of changes that calls wait for.
+        append: appends a record at once if no decision is needed and its batch has room. Otherwise it returns None.
         is_plain: True without serializers and interceptors, so that records can go to ``append`` as they are.
-        transactions: the state of transactions, guarded by ``condition``; None without a transactional id.
+        transactions: the state of transactions, guarded by ``condition``. None without a transactional id.
         sender, thread: the work of the producer's thread, and the thread.
         client, metadata, accumulator: the sender's network client, its metadata, and the batches.
         closed: True once the producer was closed, or dropped.
@@ -105,7 +105,7 @@ class ProducerDelegate:
         """Check settings, and start a producer with them.
 
         Args:
-            configs, settings: as a facade got them; ``settings`` take precedence.
+            configs, settings: as a facade got them. ``settings`` take precedence.
             key_serializer, value_serializer: take precedence over both, unless they are None.
             clock: by default the machine's.
 
@@ -198,7 +198,7 @@ class ProducerDelegate:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> FutureRecordMetadata | None:
-        """Send a record if there is a batch that it can join; otherwise change nothing and return None."""
+        """Send a record if there is a batch that it can join. Otherwise return None."""
         transactions = self.transactions
         if self.is_plain and (transactions is None or transactions.is_open):
             return self.append(topic, value, key, headers, partition, timestamp_ms)
@@ -213,7 +213,7 @@ class ProducerDelegate:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> Steps[FutureRecordMetadata]:
-        """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
+        """Send a record. See :meth:`pyconsumer.KafkaProducer.send`."""
         topic = topic if type(topic) is str else exact_topic(topic)
         if self.closed or self._pid != os.getpid():
             self.check_open()
@@ -283,8 +283,8 @@ class ProducerDelegate:
         return future
 
     def _acknowledged_steps(self, future: FutureRecordMetadata) -> Steps[None]:
-        """Wait for a record that was sent at the end of the interpreter, when nobody would wait for it later."""
-        deadline = self.clock.now() + self.sender.patience_at_exit
+        """Wait for a record that was sent at the end of the interpreter: no later call would."""
+        deadline = self.clock.now() + self.sender.exit_timeout
         while not future.is_done and self.clock.now() < deadline:
             with self.condition:
                 change = self.condition.next_change()
@@ -303,7 +303,7 @@ class ProducerDelegate:
         size: int,
         known: TopicFacts,
     ) -> tuple[TopicPartition, Appended] | None:
-        """Choose the partition and append the record to a batch; None if there is no room for it."""
+        """Choose the partition and append the record to a batch. Return None if there is no room for it."""
         transactions = self.transactions
         try:
             with self._mutex:
@@ -338,7 +338,7 @@ class ProducerDelegate:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> Steps[FutureRecords]:
-        """Send many records, as a generator that yields what it has to wait for, and between batches."""
+        """Send many records. See :meth:`pyconsumer.KafkaProducer.send_many`. Yields between batches, too."""
         rows = list(values)
         row_keys = None if keys is None else list(keys)
         if row_keys is not None and len(row_keys) != len(rows):
@@ -398,7 +398,7 @@ class ProducerDelegate:
     def adding_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> Callable[[TransactionManager], TransactionResult] | None:
-        """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
+        """Check the arguments of ``send_offsets_to_transaction``. Return its beginning, or None without offsets."""
         group = checked_group(group_metadata)
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
 
@@ -417,7 +417,7 @@ class ProducerDelegate:
         return None
 
     def detach_transaction(self) -> DetachedTransaction | None:
-        """Let go of the transaction, which another process ends; return it, None if nothing was sent in it.
+        """Let go of the transaction, which another process ends. Return it, or None if it is empty.
 
         The caller has flushed, and may only call :meth:`close` afterwards.
 
@@ -444,15 +444,15 @@ class ProducerDelegate:
 
     def _require_transactions(self) -> TransactionManager:
         if self.transactions is None:
-            raise IllegalStateError("this producer has no transactions: give it a transactional_id")
+            raise IllegalStateError("this producer is not transactional: set transactional_id")
         return self.transactions
 
     def begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
-        """Begin something that the sender's thread does; return what will hold its outcome."""
+        """Begin a call that the sender's thread completes, and return its result."""
         self.check_open()
         transactions = self._require_transactions()
         if self.in_own_thread:
-            raise IllegalStateError("a callback of a record cannot wait for its own thread; do this in another one")
+            raise IllegalStateError("a callback of a record cannot wait for its own thread: do this in another one")
         with self.condition:
             result = begin(transactions)
         self.client.wakeup()
@@ -463,14 +463,14 @@ class ProducerDelegate:
         if not result.wait(0):
             reason = result.last_failure or f"connections: {self.client.failures()}"
             raise KafkaTimeoutError(
-                f"{result.call}() was not done within {seconds * 1000:g} ms; call it again to wait longer. The last"
+                f"{result.call}() was not done within {seconds * 1000:g} ms. Call it again to wait longer. The last"
                 f" error: {reason}"
             )
         if result.error is not None:
             raise result.error
 
     def partitions_steps(self, topic: str) -> Steps[set[int]]:
-        """Return the partitions of a topic, as a generator that yields what it has to wait for."""
+        """Return the partitions of a topic, after waiting for its metadata if necessary."""
         self.check_open()
         known = self._topics.get(topic)
         if known is None or known.error is not None:
@@ -497,7 +497,7 @@ class ProducerDelegate:
         }
 
     def close(self, timeout_ms: float | None) -> None:
-        """Send the buffered records and end the thread; see :meth:`pyconsumer.KafkaProducer.close`. This one blocks."""
+        """Send the buffered records and end the thread. Blocks. See :meth:`pyconsumer.KafkaProducer.close`."""
         seconds = None if timeout_ms is None else seconds_of(timeout_ms)
         if self._pid != os.getpid():
             self.closed = True
@@ -529,11 +529,11 @@ class ProducerDelegate:
             self.thread.join(_LAST_TURN_S)
             if timeout_ms and self.sender.dropped:
                 raise KafkaTimeoutError(
-                    f"the producer was closed within {timeout_ms:g} ms; {self.sender.describe_dropped()}"
+                    f"the producer was closed within {timeout_ms:g} ms: {self.sender.describe_dropped()}"
                 )
 
     def drop(self) -> bool:
-        """Let the thread send the buffered records and end by itself, for finalizers: this neither waits nor locks.
+        """Let the thread send the buffered records and end by itself, without a wait or a lock, for finalizers.
 
         Returns:
             False if the producer was closed already, or was made before a fork.
@@ -560,7 +560,7 @@ class ProducerDelegate:
     def check_open(self) -> None:
         """Raise IllegalStateError if the producer was closed, its thread has ended, or this is another process."""
         if self._pid != os.getpid():
-            raise IllegalStateError("the producer was made before a fork; make one in each process")
+            raise IllegalStateError("the producer was made before a fork: make one in each process")
         if self.closed or self.sender.failure is not None:
             raise self.sender.closed_error()
 
@@ -600,7 +600,7 @@ class ProducerDelegate:
                     self.metadata.request_update()
                 self.client.wakeup()
                 if self.in_own_thread:
-                    raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet; a callback cannot wait for it")
+                    raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet, and a callback cannot wait for it")
                 change = self.condition.next_change()
             yield Wait(None, deadline, change=change)
 
@@ -615,7 +615,7 @@ class ProducerDelegate:
     def _room_steps(self, size: int, deadline: float) -> Steps[None]:
         """Wait until ``size`` bytes may be free."""
         with self.condition:
-            self.accumulator.starve()
+            self.accumulator.add_memory_pressure()
         try:
             while True:
                 with self.condition:
@@ -631,7 +631,7 @@ class ProducerDelegate:
                         )
                     if self.in_own_thread:
                         raise BufferExhaustedError(
-                            f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}); a callback "
+                            f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}), and a callback "
                             "cannot wait for it"
                         )
                     change = self.condition.next_change(in_turn=True)
@@ -639,10 +639,10 @@ class ProducerDelegate:
                 yield Wait(None, deadline, change=change)
         finally:
             with self.condition:
-                self.accumulator.starve(False)
+                self.accumulator.add_memory_pressure(False)
 
     def _on_metadata(self) -> None:
-        """In the sender's thread: publish what metadata says of our topics."""
+        """In the sender's thread: publish the metadata of our topics."""
         metadata = self.metadata
         topics: dict[str, TopicFacts] = {}
         rack = self.config.client_rack if self.config.partitioner_rack_aware else None

@@ -69,7 +69,7 @@ def _missing(reason: str, remedy: str) -> tuple[None, str]:
 
 
 def report_missing() -> None:
-    """Log once that a compiled module is missing, what that costs and what to do; nothing if that is intended."""
+    """Log once that a compiled module is missing, with the cost and the remedy, unless that is intended."""
     if not _to_report:
         return
     reason, remedy = _to_report[0]
@@ -80,14 +80,14 @@ def report_missing() -> None:
 
 
 def source_tree() -> str | None:
-    """Return the source tree that this package is imported from; None if it was installed."""
+    """Return the source tree that this package is imported from, or None if it was installed."""
     root = os.path.dirname(_PACKAGE)
     here = all(os.path.isfile(os.path.join(root, name)) for name in ("setup.py", "pyproject.toml"))
     return root if here else None
 
 
 def _remedy(tree: str) -> str:
-    """Return what to do in a source tree without compiled modules, which may only hide an installed package."""
+    """Return the remedy in a source tree without compiled modules, which may only hide an installed package."""
     from importlib import metadata
     from pathlib import Path
 

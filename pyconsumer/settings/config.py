@@ -588,7 +588,7 @@ class Settings(Generic[ConfigT]):
         if hint is not None:
             return f"{text}: {hint}"
         near = nearest(name.lower(), self._by_any_name)
-        return text if near is None else f"{text}; did you mean {near!r}?"
+        return text if near is None else f"{text}: did you mean {near!r}?"
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -31,7 +31,7 @@ class Login(NamedTuple):
 def parse_jaas(text: str) -> Login:
     """Read ``...PlainLoginModule required username="u" password="p";`` (or ScramLoginModule, in any package).
 
-    What it raises shows no part of the value: where a value is malformed, any word of it may be a password.
+    Its errors show no part of the value: where a value is malformed, any word of it may be a password.
 
     Raises:
         ConfigurationError: another module, or another notation.
@@ -41,8 +41,8 @@ def parse_jaas(text: str) -> Login:
     mechanisms = _MECHANISMS.get(module)
     if mechanisms is None:
         raise ConfigurationError(
-            "sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule;"
-            " the value begins with neither"
+            "sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule,"
+            " but the value begins with another name"
         )
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS or tokens[-1] != ";":
         raise _malformed()

@@ -1,9 +1,9 @@
 """Settings from properties files, as Kafka's own tools read them, and from the environment.
 
 Rules
-1. Precedence: what the program gives (or the command line), then the environment, then the file, then the defaults.
+1. Precedence: arguments of the program (or the command line), then the environment, then the file, then the defaults.
 2. A variable ``PYCONSUMER_`` and a setting's name in capitals, such as ``PYCONSUMER_GROUP_ID``, gives that setting.
-   Only ``from_file`` and the command look at the environment; a client that is made by its constructor never does.
+   Only ``from_file`` and the command look at the environment. A client that is made by its constructor never does.
 3. One file, and one environment, may serve several clients: a setting that only another client has is left out. One
    that no client has is an error in a file. Variables may belong to others (container platforms set some by
    themselves): those that name no setting are ignored, with a warning if the name is nearly that of a setting.
@@ -58,7 +58,7 @@ def read_properties(path: str) -> dict[str, tuple[str, int]]:
     """Return the values of a properties file and the lines where they stand, by key.
 
     Raises:
-        ConfigurationError: it cannot be read, or a line is malformed; names file and line, never a value.
+        ConfigurationError: it cannot be read, or a line is malformed. Names file and line, never a value.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ class Entry(NamedTuple):
 
 
 def file_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
-    """Return the settings in a properties file by dotted name; those of Java alone are translated.
+    """Return the settings in a properties file by dotted name. Those of Java alone are translated.
 
     Raises:
         ConfigurationError: as :func:`read_properties`, or a setting of Java that cannot be translated.
@@ -132,7 +132,7 @@ def file_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
 def environment_entries(
     environ: Mapping[str, str] | None = None, warn: Callable[[str], object] = _log.warning
 ) -> dict[str, Entry]:
-    """Return the settings in the environment (rule 2) by dotted name; those of Java alone are translated.
+    """Return the settings in the environment (rule 2) by dotted name. Those of Java alone are translated.
 
     Args:
         environ: the variables, by default those of the process.
@@ -151,7 +151,7 @@ def environment_entries(
             found[name] = Entry(text, variable)
         elif near := nearest(name, known, cutoff=_NEAR):
             meant = PREFIX + near.replace(".", "_").upper()
-            warn(f"the variable {variable} names no setting and is ignored; did you mean {meant}?")
+            warn(f"the variable {variable} names no setting and is ignored: did you mean {meant}?")
     return _translated(found)
 
 
@@ -165,7 +165,7 @@ def resolve(settings: Settings[Any], *sources: Mapping[str, Entry]) -> dict[str,
 
     Args:
         settings: of the client.
-        sources: entries by name; a later source replaces what an earlier one says.
+        sources: entries by name. A later source takes precedence over an earlier one.
 
     Raises:
         ConfigurationError: a name is unknown, a value is illegal, or one source gives a setting two values.
@@ -194,12 +194,12 @@ def _unknown(settings: Settings[Any], name: str) -> str:
     dotted = name.replace("_", ".")
     near = nearest(dotted, OTHERS, cutoff=_NEAR)
     if near is not None and dotted not in OTHERS:
-        return f"no client has a setting {name!r}; did you mean {near!r}?"
+        return f"no client has a setting {name!r}: did you mean {near!r}?"
     return settings.unknown(name)
 
 
 def configured_file(path: str | os.PathLike[str] | None) -> dict[str, Entry]:
-    """Return the settings in a file, by default the one that ``PYCONSUMER_CONFIG`` names; none if there is neither.
+    """Return the settings in a file, by default the one that ``PYCONSUMER_CONFIG`` names, or None without one.
 
     Raises:
         ConfigurationError: as :func:`file_entries`.
@@ -222,8 +222,8 @@ def from_file(
 
     Args:
         settings: of the client.
-        path: the file; None: the one that ``PYCONSUMER_CONFIG`` names, if it is set.
-        overrides: what the program gives, by any name.
+        path: the file. None: the one that ``PYCONSUMER_CONFIG`` names, if it is set.
+        overrides: the program's own settings, by any name.
 
     Raises:
         ConfigurationError: the file cannot be read, or has no legal settings.
@@ -254,7 +254,7 @@ def _translated(entries: dict[str, Entry]) -> dict[str, Entry]:
         name = "JKS" if kind is None else kind.text
         if name.upper() != "PEM":
             raise ConfigurationError(
-                f"{location.where}: {store}.location: a {name} store cannot be read; make a PEM file of it and set"
+                f"{location.where}: {store}.location: a {name} store cannot be read: make a PEM file of it and set"
                 f" {store}.type=PEM"
             )
         values[ours] = location
@@ -330,4 +330,4 @@ OTHERS: Final = frozenset(
         "value.serializer",
     ]
 )
-"""Dotted names of settings that some client has and not every one; a test compares it with their tables."""
+"""Dotted names of settings that some client has and not every one. A test compares it with their tables."""

@@ -1,6 +1,6 @@
 """Caches of idle clients, producers and admin clients of this process: Spark reuses its Python workers for many tasks.
 
-A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead, so are
+A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead. So are
 a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each
 broker.
 

@@ -119,7 +119,7 @@ def task_transaction(
 ) -> Iterator[KafkaProducer | None]:
     """Open a transaction for the rows of a task. Yield its producer, or None if the batch is decided already.
 
-    The ``with`` block detaches the transaction from the producer, otherwise it is aborted at the end.
+    The ``with`` block detaches the transaction from the producer. Otherwise it is aborted at the end.
 
     Args:
         partition, attempt: of the task.
@@ -276,7 +276,7 @@ def _driver(delivery: Delivery, names: Names) -> Iterator[KafkaProducer]:
 
 
 def _verify(admin: KafkaAdminClient, won: Sequence[DetachedTransaction], batch: int, names: Names) -> int | None:
-    """Check that all reported transactions are still open and return when the first began (ms), None without any.
+    """Check that all reported transactions are still open, and return when the first began (ms), None without any.
 
     Raises:
         WriteError: one is not open. Nothing is decided.

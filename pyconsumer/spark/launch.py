@@ -261,7 +261,7 @@ def _check_workers(context: Any) -> None:
 
 @functools.cache
 def _describe_python(program: str) -> str:
-    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``, or an empty text if it cannot be run."""
+    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``. An empty text if it cannot be run."""
     try:
         return subprocess.run(
             [program, "-c", _DESCRIBE_PYTHON],
@@ -394,7 +394,7 @@ def _our_package_first(master: str) -> Iterator[None]:
 
 
 def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
-    """Set the environment variables that Spark's launcher reads and return the settings, with ours added."""
+    """Set the environment variables that Spark's launcher reads, and return the settings, with ours added."""
     from pyspark import SparkContext
 
     if master.startswith("local") and SparkContext._active_spark_context is None:

@@ -153,7 +153,7 @@ def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: Cluster
     """Check that the logs have reached the ends that the user gave: a task would wait for the rest until it times out.
 
     Raises:
-        OffsetsError: a log ends before, and ``fail`` is True, otherwise the end is corrected in place.
+        OffsetsError: a log ends before, and ``fail`` is True. Otherwise the end is corrected in place.
     """
     latest = known_offsets(
         cluster.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option

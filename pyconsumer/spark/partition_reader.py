@@ -143,7 +143,7 @@ class PartitionReader:
     # -- one fetch ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, position: int, ahead: RequestFuture[ClientResponse] | None) -> PartitionData | None:
-        """Return the data at ``position``, at least one batch, None if it is out of range, or ``_DELETED``."""
+        """Return the data at ``position``, at least one batch, or None if it is out of range; ``_DELETED``."""
         deadline = self._client.clock.now() + self._poll_timeout
         try:
             return self._client.run(self._fetch_steps(position, ahead), deadline)
@@ -225,7 +225,7 @@ class PartitionReader:
         return False
 
     def _send(self, position: int) -> RequestFuture[ClientResponse] | None:
-        """Enqueue a fetch and return None if the partition has no known leader."""
+        """Enqueue a fetch, and return None if the partition has no known leader."""
         leader = self._metadata.leader(self._tp)
         if leader is None or leader.leader < 0:
             return None

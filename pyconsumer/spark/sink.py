@@ -38,7 +38,7 @@ from pyconsumer.structs import TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pyconsumer.producer.sent_records import FutureRecords
+    from pyconsumer.producer.future_records import FutureRecords
 
 
 __all__ = [
@@ -171,7 +171,7 @@ def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) ->
 
     Args:
         topic: the option ``topic``. If it is given, the column is ignored.
-        timestamps: whether the column ``timestamp`` is used, then it is required.
+        timestamps: whether the column ``timestamp`` is used; then it is required.
 
     Raises:
         ConfigurationError: a required column is missing, or a column has a wrong type or is there twice.
@@ -357,7 +357,7 @@ def _reports(messages: list[RecordsWritten | None]) -> list[TaskReport]:
 
 
 def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send all rows and wait until the brokers have acknowledged them and return the number of records.
+    """Send all rows and wait until the brokers have acknowledged them, and return the number of records.
 
     Raises:
         WriteError: a record could not be written. The cause is chained.

@@ -11,7 +11,7 @@ How Spark calls a source (PySpark 4.2 and later), and what follows from it
 2. Spark writes the end of a batch to the checkpoint before it runs the batch, and repeats it unchanged. Its start is
    the end of the previous batch, so only the first batch has no start in the checkpoint. When that one is repeated, its
    end may lie before its new start. If the start drifts, this is the empty batch of rule 1, and there is nothing to
-   read, otherwise the records that it should read have been deleted.
+   read. Otherwise the records that it should read have been deleted.
 3. With ``Trigger.AvailableNow`` the target is requested before the initial offset, so it may lie before the start.
    Then nothing is read, and the start does not move back.
 4. Spark compares positions as text. So if there is nothing new, it gets back the very position that it passed.

@@ -172,7 +172,7 @@ def end(
     deadline: float,
     on_done: Callable[[str], object] = lambda _: None,
 ) -> Steps[dict[str, KafkaError]]:
-    """Commit or abort transactions of other producers and return those that failed, with the error of each.
+    """Commit or abort transactions of other producers, and return those that failed, with the error of each.
 
     To commit a transaction that is committed succeeds (KIP-360, and KIP-890 with the previous epoch).
 

@@ -31,7 +31,6 @@ from pyconsumer.errors import (
     TransactionAbortedError,
 )
 from pyconsumer.generic import Header, NewKey, NewValue, RawInput, SentK, SentV, Serializer
-from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
     checked_choice,
     checked_headers,
@@ -41,10 +40,11 @@ from pyconsumer.producer.arguments import (
     is_topic_name,
     serializer_of,
 )
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.partitioner import partition_for_key
 from pyconsumer.producer.pending_request import PendingRequest, TransactionResult
-from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_errors import RequestKind
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.structs import (
@@ -482,7 +482,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     def _require_transactions(self) -> TransactionManager:
         if self._transactions is None:
-            raise IllegalStateError("this producer has no transactions: give it a transactional_id")
+            raise IllegalStateError("this producer is not transactional: set transactional_id")
         return self._transactions
 
     def _count(self, topic: str) -> int:

@@ -21,7 +21,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.protocol.api import ApiKey
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster

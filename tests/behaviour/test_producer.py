@@ -389,7 +389,7 @@ def test_a_close_that_drops_records_says_how_many(
         producer.send(topic, b"x")
     producer.close(timeout_ms=0)
     (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert f"closed; 3 records for {topic} dropped" in message
+    assert f"closed: 3 records for {topic} dropped" in message
 
 
 @pytest.mark.parametrize("call", ["flush", "close"])

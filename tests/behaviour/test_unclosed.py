@@ -200,7 +200,7 @@ def test_what_cannot_be_sent_at_the_end_of_the_program_is_logged(
     assert code == 7
     last = errors.splitlines()[-1]
     assert f"3 of topic {topic}" in last
-    assert "call flush() or close()" in last
+    assert "Call flush() or close()" in last
 
 
 @pytest.mark.concurrent

@@ -81,7 +81,7 @@ def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: 
 
 
 def _play(begin: int, seed: int, compare: int) -> int:
-    """The thousand inputs from a number on. Returns how many were read by both decoders."""
+    """Read the thousand inputs from a number on. Return the number of those read by both decoders."""
     from tests.fuzz.compare import WAYS, difference, read, read_quickly
     from tests.fuzz.mutate import Inputs
     from tests.unit.protocol.records.helpers import PURE, decoder_named
@@ -143,7 +143,7 @@ def _built(folder: str, module: str) -> Path:
 
 
 def _load_sanitized() -> None:
-    """Let the sanitized module stand for the compiled decoder, and the other one for the compiled producer."""
+    """Use the sanitized module as the compiled decoder, and the other one as the compiled producer."""
     folder = os.environ.get(_BUILT)
     if folder is None:
         return

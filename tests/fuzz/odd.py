@@ -54,7 +54,7 @@ class _Tuple(tuple[Any, ...]):
 
 
 class _Number:
-    """A number that changes lists and objects while it is asked for its value."""
+    """A number that changes lists and objects while its value is computed."""
 
     def __init__(self, values: list[Any], source: random.Random) -> None:
         self.values = values
@@ -101,7 +101,7 @@ def _batch(codec: str) -> bytes:
 
 
 class _Game:
-    """Objects of all types and values of other kinds, and random calls of the one with the other."""
+    """Objects of all types, values of other kinds, and random calls with them."""
 
     def __init__(self, modules: list[types.ModuleType], seed: int, trace: bool) -> None:
         self.source = random.Random(seed)
@@ -163,7 +163,7 @@ class _Game:
                 pass
 
     def _proper(self, modules: list[types.ModuleType]) -> Iterator[Any]:
-        """Objects as they are meant to be."""
+        """Objects in their intended use."""
         found: dict[str, Any] = {}
         for module in modules:
             found |= vars(module)
@@ -262,7 +262,7 @@ def copyreg_made(kind: type) -> Any:
 
 
 def play(modules: list[types.ModuleType], seed: int, rounds: int, trace: bool = False) -> str:
-    """Use the types and functions of modules, and return a line that says so."""
+    """Use the types and functions of modules, and return a line with the counts."""
     event, threading.Event = threading.Event, _NoWait  # type: ignore[misc]
     logging.disable()
     try:

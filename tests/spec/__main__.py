@@ -1,4 +1,4 @@
-"""`python -m tests.spec`: how far the requirement lists are, and which items are open."""
+"""`python -m tests.spec`: the state of the requirement lists, and their open items."""
 
 from __future__ import annotations
 

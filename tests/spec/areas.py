@@ -22,10 +22,10 @@ class Area:
     """One part of the product.
 
     Attributes:
-        name: as the page has it.
+        name: as on the page.
         prefixes: of the ids of its rows, each with its list, as in ``broker:JG``.
         tests: files and folders that need no broker, the ones most likely to fail first.
-        behaviour: tests on real brokers, which run where those pass.
+        behaviour: tests on real brokers, which run if those pass.
     """
 
     name: str

@@ -53,7 +53,7 @@ class Mutation:
         file.write_text(text.replace(self.before, self.after), encoding="utf-8")
 
     def undo(self, root: Path) -> None:
-        """Take the file from the sources again."""
+        """Restore the file from the sources."""
         shutil.copyfile(ROOT / self.path, root / self.path)
 
 
@@ -99,7 +99,7 @@ def draw(commit: str, count: int, items: Iterable[Item], mutations: Iterable[Mut
 
 
 def try_mutation(mutation: Mutation, root: Path) -> Mutation:
-    """Break one rule in a copy of the sources, run the tests of its area, and say which test noticed.
+    """Break one rule in a copy of the sources, run the tests of its area, and return the test that noticed.
 
     Raises:
         RuntimeError: the tests could not be run, or the one that noticed fails without the broken rule, too.

@@ -1,4 +1,4 @@
-"""The documentation: links lead somewhere, Python in it compiles."""
+"""The documentation: its links lead somewhere, and its Python compiles."""
 
 from __future__ import annotations
 
@@ -64,9 +64,11 @@ def test_the_file_map_is_current() -> None:
     assert PAGE.read_text(encoding="utf-8") == page_with_map(), "run python -m tests.support.make_file_map"
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "proof").glob("*.md")), ids=lambda page: page.name)
-def test_files_that_the_evidence_names_exist(page: Path) -> None:
-    """Commands there can be repeated: they name files and modules of this tree."""
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "proof").glob("*.md"))], ids=lambda page: page.name
+)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    """Commands of the evidence can be repeated: they name files and modules of this tree."""
     text = page.read_text(encoding="utf-8")
     files = set(re.findall(r"\b(?:tests|pyconsumer)/[\w/]+(?:\.\w+)?", text))
     modules = {name.replace(".", "/") for name in re.findall(r"python -m\s+(tests[.\w]*\w)", text)}

@@ -100,7 +100,7 @@ def test_defaults_of_coordinators(item: str, name: str, default: int) -> None:
 
 @pytest.mark.parametrize("name", ["inter.broker.protocol.version", "offsets.commit.required.acks"])
 def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
-    """So no version between brokers forbids an instance id, and commits always wait for all replicas in sync."""
+    """With it no version between brokers forbids an instance id, and commits always wait for all in-sync replicas."""
     with pytest.raises(ConfigurationError, match=re.escape(name)):
         BrokerConfig({name: "2.2"})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.producer import appender, appending, batch, future
+from pyconsumer.producer import batch, fast_append, future, implementation
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.records import BatchBuilder, columns, cursor, native_module
 from pyconsumer.structs import TopicPartition
@@ -28,7 +28,7 @@ def records() -> Any:
 
 @pytest.fixture
 def producer() -> Any:
-    found, reason = load_compiled("pyconsumer.producer._native", appending._REVISION)
+    found, reason = load_compiled("pyconsumer.producer._native", implementation._REVISION)
     return found or pytest.skip(reason)
 
 
@@ -66,7 +66,7 @@ def test_an_object_that_cannot_be_copied_raises(records: Any, producer: Any) -> 
                 with pytest.raises(TypeError, match=f"a {type(made).__name__} cannot be copied or pickled"):
                     way(made)
     for made in (
-        appender.Appender.__new__(appender.Appender),
+        fast_append.Appender.__new__(fast_append.Appender),
         producer.Appender.__new__(producer.Appender),
         batch.ProducerBatch.__new__(batch.ProducerBatch),
         producer.ProducerBatch.__new__(producer.ProducerBatch),

@@ -1,4 +1,4 @@
-"""``docs/porting.md`` names every difference to kafka-python that can be found by looking at both packages."""
+"""``docs/porting.md`` names every difference to kafka-python that a comparison of both packages finds."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class TestLists:
 
 
 class TestAsserting:
-    """Tests have to assert something: themselves, or by a helper of the tests."""
+    """Tests must assert something, themselves or by a helper of the tests."""
 
     def _silent(self, tmp_path: Path, source: str, helpers: str = "") -> list[str]:
         folder = tmp_path / "tests"

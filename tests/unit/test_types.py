@@ -53,7 +53,7 @@ def _settings() -> Iterator[Setting]:
 
 
 def test_defaults_have_the_types_that_are_written_down() -> None:
-    """A kind without a type of its own would let everything pass."""
+    """A kind without a type of its own would accept everything."""
     apart = ("serializer", "deserializer")  # parameters of their own
     unknown = {s.name for s in _settings() if "object" in s.kind.annotation and not s.name.endswith(apart)}
     assert unknown == {"interceptors"}  # any object with one of the hooks

@@ -19,7 +19,7 @@ def expected(tools: KafkaTools) -> str:
 
 
 def write_vectors(tools: KafkaTools, path: Path) -> None:
-    """Let Kafka's classes compute all of it."""
+    """Let Kafka's classes compute all results."""
     with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
         packed.write(expected(tools).encode())
 

@@ -19,7 +19,7 @@ def expected(tools: KafkaTools) -> str:
 
 
 def write_vectors(tools: KafkaTools, path: Path) -> None:
-    """Let Kafka's assignor divide all the groups."""
+    """Let Kafka's assignor assign all the groups."""
     with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
         packed.write(expected(tools).encode())
 

@@ -212,7 +212,7 @@ def _field_differences(spec: FieldSpec, field: dict[str, Any], valid: Versions, 
 
 
 def _default(spec: FieldSpec, field: dict[str, Any]) -> Any:
-    """The default that Kafka's definition gives, or that its type has."""
+    """The default of Kafka's definition, or that of its type."""
     text = field.get("default")
     if text == "null":
         return None

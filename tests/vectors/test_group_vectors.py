@@ -69,7 +69,7 @@ class Piece(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A message in its pieces."""
+    """A message as pieces."""
 
     name: str
     version: int
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 def compact(text: str) -> str:
-    """A compact string in hex: its length plus one in a byte, then itself."""
+    """A compact string in hex: its length plus one in a byte, then its bytes."""
     return f"{len(text) + 1:02x}" + text.encode().hex()
 
 
@@ -505,7 +505,7 @@ def test_our_leave_at_each_version() -> None:
 
 
 def test_a_members_own_requests_are_kafkas_bytes() -> None:
-    """Two members of a group: one that joins for the first time and becomes the leader, one that follows."""
+    """Two members of a group: a new one that becomes the leader, and a follower."""
     first = Member(session_timeout=45.0)
     first.find()
     first.prepare()

@@ -1,4 +1,4 @@
-"""The states of a member under the consumer protocol, beside those of Java's consumer."""
+"""The states of a member under the consumer protocol, compared with those of Java's consumer."""
 
 from __future__ import annotations
 

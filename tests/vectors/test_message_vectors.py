@@ -82,7 +82,7 @@ def _json_name(name: str) -> str:
 
 
 def _compare(part: Struct, value: dict[str, Any], version: int, where: str) -> None:
-    """Every field that this version has is as in the JSON form, or has its default where that leaves it out."""
+    """Every field of this version equals the JSON form, or has its default if that form leaves it out."""
     known = set()
     for spec in part.FIELDS:
         if version not in spec.versions:

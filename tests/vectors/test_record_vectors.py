@@ -52,7 +52,7 @@ MIXED: tuple[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]], 
 
 
 def content(data: bytes | None) -> str | None:
-    """Bytes as the golden file has them: long ones by size and CRC-32."""
+    """Bytes in the form of the golden file: long ones by size and CRC-32."""
     if data is None:
         return None
     return data.hex() if len(data) <= 400 else f"{len(data)}:{zlib.crc32(data):x}"

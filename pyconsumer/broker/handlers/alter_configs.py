@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of topics, brokers and groups. Those left out return to their defaults.
+"""AlterConfigs: replace all settings of topics, brokers and groups. Settings left out return to their defaults.
 
 Kafka 4.x still serves it beside IncrementalAlterConfigs (KIP-339), and kafkajs and aiokafka send only this one.
 """

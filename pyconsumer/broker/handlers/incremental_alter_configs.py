@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: set, remove, append to and subtract from settings of topics, brokers, groups (KIP-339).
 
-The functions that replace the settings of a resource are also those of AlterConfigs.
+AlterConfigs uses the same functions to replace the settings of a resource.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _check_broker_name(broker: Broker, name: str) -> None:
 
 
 def _dynamic_setting(name: str) -> BrokerSetting:
-    """Return a broker setting that can be changed while the broker runs. Raise for any other name."""
+    """Return a dynamic broker setting. Raise for any other name."""
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
         raise InvalidConfigError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
@@ -184,7 +184,7 @@ def _apply(own: dict[str, str], change: AlterableConfig, config_type: ConfigType
         own[change.name] = value
         return
     if config_type is not ConfigType.LIST:
-        raise InvalidConfigError(f"{change.name} is not a list, so nothing can be appended to it or subtracted from it")
+        raise InvalidConfigError(f"{change.name} is not a list, so APPEND and SUBTRACT are not possible")
     items = [item for item in (before or "").split(",") if item]
     given = [item.strip() for item in value.split(",") if item.strip()]
     if operation == _APPEND:

@@ -12,7 +12,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    """Remove one member up to version 2, whose error code is the response's. Many from version 3 on (KIP-345)."""
+    """Remove one member up to version 2, whose error code the response has, and many from version 3 on (KIP-345)."""
     batched = context.api_version >= 3
     if batched:
         leaving = [LeavingMember(one.member_id, one.group_instance_id, one.reason) for one in request.members]

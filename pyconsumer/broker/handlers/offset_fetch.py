@@ -31,7 +31,7 @@ _UNKNOWN_TOPIC_ID = FetchedOffset(error_code=UnknownTopicIdError.errno)
 async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     """Return the offsets of one group up to version 7, of many from version 8 on (KIP-709).
 
-    If the list of topics is null, those of all partitions that have one.
+    If the list of topics is null, return all committed offsets.
     """
     if context.api_version < _MANY_GROUPS:
         return await _one_group(broker, request, context)

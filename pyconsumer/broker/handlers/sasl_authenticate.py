@@ -1,4 +1,4 @@
-"""SaslAuthenticate: the client authenticates (KIP-152), and does so again before its session ends (KIP-368)."""
+"""SaslAuthenticate: the client authenticates (KIP-152), and reauthenticates before its session ends (KIP-368)."""
 
 from __future__ import annotations
 

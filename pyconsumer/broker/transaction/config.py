@@ -15,7 +15,7 @@ class TransactionConfig(CoordinatorConfig):
 
     Args:
         add_partitions_to_txn_retry_backoff_max_ms: the longest time for which adding partitions waits for the end of
-            the transaction before, or for another transition of the same id.
+            the previous transaction, or for another transition of the same id.
         request_timeout_ms: the time after which a request between brokers fails. No wait is longer.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may ask for.
         transactional_id_expiration_ms: the time without use after which a transactional id is removed.

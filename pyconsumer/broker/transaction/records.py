@@ -1,4 +1,4 @@
-"""Conversion of the state of transactional ids to records of ``__transaction_state`` and back. No state."""
+"""Conversion of the state of transactional ids to records of ``__transaction_state`` and back, by plain functions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def tombstone(transactional_id: str) -> KeyValue:
 
 
 def metadata_from_value(transactional_id: str, value: bytes) -> TransactionMetadata:
-    """Return the state in a record's value. Raises ``ProtocolError`` if it is damaged."""
+    """Return the state in a record's value. ``ProtocolError`` if it is damaged."""
     found = decode_value(value)
     try:
         state = TransactionState(found.transaction_status)

@@ -111,7 +111,7 @@ def replay_archive(
     options: Mapping[str, str],
     on_progress: Callable[[int], object],
 ) -> int:
-    """Send the archive to a topic as ``pyconsumer replay`` does and return the number of flights sent."""
+    """Send the archive to a topic as ``pyconsumer replay`` does, and return the number of flights sent."""
     from pyconsumer.spark.archive import replay
 
     chosen = {"kafka.compression.type": "zstd", **options}

@@ -282,7 +282,7 @@ class AIOKafkaConsumer:
         self.consumer.seek(partition, number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the start of the log, in these partitions or in all and return when the positions are known."""
+        """Continue from the start of the log, in these partitions or in all. Return when the positions are known."""
         await self._assigned()
         self.consumer.seek_to_beginning(*partitions)
         return await self._positioned(partitions)

@@ -17,7 +17,7 @@ from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["AIOKafkaProducer"]
@@ -98,7 +98,7 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue a record to be sent and return an asyncio future of its metadata, of None with ``acks=0``.
+        """Enqueue a record to be sent, and return an asyncio future of its metadata, of None with ``acks=0``.
 
         The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """

@@ -146,7 +146,7 @@ class ClassicMembership(GroupMember):
 
     def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
-        self.state = ClassicMemberState.UNJOINED
+        self.state: ClassicMemberState = ClassicMemberState.UNJOINED
         self.rejoin_needed = True
         self.is_leader = False
         self.report: RebalanceReport | None = None
@@ -277,7 +277,7 @@ class ClassicMembership(GroupMember):
         return self._active and (self.rejoin_needed or self.rebalancing)
 
     @property
-    def term_of_commits(self) -> Generation:
+    def commit_scope(self) -> Generation:
         """Return the generation."""
         return self.generation
 
@@ -293,7 +293,7 @@ class ClassicMembership(GroupMember):
         return self.state is ClassicMemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds). Infinity while it waits for a response."""
+        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
         attempt = self._attempt
         if self._errors or self.state is ClassicMemberState.FENCED:
             return now
@@ -387,7 +387,7 @@ class ClassicMembership(GroupMember):
         return SendJoin(attempt.number, node, request, self._timeout)
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
-        """Act on the response to JoinGroup and return the SyncGroup of a follower, to be sent at once."""
+        """Act on the response to JoinGroup, and return the SyncGroup of a follower, to be sent at once."""
         if not self._is_current(number, ClassicMemberState.PREPARING_REBALANCE):
             self.log.debug("ignored the response to an abandoned JoinGroup")
             return None
@@ -407,7 +407,7 @@ class ClassicMembership(GroupMember):
             )
             return None
         self._move(Event.JOIN_SUCCEEDED)
-        self.timer.reset_timeouts(now)
+        self.heartbeat_timers.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
         self.log.debug("joined as %s", self.generation)
@@ -432,7 +432,7 @@ class ClassicMembership(GroupMember):
         """As leader, return the SyncGroup that distributes the assignment, or None if it comes too late.
 
         Args:
-            shares: assignment blobs by member id, or empty if the assignment is to be kept (KIP-814).
+            shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
             snapshot: the metadata that the assignor used. See :meth:`on_metadata`.
         """
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
@@ -490,7 +490,7 @@ class ClassicMembership(GroupMember):
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
 
     def on_completed(self) -> RebalanceReport | None:
-        """Record that the application knows its new partitions and return what to log about the rebalance."""
+        """Record that the application knows its new partitions, and return what to log about the rebalance."""
         self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None
@@ -521,17 +521,12 @@ class ClassicMembership(GroupMember):
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     @property
-    def stage(self) -> ClassicMemberState:
-        """Return the state."""
-        return self.state
-
-    @property
     def is_stable(self) -> bool:
         """Return whether no rebalance is due or in progress."""
         return self.state is ClassicMemberState.STABLE
 
     @property
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Return whether heartbeats are sent: from the response to JoinGroup until the next JoinGroup or a loss."""
         return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)
 
@@ -554,18 +549,18 @@ class ClassicMembership(GroupMember):
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Act on the response to Heartbeat. ``sent``: the generation that it named."""
-        self.metrics.heartbeat_completed(now - self.timer.last_sent, now)
+        self.metrics.heartbeat_completed(now - self.heartbeat_timers.last_sent, now)
         code = response.error_code
         error_action = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
         if error_action is None or error_action is ErrorAction.REJOIN:
             self.discovery.responded()
-            self.timer.received(now)
+            self.heartbeat_timers.received(now)
             self.log.debug("response to the heartbeat%s", f": error {code}" if code else "")
             if error_action is not None and current and self.state is ClassicMemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
-        self.timer.failed(now)
+        self.heartbeat_timers.failed(now)
         error = self._refused("Heartbeat", HEARTBEAT, code)
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(node_id, error.code_name, now)

@@ -107,7 +107,7 @@ def perform_assignment(
     cluster: ClusterView,
     subscriptions: Mapping[str, Subscription],
 ) -> dict[str, bytes]:
-    """Run the assignor and return each member's share as bytes.
+    """Run the assignor, and return each member's share as bytes.
 
     Args:
         log: the leader's.

@@ -96,7 +96,7 @@ def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
-    """A rebalance begins: commit, call the listener, then ``on_prepared``. ``lost``: the generation is gone."""
+    """A rebalance begins: commit, call the listener, then call ``on_prepared``. ``lost``: the generation is gone."""
 
     lost: bool
     generation: Generation
@@ -104,7 +104,7 @@ class PrepareJoin:
 
 @dataclass(frozen=True, slots=True)
 class BuildJoin:
-    """Collect subscription and user data for JoinGroup, then ``begin_join``."""
+    """Collect subscription and user data for JoinGroup, then call ``begin_join``."""
 
     generation: Generation
 
@@ -121,7 +121,7 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class ComputeAssignment:
-    """We lead the group: run the assignor over the members, then ``on_assigned``.
+    """We lead the group: run the assignor over the members, then call ``on_assigned``.
 
     ``skip``: keep the coordinator's present assignment, only look after the topics' metadata (KIP-814).
     """
@@ -144,7 +144,7 @@ class SendSync:
 
 @dataclass(frozen=True, slots=True)
 class CompleteJoin:
-    """The rebalance is over: adopt the assignment, call the listener, then ``on_completed``."""
+    """The rebalance is over: adopt the assignment, call the listener, then call ``on_completed``."""
 
     generation: Generation
     assignment: bytes

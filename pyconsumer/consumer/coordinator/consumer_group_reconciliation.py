@@ -69,7 +69,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._started_at: float | None = None
 
     def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
-        """Follow an assignment as far as possible now and return whether that is done."""
+        """Follow an assignment as far as possible now, and return whether that is done."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now

@@ -28,9 +28,9 @@ from typing import Final, NamedTuple
 from pyconsumer.errors import IllegalStateError
 
 __all__ = [
-    "BEATING",
     "IN_GROUP",
     "NOTHING",
+    "SENDING_HEARTBEATS",
     "TRANSITIONS",
     "ConsumerMemberState",
     "LocalAssignment",
@@ -73,7 +73,7 @@ TRANSITIONS: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]]
 }
 
 #: States in which heartbeats are sent.
-BEATING: Final = _MEMBERS | {_S.PREPARE_LEAVING}
+SENDING_HEARTBEATS: Final = _MEMBERS | {_S.PREPARE_LEAVING}
 
 #: States in which the member belongs to the group, or is about to.
 IN_GROUP: Final = _MEMBERS
@@ -101,15 +101,15 @@ NOTHING: Final = LocalAssignment(-1, {})
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Follow ``target``: commit, call the listener, adopt it, then ``on_reconciled``. ``life``: as of the core."""
+    """Follow ``target``: commit, call the listener, adopt it, then ``on_reconciled``. ``incarnation``: the core's."""
 
-    life: int
+    incarnation: int
     target: LocalAssignment
     current: LocalAssignment
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The partitions are lost: call the listener, drop them, then ``on_released``."""
+    """The partitions are lost: call the listener, drop them, then call ``on_released``."""
 
-    life: int
+    incarnation: int

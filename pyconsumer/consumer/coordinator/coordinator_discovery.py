@@ -74,12 +74,12 @@ class CoordinatorDiscovery:
         return True
 
     def due_at(self, who: str) -> float:
-        """Return when this thread may send the next FindCoordinator. Infinity while one is in flight."""
+        """Return when this thread may send the next FindCoordinator, or infinity while one is in flight."""
         search = self._searches[who]
         return math.inf if search.in_flight else search.retry_at
 
     def found(self, who: str, node: BrokerMetadata) -> bool:
-        """FindCoordinator named a node and return whether it was not known as the coordinator before."""
+        """FindCoordinator named a node, and return whether it was not known as the coordinator before."""
         self._searches[who].succeed()
         if self.node == node:
             return False

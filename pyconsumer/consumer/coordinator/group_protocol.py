@@ -68,7 +68,7 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
-        """Do what the group needs now and return whether the membership is settled.
+        """Do what the group needs now, and return whether the membership is settled.
 
         Args:
             deadline: monotonic seconds. What cannot be done by then continues in the next call.

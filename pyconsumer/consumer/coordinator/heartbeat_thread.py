@@ -108,7 +108,7 @@ class HeartbeatThread:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for the thread to end, as the core must have ordered. Return whether it did within ``timeout`` seconds.
+        """Wait for the end of the thread, which the core has ordered, and return whether it came within ``timeout`` s.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """
@@ -150,7 +150,7 @@ class HeartbeatThread:
                 with self._lock:
                     action = self._next(self._clock.now())
                     moved, revision = revision != self._core.revision, self._core.revision
-                    before, beating = beating, self._core.beats
+                    before, beating = beating, self._core.sends_heartbeats
                 if before is not beating:
                     self._core.log.debug("heartbeats %s", "begin" if beating else "pause")
                 if moved:

@@ -66,7 +66,7 @@ class ListenerInvoker:
     # -- the commit before -------------------------------------------------------------------------------------------
 
     def _commit_first(self, deadline: float) -> Steps[bool]:
-        """Commit what was returned, as long as the rebalance leaves time. Return whether the rebalance may continue."""
+        """Commit the returned records while the rebalance leaves time, and return whether it may continue."""
         if self._commit_until is None:
             self._commit_until = self._coordinator.clock.now() + self._member.settings.rebalance_timeout
         until = self._commit_until

@@ -113,13 +113,13 @@ class _AsyncCommit:
     """An asynchronous commit that has not ended.
 
     Attributes:
-        term: the term of its call (:attr:`.GroupMember.term_of_commits`), in which it must be sent.
+        scope: the scope of its call (:attr:`.GroupMember.commit_scope`), in which it must be sent.
         sent: its request, or None while it waits for the coordinator.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     future: RequestFuture[None]
-    term: object
+    scope: object
     sent: RequestFuture[None] | None = None
 
     def leave(self, sent: RequestFuture[None]) -> None:
@@ -132,8 +132,8 @@ class OffsetCommitter:
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        is_member: whether the group assigns our partitions, otherwise commits name no generation.
-        topic_id: id of a topic, zeros if unknown. Raises ``KafkaError`` if offsets must not be committed for it.
+        is_member: whether the group assigns our partitions. Otherwise commits name no generation.
+        topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
         refresh_metadata: asks for newer metadata.
         auto_commit: the schedule of automatic commits.
         backoff: pauses between attempts.
@@ -175,7 +175,7 @@ class OffsetCommitter:
 
         Raises:
             CommitFailedError: the member is not in the group's present generation.
-            RebalanceInProgressError: a rebalance is under way. Poll, then commit again.
+            RebalanceInProgressError: a rebalance is under way; poll, then commit again.
             KafkaTimeoutError: not done by the deadline. The last error is its cause.
             ValueError: an offset is negative.
         """
@@ -192,10 +192,10 @@ class OffsetCommitter:
             if not known:
                 raise self._timeout(self._coordinator.missing, cause or self._coordinator.last_failure)
             self.send_queued()  # what was asked for before must not overtake this one
-            generation, term = self._generation()
-            if first is not None and term != first[1]:
+            generation, scope = self._generation()
+            if first is not None and scope != first[1]:
                 raise self._commit_failed(first[0])
-            first = generation, term
+            first = generation, scope
             future = self._send(wanted, generation)
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
@@ -219,7 +219,7 @@ class OffsetCommitter:
         wanted = _checked(offsets)
         self._run_plain_callbacks()
         future: RequestFuture[None] = RequestFuture()
-        commit = _AsyncCommit(wanted, future, self._term())
+        commit = _AsyncCommit(wanted, future, self._scope())
         self._async[commit] = None
         future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
         if not wanted:
@@ -232,7 +232,7 @@ class OffsetCommitter:
         return future
 
     def _send_async(self, commit: _AsyncCommit) -> None:
-        if commit.term == self._term():
+        if commit.scope == self._scope():
             sent = self._send(commit.offsets, None)
         else:  # it waited for the coordinator, and its partitions may have another owner now
             sent = RequestFuture.failure(self._commit_failed(self._core.generation))
@@ -350,15 +350,15 @@ class OffsetCommitter:
             else:
                 commit.future.fail(error)
 
-    def _term(self) -> object:
-        """Return the term in which a commit called now must be sent, or None if our partitions are not the group's."""
+    def _scope(self) -> object:
+        """Return the scope in which a commit called now must be sent, or None if our partitions are not the group's."""
         if not self._is_member():
             return None
         with self._coordinator.lock:
-            return self._core.term_of_commits
+            return self._core.commit_scope
 
     def _generation(self) -> tuple[Generation, object]:
-        """Return the generation to commit for, and the term in which the commit must be sent.
+        """Return the generation to commit for, and the scope in which the commit must be sent.
 
         Raises:
             CommitFailedError, RebalanceInProgressError: there is none.
@@ -367,7 +367,7 @@ class OffsetCommitter:
             return NO_GENERATION, None
         with self._coordinator.lock:
             if self._core.may_commit:
-                return self._core.generation, self._core.term_of_commits
+                return self._core.generation, self._core.commit_scope
             rebalancing, current = self._core.rebalancing, self._core.generation
         if rebalancing:
             raise RebalanceInProgressError(
@@ -385,7 +385,7 @@ class OffsetCommitter:
             except KafkaError as error:
                 return RequestFuture.failure(error)
         sent = generation
-        term_of_commit = self._core.term_of_commits
+        commit_scope = self._core.commit_scope
         node = self._core.coordinator
         if node is None:
             return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
@@ -399,7 +399,7 @@ class OffsetCommitter:
         def encode(version: int) -> OffsetCommitRequest:
             nonlocal sent
             with self._coordinator.lock:  # the heartbeat thread may have received another epoch
-                if sent.joined and self._core.epoch_is_volatile and self._core.term_of_commits == term_of_commit:
+                if sent.joined and self._core.epoch_is_volatile and self._core.commit_scope == commit_scope:
                     sent = self._core.generation if self._core.may_commit else sent
             return offset_commit_request(
                 version,
@@ -487,7 +487,7 @@ class OffsetCommitter:
         """Return the error for a commit that came too late, with the facts and the setting to change."""
         core = self._core
         group, limit = core.settings.group_id, core.settings.rebalance_timeout
-        away = self._coordinator.clock.now() - core.timer.last_poll
+        away = self._coordinator.clock.now() - core.heartbeat_timers.last_poll
         if not self._is_member():
             text = (
                 f"offsets were not committed: group {group} has members that subscribe to topics;"

@@ -1,6 +1,6 @@
 """Choice of the record decoder when it is imported: the compiled one if it was built, otherwise the one in Python.
 
-``PYCONSUMER_PURE=1`` chooses the one in Python. Both give the same records and the same errors; the tests use both.
+``PYCONSUMER_PURE=1`` chooses the one in Python. Both give the same records and the same errors. The tests use both.
 """
 
 from __future__ import annotations

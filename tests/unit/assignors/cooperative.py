@@ -1,4 +1,4 @@
-"""A small cooperative assignor, so that the protocol can be tested without the real one."""
+"""A small cooperative assignor, for tests of the protocol without the real one."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def check_valid(situation: Situation, result: Mapping[str, Assignment], *, compl
 
 
 def check_even(situation: Situation, result: Mapping[str, Assignment]) -> None:
-    """No member that has at least two fewer than another may have any of the other's partitions."""
+    """No owner of a partition has two more partitions than another subscriber of its topic."""
     sizes = {member: len(assignment.partitions) for member, assignment in result.items()}
     for partition, owner in owners(result).items():
         for member, topics in situation.topics.items():

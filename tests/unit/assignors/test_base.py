@@ -27,7 +27,7 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "assignors.jsonl"
 
 
 class Everything(PartitionAssignor):
-    """Gives every member everything that it subscribed to."""
+    """Assigns every member all partitions of its topics."""
 
     name = "broadcast"  # type: ignore[assignment]
 

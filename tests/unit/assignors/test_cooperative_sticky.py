@@ -52,7 +52,7 @@ def with_owned(
 def settle(
     situation: Situation, owned: Mapping[str, tuple[tuple[TopicPartition, ...], int]], generation: int
 ) -> tuple[dict[str, Assignment], dict[str, Assignment]]:
-    """Two rebalances: the one in which partitions are given up and the one in which they get new owners."""
+    """Run two rebalances: partitions are revoked in the first one, and get new owners in the second."""
     first = CooperativeStickyAssignor().assign(situation.cluster, with_owned(situation.subscriptions, owned))
     again = with_owned(situation.subscriptions, own(first, generation))
     return first, CooperativeStickyAssignor().assign(situation.cluster, again)
@@ -70,7 +70,7 @@ def test_random_groups_are_assigned_as_apache_kafka_does(monkeypatch: pytest.Mon
 
 
 def test_results_that_depend_on_java_hash_order_agree_in_sizes_and_kept_partitions() -> None:
-    """Member ids whose hashes are not in order: only who of several equal members has more may differ."""
+    """For member ids in another hash order only the choice among equal members may differ."""
     different = 0
     for group in groups(hashed=True):
         claims = [partition for s in group.subscriptions.values() for partition in s.owned_partitions]

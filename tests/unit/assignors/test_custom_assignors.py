@@ -182,7 +182,7 @@ def test_broadcast_skips_unknown_and_unsubscribed_topics() -> None:
 
 
 def test_an_assignor_decides_on_partitions_not_on_offsets() -> None:
-    """Two members may get one partition, but the whole of it: a share has no place for offsets."""
+    """Two members may get one partition, but each the whole of it: an assignment has no field for offsets."""
     shares = run(BroadcastAssignor(), {"C3": "t", "C4": "t"}, {"t": 1})
     assert shares == {"C3": "tp0", "C4": "tp0"}
     assert Assignment.__slots__ == ("partitions", "user_data")

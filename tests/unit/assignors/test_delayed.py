@@ -106,7 +106,7 @@ class Group:
         return {round(member.assignor.rebalance_due_in(), 3) for member in self.members.values()}
 
     def start(self, **shares: str) -> None:
-        """A group that has shared everything so: c1="P1 P2"."""
+        """A group whose partitions are assigned as given: c1="P1 P2"."""
         self.add(*shares)
         for member_id, text in shares.items():
             self.members[member_id].owned = {TopicPartition("t", int(word[1:]) - 1) for word in text.split()}

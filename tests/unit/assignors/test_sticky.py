@@ -104,7 +104,7 @@ def run(members: Mapping[str, str], counts: Mapping[str, int], previous: Mapping
 
 
 def again(situation: Situation, before: Mapping[str, Assignment]) -> dict[str, Assignment]:
-    """The assignment after one in which members were given this."""
+    """The assignment that follows one with these shares."""
     subscriptions = {
         member: replace(s, user_data=user_data(before[member].partitions) if member in before else None)
         for member, s in situation.subscriptions.items()

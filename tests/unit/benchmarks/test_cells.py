@@ -1,4 +1,4 @@
-"""Which topics the benchmarks are about."""
+"""The cells of the benchmarks: their topics and settings."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _ROW = {"name": "pyconsumer, eager", "note": "", "median": 20.0, "min": 10.0, "m
 
 
 def filled(path: Path | None = None, *, grid: bool = False) -> Results:
-    """Two rounds of every core cell (one of the grid), in which one contender always fails."""
+    """Two rounds of every core cell and one cell of the grid, in which one contender always fails."""
     results = Results(path)
     results.append({"about": _ABOUT})
     for cell in GRID if grid else CORE:

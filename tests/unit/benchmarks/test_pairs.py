@@ -1,4 +1,4 @@
-"""Pairs: the ratio and its interval, and whose package is measured."""
+"""Pairs: the ratio, its interval, and the package that is measured."""
 
 from __future__ import annotations
 

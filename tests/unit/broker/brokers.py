@@ -1,4 +1,4 @@
-"""Several brokers without sockets, on a clock that stands still until it is moved: for tests of replication."""
+"""Several brokers without sockets, on a clock that the test advances: for tests of replication."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ __all__ = ["Brokers"]
 class Brokers:
     """A cluster of ``count`` brokers with files in ``folder``, or in memory.
 
-    With ``forgetful`` the controller has no file: much faster, for tests in which the brokers die but not everything.
+    With ``forgetful`` the controller has no file. That is much faster, for tests without a restart of the whole
+    cluster.
 
     Attributes:
-        alive: the brokers that run, by node id.
+        alive: the running brokers, by node id.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Brokers:
         return True
 
     def run(self) -> None:
-        """Let everything happen that happens without time passing."""
+        """Run everything that is due now, without advancing the clock."""
         for _ in range(100_000):
             if not self.step():
                 return
@@ -124,7 +125,7 @@ class Brokers:
         return self.alive[node].partitions[TopicPartition(topic, index)]
 
     def leader(self, topic: str = "t", index: int = 0) -> Partition:
-        """The replica that leads."""
+        """The leader's replica."""
         return self.replica(self.controller.topics[topic].partitions[index].leader, topic, index)
 
     def state(self, topic: str = "t", index: int = 0) -> tuple[int, int, tuple[int, ...]]:

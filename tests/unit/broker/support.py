@@ -36,7 +36,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def no_space(*_: object, **__: object) -> None:
-    """In place of a function that writes a file."""
+    """A replacement for a function that writes a file."""
     raise OSError(28, "No space left on device")
 
 

@@ -45,7 +45,7 @@ def make() -> Iterator[Make]:
 
 
 class Markers:
-    """The markers of all transactions: held back, as if they were on their way."""
+    """The markers of all transactions, held back as if they were in flight."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -66,7 +66,7 @@ class Markers:
 
 
 def ending(brokers: Brokers, version: int = 2) -> tuple[Producer, Markers]:
-    """A producer whose transaction is decided, and whose markers are on their way."""
+    """A producer with a decided transaction whose markers are in flight."""
     producer = Producer(brokers)
     assert producer.init()[0] == Errors.NONE
     if version < 2:

@@ -80,7 +80,7 @@ class Sink:
 
 
 class Client:
-    """One connection, with requests that are on their way already when it is served."""
+    """One connection, with requests that arrived before it is served."""
 
     def __init__(
         self, world: World, loop: NoLoop | None = None, sink: Any = None, noted: set[tuple[str, int]] | None = None
@@ -142,7 +142,7 @@ def test_connections_take_turns() -> None:
 
 
 class Dribble(Sink):
-    """A socket from which a frame comes in pieces."""
+    """A socket that receives a frame in pieces."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The log of a broker that runs as a program: times, levels, and repeated lines in one."""
+"""The log of a broker that runs as a program: times, levels, and repeated lines merged into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyconsumer.clock import ManualClock
 
 
 class Log:
-    """A logger with a handler on a clock that stands still."""
+    """A logger with a handler on a clock that the test advances."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""The cluster's state: topics with Kafka's rules, leaders, producer ids, and the file that it all stands in."""
+"""The cluster's state: topics by Kafka's rules, leaders, producer ids, and the file that holds it."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_commit_under_way_when_the_coordinator_moves_is_not_acknowledged(broke
 
 
 def test_a_coordinator_that_moves_there_and_back_during_its_first_load(brokers: Brokers) -> None:
-    """A partition never counts as loaded with half its log."""
+    """A partition with half of its log never counts as loaded."""
     for offset in range(50):
         commit(brokers, 0, offset)
         brokers.run()

@@ -140,7 +140,7 @@ class TestPartition:
         assert partition.high_watermark == 2
 
     def test_watchers_are_called_in_the_order_of_their_registration(self) -> None:
-        """So that appends to the group coordinators' topic end in the order in which they were made."""
+        """With this order appends to the group coordinators' topic complete in the order in which they were made."""
         partition = led()
         notified: list[int] = []
         watchers = [lambda _, number=number: notified.append(number) for number in range(20)]

@@ -228,7 +228,7 @@ class TestMessages:
 
 
 class TestOneWriteOfTheClusterFile:
-    """A request for many topics costs one write, which stands or falls as a whole."""
+    """A request for many topics costs one write, which succeeds or fails as a whole."""
 
     @pytest.fixture
     def changes(self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Tests of who leads and who is in sync: the controller's rules, one by one and on random histories."""
+"""Tests of leadership and ISR: the controller's rules, one by one and in random histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fault rules, and answers in which everything has failed."""
+"""Fault rules, and responses in which every part has failed."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that somebody else listens on."""
+    """A port that another process listens on."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 
@@ -106,7 +106,7 @@ def test_a_broker_that_fails_to_restart_may_retry_on_its_port(
 class TestRecoveryInSteps:
     @pytest.fixture
     def host(self, loop: asyncio.AbstractEventLoop, tmp_path: Path) -> Iterator[ClusterHost]:
-        """Two brokers, the second of which was killed when it had a log of 3 MB."""
+        """Two brokers, the second of which was killed with a log of 3 MB."""
         host = two(loop, tmp_path)
         host.start()
         host.controller.create_topic("t", 1, 2)

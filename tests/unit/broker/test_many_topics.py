@@ -1,4 +1,4 @@
-"""Requests that create much: one write of the cluster's file, and others are served while the logs are opened."""
+"""Requests for many topics: one write of the cluster's file, and other requests are served during the opening."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class TestFileRecords:
 
     @pytest.mark.parametrize(("size", "is_cut"), [(10, False), (9, True), (3, True), (0, True)])
     def test_bytes_that_a_truncation_took_are_not_read(self, storage: Storage, size: int, is_cut: bool) -> None:
-        """Not even if the file has grown again: the bytes are others then."""
+        """Even if the file has grown again: its bytes are different then."""
         file = storage.open("file")
         file.append([b"0123456789..."])
         records = file.records(4, 6)
@@ -358,7 +358,7 @@ def test_a_response_in_an_unnamed_file_is_read_back(tmp_path: Path) -> None:
 
 
 class Asking:
-    """A connection with something to send, whose socket takes everything."""
+    """A connection with data to send, whose socket takes all bytes."""
 
     def __init__(self, name: str, size: int, log: list[tuple[str, int]]) -> None:
         self.name = name

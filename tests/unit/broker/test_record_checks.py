@@ -1,4 +1,4 @@
-"""Garbage in a produced batch, with a right checksum: refused, unless the broker is set not to look."""
+"""Garbage in a produced batch with a valid checksum: rejected, unless the broker is set not to check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODEC_NUMBERS = [1, 2, 3, 4]
 
 
 def changed(data: bytes, *fields: tuple[int, str, int]) -> bytearray:
-    """A batch with other header fields (position, format, value) and the checksum that they need."""
+    """A batch with other header fields (position, format, value) and a matching checksum."""
     made = bytearray(data)
     for position, kind, value in fields:
         struct.pack_into(">" + kind, made, position, value)

@@ -53,7 +53,7 @@ def values(partition: Partition) -> list[bytes | None]:
 
 
 def produce(brokers: Brokers, node: int, data: bytes, *, acks: int = -1, timeout_ms: int = 30_000, version: int = 12):
-    """The list that the partition's answer will be in."""
+    """The list that will receive the response for the partition."""
     parts = [PartitionProduceData(0, bytes(data))]
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData("t", partition_data=parts)])
     return brokers.request(node, request, version)

@@ -1,4 +1,4 @@
-"""Commands to an embedded cluster: each gets its own answer, also after one timed out, and from several threads."""
+"""Commands to an embedded cluster: each gets its own response, also after a timeout, and from several threads."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_command_in_a_thread_times_out_with_the_same_error(monkeypatch: pytest
 
 class _Asleep:
     def call_soon_threadsafe(self, _action: object) -> None:
-        """Never call it."""
+        """Fail if it is called."""
 
 
 def test_a_process_that_has_ended_is_named_as_the_cause() -> None:

@@ -37,7 +37,7 @@ class Loop:
 
 
 class Listener:
-    """A listening socket that refuses with ``error``."""
+    """A listening socket that fails with ``error``."""
 
     error = errno.EMFILE
     closed = False

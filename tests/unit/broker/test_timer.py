@@ -8,7 +8,7 @@ from pyconsumer.broker.timer import Timer
 
 
 def test_a_timer_set_by_a_timer_runs_in_the_next_call() -> None:
-    """Else one without a period would never let go of the driver."""
+    """Without it a timer without a period would keep the driver for ever."""
     timer = Timer()
     ran: list[float] = []
 

@@ -135,7 +135,7 @@ class TestInit:
         assert fresh.producer[1] == 0
 
     def test_a_repeated_request_gets_the_same_response(self, any_version: Brokers) -> None:
-        """KIP-360: the answer to a request that raises the epoch was lost."""
+        """KIP-360: the response to a request that raises the epoch was lost."""
         producer = started(any_version)
         before = producer.producer
         code, number, epoch = producer.init(producer=before)
@@ -166,7 +166,7 @@ def _ask_for_id(brokers: Brokers) -> tuple[int, int]:
 
 
 def set_epoch(brokers: Brokers, epoch: int, transactional_id: str = "id") -> None:
-    """As if the id had been used so often."""
+    """Set the producer epoch of an id at its coordinator."""
     coordinator = brokers.alive[Producer(brokers, transactional_id).coordinator].transaction_coordinator
     metadata = coordinator._manager.find(transactional_id).metadata
     assert metadata is not None
@@ -403,7 +403,7 @@ class TestEnd:
         assert producer.state == "CompleteCommit"
 
     def test_a_marker_rejected_by_a_leader_is_not_sent_again(self, make: Make) -> None:
-        """A newer epoch of the producer is in the partition: somebody else has ended the transaction."""
+        """The partition has a newer epoch of the producer: another coordinator has ended the transaction."""
         brokers = make(1)
         producer = started(brokers)
         producer.add(SINK)
@@ -486,7 +486,7 @@ class TestLoad:
         assert read(brokers).values == [b"x"]
 
     def test_a_load_ends_when_all_replicas_have_the_records_it_read(self, make: Make) -> None:
-        """Else a partition could get records of a transaction that the next coordinator does not know of."""
+        """Without it a partition could get records of a transaction that is unknown to the next coordinator."""
         brokers = make(2, 3)
         producer = started(brokers)
         first, second, third = brokers.state(TRANSACTION_TOPIC)[2]
@@ -726,7 +726,7 @@ class TestLog:
         assert read(brokers) == ([], 2, 2, [(producer.producer[0], 0)])
 
     def test_a_follower_forgets_transactions_before_the_start_of_the_log(self, make: Make) -> None:
-        """DeleteRecords may inform it of the start before it learns the high watermark."""
+        """DeleteRecords may inform the follower of the start before it learns the high watermark."""
         brokers = make(1, 3)
         producer = started(brokers)
         producer.add(SINK)

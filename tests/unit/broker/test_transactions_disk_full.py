@@ -23,7 +23,7 @@ class FullDisk:
     """Every write from the ``first`` on fails, until there is ``room`` again.
 
     Attributes:
-        writes: how many there were. refused: how many of them failed.
+        writes: the number of writes. refused: the number of failed ones.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A raw client of transactions for brokers without sockets: each method is one request to whoever answers it."""
+"""A raw client of transactions for brokers without sockets. Each method sends one request to the responsible broker."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _LATEST = -1
 
 
 class Read(NamedTuple):
-    """The answer to a fetch: values that the isolation level lets through, high watermark, LSO, aborted ones."""
+    """The response of a fetch: visible values under the isolation level, high watermark, LSO, aborted transactions."""
 
     values: list[bytes]
     high_watermark: int

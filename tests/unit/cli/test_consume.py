@@ -1,4 +1,4 @@
-"""``consume --idle-ms`` without a cluster, on a clock that only polls move."""
+"""``consume --idle-ms`` without a cluster, on a clock that only polls advance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reader(MockConsumer):
 
 
 def ran_for(monkeypatch: pytest.MonkeyPatch, arguments: list[str], **times: Any) -> float:
-    """Return how long the command took."""
+    """Return the duration of the command."""
     clock = ManualClock()
     monkeypatch.setattr(consume, "time", SimpleNamespace(monotonic=clock.now))
     monkeypatch.setattr(consume, "KafkaConsumer", lambda options: Reader(clock, **times))

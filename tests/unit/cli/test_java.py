@@ -1,4 +1,4 @@
-"""The end of the Java that a command has started."""
+"""The end of a Java process that a command has started."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Promise:
 
 
 class Producer:
-    """A producer that refuses lines, and fails deliveries when it is flushed."""
+    """A producer that rejects lines, and fails deliveries when it is flushed."""
 
     def __init__(self) -> None:
         self.config: ProducerConfig | None = None

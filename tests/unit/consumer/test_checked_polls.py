@@ -1,5 +1,7 @@
-"""Polls that find records look at everything else once in a hundredth of a second, and whenever something may have
-changed (rule 6 of :mod:`pyconsumer.consumer.delegate`)."""
+"""Polls with buffered records run all checks once in 10 ms, and after each possible change.
+
+This is rule 6 of :mod:`pyconsumer.consumer.delegate`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.unit.consumer.worlds import A, B, FakeCoordinator, Reader
 
 
 class Polls:
-    """A member of a group that has records of A, the time that its polls see, and a count of the looks they take."""
+    """A member of a group with records of A, the clock of its polls, and a count of their checks."""
 
     def __init__(self, **settings: Any) -> None:
         self.reader = Reader(**settings)

@@ -164,7 +164,7 @@ class AheadDesk(Desk):
 
     @property
     def charged_ahead(self) -> int:
-        """The charge apart from the fetches."""
+        """The reserved memory apart from that of fetches."""
         return self.budget.held - sum(fetch.charged for fetches in self.buffer._of.values() for fetch in fetches)
 
 

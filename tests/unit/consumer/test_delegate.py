@@ -146,7 +146,7 @@ def test_a_fetch_waits_for_position_lookups_at_its_node() -> None:
 
 
 def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() -> None:
-    """An idle partition's offset has no epoch, so it could be fetched at once, ahead of the others' validation."""
+    """The offset of an idle partition has no epoch, so it could be fetched at once, before the others are validated."""
     world = ConsumerWorld(T0, T2, group=True)
     steps = world.poll()
     next(steps)

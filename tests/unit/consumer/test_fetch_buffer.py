@@ -294,7 +294,7 @@ def test_the_budget_includes_decompressed_bytes() -> None:
 
 
 def frame_of(*sets: bytes, overhead: int = 50) -> tuple[bytearray, list[memoryview]]:
-    """An answer that has these record sets, and they as views of it."""
+    """A response with these record sets, and the views of it."""
     frame = bytearray(b"".join(bytes(overhead) + data for data in sets))
     views, end = [], 0
     for data in sets:

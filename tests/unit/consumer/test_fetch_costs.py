@@ -1,4 +1,4 @@
-"""Costs of fetching, by counts that no machine changes: steps of Python, allocations, copies, system calls."""
+"""Costs of fetching, in counts that are equal on every machine: steps of Python, allocations, copies, system calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Decoder:
 
 
 def buffered(*parts: bytes, **options: Any) -> ConsumerWorld:
-    """A consumer with record sets of partition 0 buffered, of which the first record was taken."""
+    """A consumer with buffered record sets of partition 0, whose first record was taken."""
     world = ConsumerWorld(T0, **options)
     world.start(T0)
     steps = world.poll(count=1)
@@ -85,7 +85,7 @@ def test_columns_take_as_many_steps_for_many_records_as_for_few(native: Decoder)
 
 
 def test_a_record_costs_three_allocations(native: Decoder) -> None:
-    """Its own, its key's and its value's."""
+    """Objects of the record, its key and its value."""
     builder = BatchBuilder()
     for number in range(3000):
         builder.try_append(0, b"key%d" % number, b"value%d" % number, [])

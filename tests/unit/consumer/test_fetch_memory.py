@@ -1,4 +1,4 @@
-"""The bound on memory and the turns of partitions, with brokers that have more than the consumer can take."""
+"""The bound on memory and the turns of partitions, with brokers that always have more records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that leaders know: lookups, resets, validation."""
+"""Offsets from leaders: lookups, resets, validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a consumer over a stand-in for the network, each with topic t, whose partitions have two leaders."""
+"""Parts of a consumer over a stub of the network. Topic t has partitions with two leaders."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Reader:
-    """A consumer whose broker cannot be reached, and which has records all the same."""
+    """A consumer with buffered records whose broker is not reachable."""
 
     def __init__(self, **settings: Any) -> None:
         self.consumer = KafkaConsumer(
@@ -259,5 +259,5 @@ class Reader:
 
     @property
     def steps_aside(self) -> int:
-        """Return how many records the next steps may take without a look at anything else."""
+        """Return the number of records that the next steps may take without other checks."""
         return len(self.consumer._prefetched.records)

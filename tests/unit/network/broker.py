@@ -32,7 +32,7 @@ Handler = Callable[["Received"], Any]
 
 
 class Received(NamedTuple):
-    """A request that came."""
+    """A request that was received."""
 
     api_key: int
     version: int
@@ -47,7 +47,7 @@ def make_config(*addresses: str, **options: Any) -> ClientConfig:
 
 
 def api_versions_response(without: tuple[int, ...] = (), **ranges: tuple[int, int]) -> ApiVersionsResponse:
-    """All that we know, or other ranges by API name."""
+    """All versions that we support, or other ranges by API name."""
     keys = []
     for key, info in API.items():
         first, last = ranges.get(ApiKey(key).name, (info.min_version, info.max_version))
@@ -127,7 +127,7 @@ class ScriptedBroker:
         )
 
     def count(self, api_key: int) -> int:
-        """Return how many requests of an API came."""
+        """Return the number of received requests of an API."""
         return sum(1 for request in self.received if request.api_key == api_key)
 
     def send_all(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Requests that are repeated: calls whose time is up, leaders and controllers that are not known."""
+"""Repeated requests: calls past their deadline, unknown leaders and controllers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Network(FakeNetwork):
         )
 
     def know_cluster(self) -> None:
-        """Metadata of one broker, the controller and leader, which is then started over from."""
+        """Metadata of one broker, the controller and leader, followed by a rebootstrap."""
         self.metadata.set_topics(["t"])
         known = metadata_response({"t": {0: (0, -1)}}, nodes=(0,), controller_id=0)
         self.metadata.update(known, 12, 0.0)

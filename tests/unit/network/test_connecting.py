@@ -1,4 +1,4 @@
-"""Reaching a cluster: names, dead addresses, several candidates, starting over."""
+"""Reaching a cluster: names, dead addresses, several candidates, rebootstrap."""
 
 from __future__ import annotations
 
@@ -374,7 +374,7 @@ def test_without_a_reachable_known_broker_bootstrap_starts_again(make_client: Ma
 def test_repeated_rebootstrap_errors_are_followed_by_growing_pauses(
     make_client: MakeClient, broker: ScriptedBroker
 ) -> None:
-    """KIP-1102: 1,200 requests a second once."""
+    """KIP-1102: this once caused 1,200 requests a second."""
     clock = ManualClock(100.0)
     selector = AutoSelector(clock)
     client = make_client(broker.address, clock=clock, selector=selector)
@@ -435,7 +435,7 @@ def test_a_broker_may_request_a_rebootstrap(make_client: MakeClient, broker: Scr
 def test_an_address_that_leads_to_another_broker_makes_the_client_start_over(
     make_client: MakeClient, cleanup: ExitStack, checks: bool
 ) -> None:
-    """KIP-1242: the address of node 1 belongs to another broker by now, and the bootstrap name to the new cluster."""
+    """KIP-1242: the address of node 1 belongs to another broker now, and the bootstrap name to the new cluster."""
     wrong, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
     now_at = [wrong.address]
     clock = ManualClock(100.0)

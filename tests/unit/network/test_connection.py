@@ -66,7 +66,7 @@ class Wire:
         return self.give(b"".join(encode_response(message, version, correlation_id)))
 
     def connect(self) -> None:
-        """Through ApiVersions."""
+        """Complete the ApiVersions exchange."""
         self.connection.connected(self.now)
         key, version, correlation_id, _ = self.request()
         assert key == ApiKey.API_VERSIONS

@@ -1,4 +1,4 @@
-"""Looking names up."""
+"""Resolving names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting a stream into frames."""
+"""Splitting a stream into frames."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_head_of_an_unfinished_stream_is_there_for_messages() -> None:
 
 
 def read_frame(reader: FrameReader, body: bytes) -> bytearray:
-    """One frame, as the reader gives it."""
+    """One frame, as the reader returns it."""
     data, found = stream_of([body]), []
     while data:
         buffer = reader.buffer()

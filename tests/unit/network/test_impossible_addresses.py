@@ -80,7 +80,7 @@ def test_a_lookup_ends_with_any_error_of_the_resolver(error: Exception) -> None:
 def test_an_address_that_the_system_does_not_take_is_followed_by_the_next_one(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
-    """As in a name service that finds a port which no system has."""
+    """A name service can return a port that no system has."""
 
     def resolve(host: str, port: int, canonical: bool) -> list[Endpoint]:
         bad = Endpoint(socket.AF_INET, ("127.0.0.1", 70000), host)
@@ -199,7 +199,7 @@ def test_a_group_member_survives_such_a_coordinator(name: str, stack: ExitStack)
 
 
 def test_the_reason_is_named_while_a_client_that_has_started_over_connects() -> None:
-    """Or a timeout at that moment says ``ApiVersions with ... is under way``, and no reason."""
+    """Without it a timeout at that moment says ``ApiVersions with ... is under way`` without a reason."""
     connecting = SimpleNamespace(
         ready=False,
         health=SimpleNamespace(last_error=None),

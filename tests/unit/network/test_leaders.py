@@ -1,4 +1,4 @@
-"""Questions for the leaders of partitions, some of which break down: a scripted cluster, no socket."""
+"""Requests to the leaders of partitions, some of which fail: a scripted cluster, no socket."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_new_leader_is_used_when_the_old_one_fails(question: str, left: tupl
 def test_without_another_leader_the_call_times_out_with_the_last_error() -> None:
     network = Network((1, 2), leader=1)
     with pytest.raises(
-        KafkaTimeoutError, match="no response for 1 partitions in time; last error: connection to host:1"
+        KafkaTimeoutError, match="no response for 1 partitions in time, last error: connection to host:1"
     ):
         network.ask(QUESTIONS["list_offsets"][0])
     assert set(network.asked) == {1}

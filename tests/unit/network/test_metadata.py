@@ -75,7 +75,7 @@ def make(**options: Any) -> Metadata:
 
 
 def known(*topics: MetadataResponseTopic, **options: Any) -> Metadata:
-    """Metadata that has taken a response at time 0."""
+    """Metadata after a response at time 0."""
     metadata = make(**options)
     topics = topics or (topic(),)
     metadata.set_topics({t.name for t in topics if t.name is not None})
@@ -403,7 +403,7 @@ def test_leader_hints_of_other_responses_are_used_if_they_are_newer() -> None:
 def test_the_third_response_without_a_partition_is_accepted(
     answer: MetadataResponseTopic, tp: TopicPartition, said: str
 ) -> None:
-    """A broker may be behind the others when a topic or a partition has just been made."""
+    """A broker may lag behind the others when a topic or a partition was just created."""
     metadata = make()
     metadata.set_topics({"t"})
     since = metadata.update_count

@@ -1,4 +1,4 @@
-"""Which node is asked, and when one is tried again."""
+"""The choice of a node, and the time of its next attempt."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def to_be_read(broker: ScriptedBroker, make_client: MakeClient, *answers: fetch.
 
 
 def asked(client: NetworkClient) -> RequestFuture[Any]:
-    """A fetch from node 0, which has gone out when this returns."""
+    """A fetch from node 0 that has been sent."""
     future = client.send(0, fetch.FetchRequest, fetch.FetchRequest())
     client.flush()
     while not client.in_flight(0):
@@ -144,7 +144,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
 
 
 def mark_of(client: NetworkClient) -> int:
-    """Return how many bytes the system wants before it wakes a reader of the connection to node 0."""
+    """Return the number of bytes that the kernel waits for before it wakes a reader of the connection to node 0."""
     channel = client._pool.nodes[0].channel
     assert channel is not None
     return int(channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
@@ -188,14 +188,14 @@ class TestTakingInAhead:
             arranged.append(loop_runs)
             return loop_runs
 
-        client.on_leave(arrange_step)
+        client.before_read_ahead(arrange_step)
         asked(client)
         assert arranged == [True]
         assert mark_of(client) > 1
         client.step(client.clock.now())
         assert mark_of(client) == 1
         loop_runs = False  # nobody will take a step any more
-        client.leave()
+        client.arm_read_ahead()
         assert mark_of(client) == 1
 
 
@@ -245,7 +245,7 @@ class Wire:
 
 @pytest.mark.parametrize(("held", "most"), [(1 << 30, 4), (256 << 10, 8 * 4 + 4)])
 def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> None:
-    """One write, then for each part that the system holds a wait and a read: about one call per MiB if it holds all."""
+    """One write, then for each part that the kernel holds a wait and a read: about one call per MiB if it holds all."""
     records = bytes(4 << 20)
     wire = Wire(held, records)
     lookup = Lookup("h", 1, None)

@@ -1,4 +1,4 @@
-"""Authenticating again (KIP-368) while requests are under way."""
+"""Authenticating again (KIP-368) while requests are in flight."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Bench:
         self.now = self.connection.reauthenticate_at - 10
 
     def answer(self, message: Any) -> None:
-        """The answer to the oldest request that is under way."""
+        """The response to the oldest request in flight."""
         asked = self.connection.in_flight[0]
         data = b"".join(encode_response(message, asked.api_version, asked.correlation_id))
         buffer = self.connection.buffer()

@@ -15,7 +15,7 @@ from pyconsumer.network.selector import EVENT_READ, Waker, is_monkey_patched, ne
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, module: str, question: str, patched: set[str]) -> None:
-    """Let a module say which modules it has replaced."""
+    """Make a module report which modules it has replaced."""
     stand_in = types.ModuleType(module)
     vars(stand_in)[question] = patched.__contains__
     monkeypatch.setitem(sys.modules, module, stand_in)

@@ -14,7 +14,7 @@ from pyconsumer.network.futures import YIELD, RequestFuture, Steps, Wait, drive
 
 
 class Poller:
-    """Lets time pass to the end of each wait, and completes futures at set times."""
+    """Advances the clock to the end of each wait, and completes futures at set times."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -1,4 +1,4 @@
-"""Batches that wait: when they are ready, their order, sequence numbers, memory and time."""
+"""Queued batches: readiness, order, sequence numbers, memory and time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
-from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
+from pyconsumer.producer.implementation import BatchBuilder, ProducerBatch
 from pyconsumer.protocol.records import iter_records, scan
 from pyconsumer.structs import TopicPartition
 
-pytestmark = pytest.mark.usefixtures("appending")
+pytestmark = pytest.mark.usefixtures("implementation")
 
 P0 = TopicPartition("t", 0)
 P1 = TopicPartition("t", 1)
@@ -56,7 +56,7 @@ def test_a_batch_waits_for_its_linger_time() -> None:
     assert waiting.ready_at(P0) == 6.0
 
 
-@pytest.mark.parametrize("reason", ["flushing", "closing", "starved"])
+@pytest.mark.parametrize("reason", ["flushing", "closing", "memory_pressure"])
 def test_a_batch_is_ready_at_once_when_a_caller_waits_for_it(reason: str) -> None:
     waiting = accumulator()
     add(waiting)

@@ -1,4 +1,4 @@
-"""The promise of where a record went."""
+"""The future of a sent record."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import threading
 import pytest
 
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, LeaderNotAvailableError, MessageTooLargeError
-from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.future import mark_sender_thread
+from pyconsumer.producer.implementation import BatchResult, FutureRecordMetadata
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
-pytestmark = pytest.mark.usefixtures("appending")
+pytestmark = pytest.mark.usefixtures("implementation")
 TP = TopicPartition("t", 3)
 
 

@@ -24,13 +24,13 @@ from pyconsumer.protocol.messages.metadata import (
 from pyconsumer.settings.config import ClientConfig
 from tests.support.fake_network import FakeNetwork, SentRequest
 
-pytestmark = pytest.mark.usefixtures("appending")
+pytestmark = pytest.mark.usefixtures("implementation")
 JAVAS_LONGEST_MS = 2**63 - 1
 TEN_MINUTES_MS = 600_000
 
 
 class Network(FakeNetwork):
-    """Stands for the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
+    """A stub of the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
 
     unasked: tuple[str, ...] = ()
     """Topics that each answer contains in addition to those that were asked for."""
@@ -91,7 +91,7 @@ class Bench:
         self.client = cast(Network, self.producer._delegate.client)
 
     def asked_for(self, call: Callable[[], object]) -> set[str]:
-        """The topics that metadata is asked for during a call."""
+        """The topics whose metadata is requested during a call."""
         before = len(self.client.asked)
         call()
         return set(itertools.chain.from_iterable(self.client.asked[before:]))
@@ -202,7 +202,7 @@ def test_a_send_to_a_new_topic_names_the_last_error_of_its_metadata(make_bench: 
 def test_a_topic_that_an_early_response_contained_is_requested(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once such a topic counted as known, so it was not asked for, and ``send`` waited until ``max_block_ms``."""
+    """Such a topic once counted as known, so that it was not requested and ``send`` waited until ``max_block_ms``."""
     monkeypatch.setattr(Network, "unasked", ("t",))
     bench = make_bench()
     bench.client.waits.get(timeout=60)  # the first answer, with a topic that nobody wants, has been taken

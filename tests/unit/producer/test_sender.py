@@ -1,4 +1,4 @@
-"""The sender and each kind of answer: a scripted client, a clock that is moved by hand, no socket."""
+"""The sender and each kind of response: a scripted client, a clock that the test advances, no socket."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
-from pyconsumer.producer.appending import BatchResult
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.producer.implementation import BatchResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -33,7 +33,7 @@ from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.structs import TopicPartition
 from tests.support.fake_network import FakeNetwork, SentRequest, metadata_response
 
-pytestmark = pytest.mark.usefixtures("appending")
+pytestmark = pytest.mark.usefixtures("implementation")
 TOPIC_ID = b"t" * 16
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -45,7 +45,7 @@ DUPLICATE = 46
 
 
 class Produced(SentRequest):
-    """One request that the sender made."""
+    """One request of the sender."""
 
     @property
     def batches(self) -> dict[TopicPartition, BatchInfo]:
@@ -66,7 +66,7 @@ class Produced(SentRequest):
 
 
 class Network(FakeNetwork):
-    """The sender's network: keeps the times until which it wanted to sleep, and may have faults."""
+    """The sender's network: records the times until which the sender sleeps, and may have faults."""
 
     kind = Produced
 
@@ -465,8 +465,8 @@ def test_splitting_is_logged_once_a_minute_for_each_topic(caplog: pytest.LogCapt
         split_one()
     (first,) = lines()
     assert first.startswith("t-0: a batch of 200 records and ")
-    assert "it is split, and batches of this topic have at most about" in first
+    assert "It is split, and batches of this topic have at most about" in first
     bench.clock.advance(60.0)
     split_one()
     assert lines()[1:] == [lines()[1]]
-    assert lines()[1].endswith("; 4 more batches split since the last such line")
+    assert lines()[1].endswith(". 4 more batches split since the last such line")

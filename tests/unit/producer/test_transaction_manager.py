@@ -51,7 +51,7 @@ S = TransactionState
 
 
 class Producer:
-    """A manager, and the answers that a cluster gives it."""
+    """A manager, and a cluster's responses to it."""
 
     def __init__(self, version: int = 2, *, supports_bump: bool = True) -> None:
         self.version = version
@@ -97,7 +97,7 @@ class Producer:
             core.on_ended(request, producer)
 
     def run(self) -> None:
-        """Answer everything that can be sent."""
+        """Answer every request that can be sent."""
         while (request := self.next()) is not None:
             self.answer(request)
 
@@ -108,7 +108,7 @@ class Producer:
             raise result.error
 
     def opened(self) -> Producer:
-        """In a transaction with a partition to which a batch was sent."""
+        """A manager in a transaction with a partition to which a batch was sent."""
         self.wait(self.core.initialize())
         self.core.begin()
         self.core.add_partition(P0)
@@ -125,7 +125,7 @@ def offsets(*partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetada
 
 
 def test_the_moves_are_javas() -> None:
-    """Save for those of prepared transactions (KIP-939), which no released broker has."""
+    """Without those of prepared transactions (KIP-939), which no released broker has."""
     javas = {(S[a], S[b]) for a, b in read_vectors("move") if "PREPARED_TRANSACTION" not in (a, b)}
     ours = {(a, b) for b, before in PREDECESSORS.items() for a in before}
     assert ours == javas
@@ -144,7 +144,7 @@ _KINDS = {
 
 
 def _in_state(request: str, version: int) -> tuple[Producer, PendingRequest]:
-    """A producer whose next answer is that to a request, as ``TransactionVectors.java`` prepares Java's."""
+    """A producer whose next response is that to a request, as ``TransactionVectors.java`` prepares Java's."""
     producer = Producer(version)
     core = producer.core
     if request in ("INIT", "FIND"):
@@ -178,7 +178,7 @@ _SINCE_KIP_1319 = [("COMMIT_OFFSETS", "GROUP_ID_NOT_FOUND"), ("COMMIT_OFFSETS", 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("request_name", _KINDS)
 def test_errors_have_the_effect_of_javas_producer(request_name: str, version: int) -> None:
-    """For every error code. ``TransactionVectors.java`` asked Java's own TransactionManager."""
+    """For every error code. ``TransactionVectors.java`` ran Java's own TransactionManager."""
     rows = [row for row in read_vectors("error") if row[:2] == [str(version), request_name]]
     assert len(rows) > 100
     for _, _, name, state, repeated, lookup, bump, _ in rows:

@@ -1,4 +1,4 @@
-"""Settings that idempotence and transactions need, and the error codes of both."""
+"""Settings that idempotence and transactions require, and the error codes of both."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_value_out_of_range_raises_a_protocol_error(bad: HeartbeatRequest, rea
 
 @pytest.mark.parametrize(("length", "fits"), [(32_767, True), (32_768, False), (40_000, False)])
 def test_a_compact_string_is_no_longer_than_others(length: int, fits: bool) -> None:
-    """Else it would be taken, and no answer or record could carry it."""
+    """Without it the value would be accepted, and no response or record could carry it."""
     empty = HeartbeatRequest().encode(4)
     assert empty[0] == 1
     body = encode_uvarint(length + 1) + b"x" * length + empty[1:]

@@ -114,7 +114,7 @@ def test_records_stay_views_of_the_response() -> None:
 
 
 def test_damaged_responses_decode_as_by_the_codec() -> None:
-    """Each byte takes many values, and each length is tried: the same message and end, or an error from both."""
+    """Each byte takes many values, and each length is tried: the same message and end offset, or an error from both."""
     chance = random.Random(20261126)
     decode = _codegen.compile_codec(FetchResponse, NEWEST, True)[1]
     short = errors = 0

@@ -1,4 +1,4 @@
-"""Settings: machinery and the ones that all clients have."""
+"""Settings: their machinery, and those of all clients."""
 
 from __future__ import annotations
 

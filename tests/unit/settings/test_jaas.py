@@ -22,7 +22,7 @@ def test_quotes_in_passwords() -> None:
     ("text", "message"),
     [
         ("", "login modules that can be used"),
-        ('com.sun.security.auth.module.Krb5LoginModule required keyTab="x";', "begins with neither"),
+        ('com.sun.security.auth.module.Krb5LoginModule required keyTab="x";', "begins with another name"),
         (f'{PLAIN} required username="u" password="s3cret"', "with the semicolon"),
         (f'{PLAIN} username="u" password="s3cret";', "with the semicolon"),
         (f'{PLAIN} required username "s3cret" password;', "with the semicolon"),

@@ -131,7 +131,7 @@ def test_a_client_takes_its_own_settings_from_a_file_of_all(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("fetch.max.byte=1", "no client has a setting 'fetch.max.byte'; did you mean 'fetch.max.bytes'"),
+        ("fetch.max.byte=1", "no client has a setting 'fetch.max.byte': did you mean 'fetch.max.bytes'"),
         ("metadata.broker.list=h:1", "it is called bootstrap.servers"),
         ("max.poll.records=many", "setting max.poll.records: it must be a whole number, not 'many'"),
         ("group_id=h", "line 2 gives group_id another value"),
@@ -178,7 +178,7 @@ def test_variables_that_are_wrong(caplog: pytest.LogCaptureFixture) -> None:
     assert set(entries) == {"max.poll.records"}
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("pyconsumer.config", logging.WARNING)
-    assert "PYCONSUMER_GROUPID names no setting and is ignored; did you mean PYCONSUMER_GROUP_ID?" in caplog.text
+    assert "PYCONSUMER_GROUPID names no setting and is ignored: did you mean PYCONSUMER_GROUP_ID?" in caplog.text
     with pytest.raises(ConfigurationError, match=r"^PYCONSUMER_MAX_POLL_RECORDS: consumer setting"):
         resolve(CONSUMER_SETTINGS, entries)
     jaas = {"PYCONSUMER_SASL_JAAS_CONFIG": 'a.PlainLoginModule required username="u" password="p";'}

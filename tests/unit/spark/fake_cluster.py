@@ -1,4 +1,4 @@
-"""A cluster made up for planning: logs that grow, shrink, come and go as a test says."""
+"""A fake cluster for planning, with logs that grow, shrink, come and go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The archive's query, which is started again where Spark did not wait for a slow machine."""
+"""The archive's query, which is restarted when Spark did not wait for a slow machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def batch(number: int, rows: int, end: int) -> SimpleNamespace:
 
 
 class Query:
-    """A query that ran some batches, and ended well or by an error."""
+    """A query that ran some batches, and ended with success or with an error."""
 
     def __init__(self, batches: Sequence[Any], error: str | None = None) -> None:
         self.recentProgress = batches

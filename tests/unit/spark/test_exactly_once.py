@@ -1,4 +1,4 @@
-"""The exactly-once sink: the record of a decision, and the driver's steps against a cluster that exists in memory."""
+"""The exactly-once sink: the record of a decision, and the driver's steps against a cluster in memory."""
 
 from __future__ import annotations
 
@@ -393,7 +393,7 @@ def test_clearing_that_fails_does_not_fail_the_batch(
 
 
 def test_a_transactional_id_with_an_open_transaction_is_left_alone(cluster: FakeCluster) -> None:
-    """As of an attempt of the same number, of another attempt of the stage."""
+    """The id may belong to an attempt of the same number in another attempt of the stage."""
     cluster.open(opened(NAMES, 0))
     assert exactly_once._free_id(None, NAMES, 0, 0) == "p.query.run.0.0.1"  # type: ignore[arg-type]
     cluster.open(opened(NAMES, 0), state="CompleteCommit")

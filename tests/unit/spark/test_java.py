@@ -1,4 +1,4 @@
-"""Which Java is found, and the one that comes as a Python package."""
+"""The choice of a Java, and the one that comes as a Python package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
 
 
 def make_java(home: Path, version: str) -> Path:
-    """A program that answers as java does when it is asked for its properties."""
+    """A program that prints its properties as java does."""
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "java"
     program.write_text(

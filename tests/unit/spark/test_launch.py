@@ -112,7 +112,7 @@ class FakeContext:
 
 
 class FakeSession:
-    """A session whose registry refuses with a message."""
+    """A session whose registry fails with a message."""
 
     _jvm = None
 
@@ -134,7 +134,7 @@ def python_that_says(folder: Path, text: str) -> str:
 
 
 def test_a_source_found_by_spark_is_registered() -> None:
-    """PySpark 4.0 refuses its name, then."""
+    """PySpark 4.0 rejects the name of the source then."""
     launch.register(FakeSession(FakeContext(sys.executable), "[DATA_SOURCE_ALREADY_EXISTS] Data source 'pyconsumer'"))
     with pytest.raises(ValueError, match="another"):
         launch.register(FakeSession(FakeContext(sys.executable), "another"))

@@ -1,4 +1,4 @@
-"""From options to offsets, on a cluster made up for it."""
+"""From options to offsets, on a fake cluster."""
 
 from __future__ import annotations
 

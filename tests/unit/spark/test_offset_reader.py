@@ -12,7 +12,7 @@ from tests.unit.spark.fake_broker import TP, FakeConnection
 
 
 def asked(*, retry_timeouts: bool) -> tuple[float, list[float]]:
-    """Return how long an unreachable leader is waited for, and the pauses between."""
+    """Return the waiting time for an unreachable leader, and the pauses in between."""
     connection = FakeConnection(default_api_timeout_ms="500")
     connection.leader_known = False
     pauses: list[float] = []

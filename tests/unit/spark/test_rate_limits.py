@@ -1,4 +1,4 @@
-"""Tests of how much goes into a micro-batch."""
+"""Tests of the size of a micro-batch."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Query:
         return self.offsets[self.commits - 1] if self.commits else self.planner.initial()
 
     def plan(self, *, limited: bool = True) -> bool:
-        """Write down the next batch, if there is one."""
+        """Log the next batch, if there is one."""
         assert self.commits == len(self.offsets)
         self.clock.advance(1.0)
         start = self._position()

@@ -1,4 +1,4 @@
-"""The traps of PySpark's streaming API, each as Spark's runner springs it."""
+"""The pitfalls of PySpark's streaming API, each as Spark's runner meets it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reader(cluster: FakeCluster, admin: FakeAdmin | None = None, **options: str)
 
 
 def through(position: Any) -> Any:
-    """A position as Spark hands it back: written as JSON, compared as text, read again."""
+    """A position as Spark returns it: written as JSON, compared as text, read again."""
     return json.loads(json.dumps(position))
 
 

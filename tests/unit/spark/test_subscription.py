@@ -1,4 +1,4 @@
-"""Which partitions to read."""
+"""The choice of partitions."""
 
 from __future__ import annotations
 

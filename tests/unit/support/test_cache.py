@@ -19,7 +19,7 @@ it.fill_cache = fill
 
 @pytest.fixture
 def run(inner: pytest.Pytester) -> pytest.Pytester:
-    """A pytest of its own under the rules of tests/conftest.py, and in it a test that takes no time."""
+    """A pytest of its own under the rules of tests/conftest.py, with a test that takes no time."""
     inner.makepyfile("def test_it(): pass")
     return inner
 

@@ -33,7 +33,7 @@ sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *sys.arg
 
 
 def _installed_with(name: str, extras: Collection[str], found: dict[str, set[str]]) -> None:
-    """Add a distribution to ``found``, and all that it needs with these extras."""
+    """Add a distribution to ``found``, with all its requirements for these extras."""
     known = found.setdefault(name, set())
     if known and known.issuperset(extras):
         return

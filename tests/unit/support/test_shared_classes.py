@@ -24,7 +24,7 @@ def test_kafkas_classes_come_from_the_file(kafka_tools: KafkaTools) -> None:
 
 
 def test_jars_that_were_replaced_get_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java ignores a file made from others, without a word: each new installation would have been slow from then on."""
+    """Java silently ignores a file made from other jars: each new installation would have been slow from then on."""
     monkeypatch.setenv("PYCONSUMER_TEST_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
     monkeypatch.setattr("tests.support.shared_classes.what_java_says", lambda java: "the same")

@@ -1,4 +1,4 @@
-"""The clock that a test moves ahead: whoever waits looks at the time again."""
+"""The clock that a test advances: waiting code checks the time again."""
 
 from __future__ import annotations
 

@@ -384,7 +384,7 @@ class KafkaAdminClient:
         return found
 
     def delete_groups(self, group_ids: Iterable[str], group_coordinator_id: int | None = None) -> dict[str, str]:
-        """Delete groups without members and return by group ``"OK"`` or the name of the error."""
+        """Delete groups without members, and return by group ``"OK"`` or the name of the error."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
         return {group: "OK" if error is None else type(error).__name__ for group, error in outcome.items()}
 
@@ -408,7 +408,7 @@ class KafkaAdminClient:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group_coordinator_id: int | None = None,
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Set the committed offsets of a group without members and return the class of each partition's error."""
+        """Set the committed offsets of a group without members, and return the class of each partition's error."""
         if not offsets:
             return {}
         outcome: type[KafkaError] = NoError
@@ -453,7 +453,7 @@ class KafkaAdminClient:
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], group_coordinator_id: int | None = None
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Delete the committed offsets of a group for partitions and return the class of each partition's error."""
+        """Delete the committed offsets of a group for partitions, and return the class of each partition's error."""
         wanted = list(partitions)
         outcome: type[KafkaError] = NoError
         try:
@@ -492,7 +492,7 @@ class KafkaAdminClient:
     def delete_consumer_groups(
         self, group_ids: Iterable[str], group_coordinator_id: int | None = None
     ) -> list[tuple[str, type[KafkaError]]]:
-        """Delete groups and return pairs of group id and class of the error (kafka-python 2.x)."""
+        """Delete groups, and return pairs of group id and class of the error (kafka-python 2.x)."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
         return [(group, NoError if error is None else type(error)) for group, error in outcome.items()]
 

@@ -45,7 +45,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects. ``bootstrap_servers`` is
+    Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects; ``bootstrap_servers`` is
     ``localhost:9092`` by default, and the defaults of assignors and timeouts are kafka-python's. Calls for offsets and
     metadata take at most ``request_timeout_ms``. The first argument of ``close`` is ``autocommit``. A pattern is for
     the beginning of a topic's name.
@@ -76,7 +76,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         """Check that a broker can be reached.
 
         Args:
-            timeout_ms: longest time to wait. ``bootstrap_timeout_ms`` by default.
+            timeout_ms: longest time to wait; ``bootstrap_timeout_ms`` by default.
             refresh: ignored. Every call sends a request.
 
         Raises:

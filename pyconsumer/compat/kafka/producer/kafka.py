@@ -36,7 +36,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects. ``bootstrap_servers`` is
+    Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects; ``bootstrap_servers`` is
     ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 

@@ -75,7 +75,7 @@ void pyconsumer_give_back(uint8_t *output, size_t capacity);
 void pyconsumer_ahead_stop(unsigned milliseconds);
 
 #ifdef PYCONSUMER_FAULTS
-/* For tests, never shipped: makes workers fail from now on, and delays each batch of theirs by this many microseconds. */
+/* For tests, never shipped: makes workers fail from now on, and delays each of their batches by these microseconds. */
 enum {
     PYCONSUMER_NO_FAULT = 0,
     PYCONSUMER_WORKERS_DIE = 1,

@@ -1,4 +1,4 @@
-"""A coordinator of one broker in a test: its log in memory, its time moved by hand, its clients played by the test."""
+"""A coordinator of one broker with a log in memory. The test advances its clock and plays its clients."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class MemoryStorage:
         )
 
     def release(self, index: int = 0, error_code: int | None = None) -> None:
-        """Let one held append end."""
+        """Complete one held append."""
         waiter, outcome = self.held.pop(index)
         waiter.set(outcome if error_code is None else StoreResult(error_code))
 
@@ -172,7 +172,7 @@ RANGE: Protocols = (("range", subscription("t")),)
 
 @dataclasses.dataclass
 class Client:
-    """A member as the test plays it."""
+    """A member whose requests the test sends."""
 
     member_id: str
     generation: int
@@ -244,7 +244,7 @@ class World:
         self.advance(0.1)
 
     def restarted(self, **config: int) -> World:
-        """Another broker over the same log, after everything was loaded."""
+        """Another broker over the same log, after all groups were loaded."""
         return World(storage=self.storage, **config)
 
     def advance(self, seconds: float) -> None:

@@ -109,7 +109,7 @@ def test_a_deleted_group_is_not_there_and_share_groups_are_no_groups_of_ours() -
 
 
 def test_members_of_kafkas_groups_continue_with_our_coordinator() -> None:
-    """Their heartbeats and commits count, a static member comes back, a group that was left has a next generation."""
+    """Their heartbeats and commits are accepted, a static member returns, an empty group starts a new generation."""
     storage = MemoryStorage(ManualClock(100.0), partitions=1)
     storage.batches[0].append(log())
     storage.next_offset[0] = 1000

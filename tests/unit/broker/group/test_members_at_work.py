@@ -313,7 +313,7 @@ def test_leaving_in_the_join_phase_may_complete_it() -> None:
 
 
 def test_a_client_that_reacts_in_its_callback_finds_a_consistent_group() -> None:
-    """Answers are given when the work is done: each client syncs inside the answer to its join."""
+    """Replies are given when the work is done: each client sends SyncGroup inside the callback of its join."""
     world = World()
     seen: list[GroupState] = []
     finished: dict[str, SyncResult] = {}

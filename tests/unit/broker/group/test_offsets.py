@@ -148,7 +148,7 @@ def test_removal_covers_every_kind_of_offset_of_a_partition() -> None:
 
 @pytest.mark.parametrize(("position", "stays"), [(4, False), (6, True)])
 def test_a_pending_offset_is_removed_by_a_later_tombstone(position: int, stays: bool) -> None:
-    """Whichever append is the first to end."""
+    """Either append may end first."""
     cache = GroupOffsets()
     cache.prepare({TP0: record(position, 1).value})
     cache.prepare_transactional(7, {TP1: record(None, 2).value})

@@ -1,4 +1,4 @@
-"""Answers are given one after the other, however many requests they lead to, and whatever comes of one."""
+"""Replies are given one after the other, with any number of requests that they cause, and even if one fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of where a group's records go, and how they look: the vectors of the list, and Kafka's own bytes."""
+"""Tests of the place and format of a group's records: the vectors of the list, and Kafka's own bytes."""
 
 from __future__ import annotations
 

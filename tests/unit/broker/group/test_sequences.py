@@ -1,4 +1,4 @@
-"""Short sequences of a group's life on the broker, and where a group's coordinator is to be found."""
+"""Short sequences of a group's life on the broker, and the broker that is its coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of how the parts of the coordinator hang together, and items of the list that are about the whole."""
+"""Tests of the coordinator's structure, and of items of the list about the whole."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_groups_keep_their_partition_if_the_topic_grows() -> None:
 
 
 def test_each_request_changes_a_group_atomically() -> None:
-    """One loop takes the place of the lock: whoever is answered finds the group as it is after the whole request."""
+    """One loop replaces the lock: a client finds the group in its state after the whole request."""
     world = World()
     first, second = world.stable(2)
     seen = []

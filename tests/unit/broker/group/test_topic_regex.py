@@ -1,4 +1,4 @@
-"""Regular expressions over topic names: RE2's syntax, in linear time, or a refusal."""
+"""Regular expressions over topic names: RE2's syntax, in linear time. Other syntax is rejected."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ def test_compaction_ends_before_an_open_transaction() -> None:
 
 
 class TestMarkers:
-    """A marker goes when none of its transaction's batches is left, and delete.retention.ms has passed since."""
+    """A marker is removed after all batches of its transaction were removed and delete.retention.ms has passed."""
 
     @staticmethod
     def log(tmp_path: Path, kind: ControlRecordType) -> PartitionLog:

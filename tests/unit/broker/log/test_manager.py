@@ -20,7 +20,7 @@ def manager(folder: Path) -> LogManager:
 
 
 def killed_with_a_log_that_begins_at_40(folder: Path) -> None:
-    """Leave a folder of the old topic, and checkpoints of it."""
+    """Leave a folder and checkpoints of the old topic."""
     logs = manager(folder)
     log = logs.open(TP, OLD, TopicConfig())
     for _ in range(50):

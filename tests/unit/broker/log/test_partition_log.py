@@ -39,7 +39,7 @@ def new_log(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
 
 
 def whole(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, end: int | None = None) -> list[int]:
-    """Base offsets of the whole batches that a read gives."""
+    """Base offsets of the whole batches that a read returns."""
     data = log.read(offset, max_bytes, log.log_end_offset if end is None else end, at_least_one=True)
     return [info.base_offset for info in scan(data)]
 
@@ -172,7 +172,7 @@ class TestRefusal:
 
 
 def _resealed(data: bytearray, where: slice, content: bytes) -> bytearray:
-    """A batch with other bytes and the checksum that fits them."""
+    """A batch with other bytes and a matching checksum."""
     from pyconsumer.protocol.records.crc import crc32c
 
     data[where] = content
@@ -383,7 +383,7 @@ class TestByTime:
 
 
 class TestLargeBatches:
-    """A batch of a few KiB may hold very many records. They are looked at, but never all at once."""
+    """A batch of a few KiB may have very many records. They are checked, but never all at once."""
 
     @staticmethod
     def sent(count: int = 20_000, *, last: bytes | None = b"") -> bytearray:

@@ -92,7 +92,7 @@ class Bench:
         self.listener = Noting(self)
 
     def learn(self, **topics: int) -> None:
-        """Metadata of topics of interest arrives: partition counts by topic."""
+        """Receive metadata of the tracked topics: partition counts by topic."""
         for name in topics:
             self.metadata.add_topic(name)
         found = metadata_response(
@@ -112,9 +112,7 @@ class Bench:
         return Call(self.coordinator.poll(now + seconds, wait_for_join=seconds > 0), self.clock)
 
     def meet_coordinator(self) -> None:
-        """Poll twice: the first poll sends FindCoordinator, and the second does the work that is due after the
-        response.
-        """
+        """Poll twice: the first sends FindCoordinator, the second does the work due after the response."""
         self.poll()
         self.network.find(NODE)
         self.poll()

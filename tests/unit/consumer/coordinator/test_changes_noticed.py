@@ -88,7 +88,7 @@ def leader(**settings: Any) -> Bench:
 
 
 def learn(bench: Bench, racks: dict[int, str], replicas: list[int]) -> None:
-    """Metadata arrives: brokers with their racks, and a topic of one partition with replicas on these brokers."""
+    """Receive metadata: brokers with their racks, and a topic of one partition with replicas on these brokers."""
     partition = MetadataResponsePartition(
         partition_index=0, leader_id=replicas[0], leader_epoch=0, replica_nodes=replicas, isr_nodes=replicas
     )

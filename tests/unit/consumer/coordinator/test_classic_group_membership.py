@@ -58,7 +58,7 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
 
 
 def test_lost_partitions_are_revoked_before_find_coordinator() -> None:
-    """A member that was stopped for longer than its session hears in one moment that both are gone."""
+    """A member that was stopped for longer than its session loses its generation and its coordinator at once."""
     member = Member()
     member.stable()
     core = member.core
@@ -620,8 +620,9 @@ def test_a_session_timeout_that_the_broker_rejects_is_named_with_the_bounds() ->
 
 
 def test_a_heartbeat_that_our_join_group_overtook_is_no_loss() -> None:
-    """They have a connection each. The group of a single member has its next generation at once, and the heartbeat of
-    the one before meets that.
+    """Heartbeats and JoinGroup have a connection each.
+
+    In a group of one member the next generation starts at once, and a heartbeat of the previous one fails.
     """
     member = Member()
     member.stable(1)

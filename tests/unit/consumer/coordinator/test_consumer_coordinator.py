@@ -1,4 +1,4 @@
-"""The coordinator's driver on a scripted network and a fake clock: order of steps, waiting, duties of each poll."""
+"""The coordinator's driver on a scripted network and a fake clock: the order of steps, waits, work of each poll."""
 
 from __future__ import annotations
 
@@ -628,7 +628,7 @@ def test_unsubscribe_leaves_and_subscribe_joins_again() -> None:
 
 
 def test_partitions_revoked_from_a_cooperative_member_can_be_committed_in_the_new_generation() -> None:
-    """As in Java: the others get it in the next round only, and begin where this commit says."""
+    """As in Java: other members get them only in the next round, and begin at this commit."""
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=2)
     bench.subscribe("t")
@@ -721,4 +721,4 @@ def test_a_snapshot_has_partition_counts_and_with_racks_the_replica_racks() -> N
 def test_noting_a_poll_is_all_that_the_short_path_needs() -> None:
     bench = Bench()
     bench.coordinator.note_poll(150.0)
-    assert bench.core.timer.last_poll == 150.0
+    assert bench.core.heartbeat_timers.last_poll == 150.0

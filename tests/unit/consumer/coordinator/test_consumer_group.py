@@ -82,7 +82,7 @@ class Group(Bench):
         self.coordinator._changed()
 
     def heartbeat(self, epoch: int = 1, *partitions: TopicPartition, **options: Any) -> ConsumerGroupHeartbeatRequest:
-        """The next one, whose answer brings these partitions."""
+        """The next heartbeat, whose response brings these partitions."""
         self._patient = True
         request = self.beat()
         self._patient = False
@@ -107,7 +107,7 @@ class Group(Bench):
 
 
 def automatic(*partitions: TopicPartition) -> Group:
-    """A member that commits by itself and has read."""
+    """A member with automatic commits that has read records."""
     group = Group(enable_auto_commit=True)
     group.enter(*partitions)
     group.read(**{f"p{tp.partition}": 5 + tp.partition for tp in partitions})
@@ -398,7 +398,7 @@ def test_a_client_side_pattern_joins_when_the_topics_are_known() -> None:
 
 
 def test_a_commit_has_the_member_epoch_at_its_encoding() -> None:
-    """The heartbeat thread gets another epoch between the call and the moment when the request is encoded."""
+    """The heartbeat thread gets another epoch between the call and the encoding of the request."""
     group = Group()
     group.enter(T0)
     encode = group.network.send
@@ -422,7 +422,7 @@ def test_a_commit_with_a_stale_epoch_is_repeated_with_the_new_one() -> None:
     assert not call.resume().done
     assert isinstance(group.core.next_background(group.clock.now()), SendHeartbeat), "it asks at once"
     group.clock.advance(0.2)
-    group.core.timer.received(group.clock.now())
+    group.core.heartbeat_timers.received(group.clock.now())
     group.heartbeat(2, assign=False)
     call.resume()
     assert group.answer_commit().request.generation_id_or_member_epoch == 2

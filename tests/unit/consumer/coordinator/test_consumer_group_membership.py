@@ -11,8 +11,8 @@ import pytest
 
 from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership, new_member_id
 from pyconsumer.consumer.coordinator.consumer_group_state import (
-    BEATING,
     IN_GROUP,
+    SENDING_HEARTBEATS,
     TRANSITIONS,
     ConsumerMemberState,
     LocalAssignment,
@@ -56,7 +56,7 @@ OTHER_TOPIC = b"u" * 16
 
 
 class Member:
-    """A core and its coordinator's answers, with a clock."""
+    """A core and its coordinator's responses, with a clock."""
 
     def __init__(self, **changes: object) -> None:
         self.core = ConsumerMembership(settings(**changes), member_id="me")
@@ -167,15 +167,15 @@ def test_a_move_is_in_the_table_or_impossible() -> None:
             with pytest.raises(IllegalStateError, match=f"{before.value} cannot be {after.value}"):
                 check_transition(before, after)
     assert set(TRANSITIONS) == set(S)
-    assert IN_GROUP | {S.PREPARE_LEAVING} == BEATING
+    assert IN_GROUP | {S.PREPARE_LEAVING} == SENDING_HEARTBEATS
 
 
 @pytest.mark.parametrize("state", IN)
 def test_heartbeats_are_sent_in_these_states(state: S) -> None:
     member = IN[state]()
     assert member.core.state is state
-    assert member.core.stage is state
-    assert member.core.beats
+    assert member.core.state is state
+    assert member.core.sends_heartbeats
 
 
 # -- joining -----------------------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_another_assignment_while_one_is_followed_comes_next() -> None:
 
 
 def test_an_assignment_that_is_taken_back_does_not_end_a_step_that_has_begun() -> None:
-    """The listener may have given partitions up already, which would have no owner then."""
+    """The listener may have revoked partitions already, which would have no owner then."""
     member = stable()
     member.now = 3.0
     member.heartbeat(2, 0)
@@ -460,7 +460,7 @@ def test_each_error_in_each_state(state: S, code: int) -> None:
         member.beat()  # it leaves with the heartbeat
         state = S.STABLE
         member.core._awaited = None
-        member.core.timer.received(member.now)
+        member.core.heartbeat_timers.received(member.now)
         member.now = 10.0
     member.heartbeat(code=code)
     core = member.core

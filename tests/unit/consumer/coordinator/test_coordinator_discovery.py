@@ -1,4 +1,4 @@
-"""Looking for the coordinator: one search for each thread, pauses, terms."""
+"""Finding the coordinator: one lookup for each thread, backoffs, terms."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_pauses_between_failed_searches_grow() -> None:
 
 
 def test_each_thread_has_its_own_lookup() -> None:
-    """The user's thread may leave its search unread for minutes while it works on records."""
+    """The user's thread may ignore its lookup for minutes while it processes records."""
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 0.0)
     assert discovery.start(BACKGROUND, 0.0)

@@ -45,7 +45,7 @@ def test_a_member_whose_application_does_not_poll_leaves() -> None:
 
 
 def seconds_until_noticed(interval: int) -> float:
-    """Return how long a stable member with that heartbeat interval, in ms, takes to hear that another one has come."""
+    """Return the time until a stable member with that heartbeat interval, in ms, learns of a new member."""
     sim = Script(14, RangeAssignor)
     member = sim.add(heartbeat_interval_ms=interval, session_timeout_ms=60_000, max_poll_interval_ms=120_000)
     sim.advance(30.0)

@@ -25,7 +25,7 @@ from tests.unit.consumer.coordinator.support import T0, Bench, automatic
 
 
 def interrupting(bench: Bench, patch: pytest.MonkeyPatch) -> None:
-    """The next request is not sent: Ctrl-C comes first."""
+    """Ctrl-C comes before the next request is sent."""
     real = bench.network.send
 
     def send(*arguments: Any, **more: Any) -> Any:
@@ -44,7 +44,7 @@ def interrupted_poll(bench: Bench, patch: pytest.MonkeyPatch) -> None:
 
 
 def finish(bench: Bench) -> None:
-    """Whatever the member still needs, until it is stable."""
+    """Answer all requests of the member until it is stable."""
     for _ in range(10):
         call = bench.poll()
         assert call.error is None
@@ -153,7 +153,7 @@ class WithThread(Bench):
 
 @pytest.fixture
 def joining() -> Iterator[WithThread]:
-    """One whose next poll starts the heartbeat thread."""
+    """A member whose next poll starts the heartbeat thread."""
     bench = WithThread()
     bench.learn(t=1)
     bench.subscribe("t")

@@ -1,6 +1,6 @@
-"""Two ways to write a rebalance listener, for assignors that move everything and for those that move little.
+"""Two ways to write a rebalance listener, for assignors that move all partitions and for those that move few.
 
-An old-style listener cleans up and sets up with every call; a new-style one compares the new assignment with the last
+An old-style listener cleans up and sets up with every call. A new-style one compares the new assignment with the last
 one, and touches only the state of partitions that were added or removed.
 """
 
@@ -72,7 +72,7 @@ def plans() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def rebalance(bench: Bench, generation: int, share: str) -> None:
-    """One rebalance at whose end the member gets this share."""
+    """One rebalance that gives the member these partitions."""
     if generation > 1:
         bench.coordinator.enforce_rebalance("C1 left")
     bench.poll()

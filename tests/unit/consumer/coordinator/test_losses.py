@@ -45,7 +45,7 @@ def hear(bench: Bench, code: int) -> None:
 
 
 def committing(bench: Bench) -> None:
-    """A rebalance waits for the answer to the commit before it."""
+    """A rebalance waits for the response to the commit before it."""
     bench.core.request_rejoin("because")
     bench.poll()
 
@@ -61,7 +61,7 @@ def dividing(bench: Bench) -> None:
 
 
 def matching(bench: Bench) -> None:
-    """It has another pattern, and waits to hear which topics there are."""
+    """It has another pattern, and waits for the list of topics."""
     bench.subscriptions.unsubscribe()
     bench.subscriptions.subscribe_pattern(re.compile("t|v"), bench.listener)
     bench.subscriptions.assign_from_subscribed([T0])

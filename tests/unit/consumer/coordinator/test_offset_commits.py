@@ -39,7 +39,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 
 class Bench:
-    """A committer of a stable member (or, ``manual``, of a consumer with partitions assigned by hand)."""
+    """A committer of a stable member, or with ``manual`` of a consumer with manually assigned partitions."""
 
     def __init__(
         self, *, manual: bool = False, ids: bool = True, instance: str | None = None, find: bool = True
@@ -92,7 +92,7 @@ class Bench:
         return Call(self.committed.fetch(partitions, deadline), self.clock)
 
     def answer_commit(self, *codes: int, sent: SentRequest | None = None) -> None:
-        """Answer the commit under way, one code for each of its partitions (one for all if it is a single one)."""
+        """Answer the commit in flight: one code for each of its partitions, or a single one for all."""
         sent = sent or self.network.take(OffsetCommitRequest)
         left = list(codes)
         topics = []
@@ -109,7 +109,7 @@ class Bench:
     def answer_fetch(
         self, offsets: Sequence[tuple[TopicPartition, int, int]], group_error: int = 0, sent: SentRequest | None = None
     ) -> None:
-        """Answer the OffsetFetch under way: partition, offset, error code."""
+        """Answer the OffsetFetch in flight: partition, offset, error code."""
         sent = sent or self.network.take(OffsetFetchRequest)
         topics: dict[str, OffsetFetchResponseTopics] = {}
         for tp, offset, code in offsets:
@@ -253,7 +253,7 @@ def test_topics_that_may_not_be_committed_are_all_named() -> None:
 
 
 def test_a_repeated_commit_never_names_another_generation() -> None:
-    """Whoever owns the partitions now may have committed more: repeating ours for a new generation would undo it."""
+    """The new owner may have committed more: a repeated commit of ours in a new generation would undo it."""
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.answer_commit(14)
@@ -267,7 +267,7 @@ def test_a_repeated_commit_never_names_another_generation() -> None:
 
 def test_commit_failed_names_generations_time_and_setting() -> None:
     bench = Bench()
-    bench.core.timer.poll(0.0)
+    bench.core.heartbeat_timers.poll(0.0)
     call = bench.commit({T0: 5})
     bench.clock.advance(400.0)
     bench.answer_commit(25)

@@ -1,4 +1,4 @@
-"""One poll of a coordinator: its order, its search for the coordinator, its clocks, its heartbeat thread."""
+"""One poll of a coordinator: its order, its coordinator lookup, its timers, its heartbeat thread."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_its_clocks() -> None:
     member = Member()
     member.advance(1.0)
     member.stable()
-    timer = member.core.timer
+    timer = member.core.heartbeat_timers
     assert isinstance(timer, Heartbeat)
     assert (timer.interval, timer.session_timeout) == (3.0, 10.0)
     assert not timer.is_due(3.999)
@@ -143,7 +143,7 @@ def test_a_found_coordinator_prolongs_the_session_before_it_is_published() -> No
     bench.join(T0)
     bench.core.on_coordinator_lost(1, "gone", bench.clock.now())
     bench.clock.advance(40.0)
-    timer = bench.core.timer
+    timer = bench.core.heartbeat_timers
     seen: list[tuple[object, bool]] = []
     after = bench.clock.now() + 44.9
     bench.coordinator._coordinator.on_search_end = lambda error: seen.append((error, timer.session_expired(after)))
@@ -180,7 +180,7 @@ def test_the_order_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     note(ConsumerCoordinator, "maybe_auto_commit_async", "auto-commit")
     call = bench.poll()
     assert done == ["metadata", "commit callback", "poll time", "auto-commit"], "no rejoin without the coordinator"
-    assert bench.core.timer.last_poll == bench.clock.now()
+    assert bench.core.heartbeat_timers.last_poll == bench.clock.now()
     assert call.result is False
     done.clear()
     bench.network.find(NODE)

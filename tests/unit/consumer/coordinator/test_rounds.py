@@ -33,7 +33,7 @@ class Round(NamedTuple):
 
 
 class Group:
-    """A simulated group whose rounds are noted and whose owners are looked at every few milliseconds.
+    """A simulated group whose rounds are recorded and whose owners are checked every few milliseconds.
 
     Attributes:
         rounds: of the leaders, in order.
@@ -97,7 +97,7 @@ class Group:
         return {m.core.generation.member_id: frozenset(m.owned) for m in self.members}
 
     def watch(self, seconds: float, look: Callable[[], object] = lambda: None) -> None:
-        """Let time pass in small steps, and look at each."""
+        """Advance the clock in small steps, and check the owners after each."""
         for _ in range(round(seconds / 0.004)):
             self.sim.advance(0.004)
             look()
@@ -236,12 +236,12 @@ class ExampleA:
         return [shown(one.owned[m]) for m in ids], [shown(one.given[m]) for m in ids]
 
     def reasons(self, member: ScriptedMember) -> list[str | None]:
-        """Why a member joined each time."""
+        """The reason of each join of a member."""
         return [reason for name, reason in self.group.joins if name == member.name]
 
 
 def shown(partitions: Collection[TopicPartition]) -> str:
-    """Partitions as the example numbers them."""
+    """Partitions by their numbers in the example."""
     return " ".join(f"P{tp.partition + 1}" for tp in sorted(partitions))
 
 

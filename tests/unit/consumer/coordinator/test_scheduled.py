@@ -1,4 +1,4 @@
-"""Rebalances that a member asks for by itself at a given time, and the one by which it says that it leaves."""
+"""Rebalances that a member requests at a scheduled time, and the one that announces its leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DELAYED = "cooperative-sticky-delayed"
 
 
 class Scheduling(RangeAssignor):
-    """Wants a rebalance some seconds after each assignment."""
+    """Requests a rebalance some seconds after each assignment."""
 
     def __init__(self) -> None:
         self.seconds = 20.0

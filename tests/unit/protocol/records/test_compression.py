@@ -374,7 +374,7 @@ def _said(compiled: Any, codec: Codec, data: bytes, most: int, magic: int, patch
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 def test_the_compiled_decoder_equals_the_library(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment variable ``PYCONSUMER_CODEC_INPUTS`` is the number of inputs: 1,000 unless it is set."""
+    """The environment variable ``PYCONSUMER_CODEC_INPUTS`` is the number of inputs. The default is 1,000."""
     native = pytest.importorskip("pyconsumer.protocol.records._native")
     source = random.Random(int(codec))
     good = more = 0

@@ -92,7 +92,7 @@ print(describe_codecs()[-1])
     done = run([sys.executable, "-W", "ignore", "-c", program], env={"PYCONSUMER_PURE": "1"}, timeout_s=60).check()
     assert done.stdout.startswith("CRC-32C is computed by crcmod")
     if "without" not in done.stdout:  # crcmod itself was installed without a compiler
-        expected = "CRC-32C is computed by crcmod, because neither the compiled decoder nor crc32c is installed"
+        expected = "CRC-32C is computed by crcmod, as the compiled decoder and crc32c are not installed"
         assert done.stderr.splitlines() == [f"pyconsumer.records INFO {expected}"]
 
 

@@ -1,6 +1,6 @@
-"""The short way of a record into its batch: the twin in Python of ``native/appender.pxi``.
+"""The short way of a record into its batch: the twin in Python of ``native/fast_append.pxi``.
 
-In C a record whose batch is open joins it without a lock and without a decision. In Python that would gain nothing, so
+In C a record whose batch is open joins it without a lock and without a decision. In Python that would save no time, so
 the twin leaves every record to :meth:`KafkaProducer.send`.
 """
 
@@ -26,7 +26,7 @@ class Appender:
         largest: most bytes of a record.
         ignore_keys: records with a key are treated like those without.
         chooses: a partitioner of the user's chooses partitions.
-        reads_clock: records without a timestamp get the time of the system's clock; otherwise they are left to Python.
+        reads_clock: records without a timestamp get the time of the system's clock. Otherwise they are left to Python.
 
     Attributes:
         is_open: False once the producer is closed.
@@ -54,10 +54,10 @@ class Appender:
     def append(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> FutureRecordMetadata | None:
-        """Append a record if nothing has to be decided; the arguments are those of ``send``, serialized.
+        """Append a record if no decision is needed. The arguments are those of ``send``, serialized.
 
         Returns:
-            Its future, or None if nothing was done.
+            Its future, or None if the record was not appended.
         """
         return None
 
@@ -71,11 +71,11 @@ class Appender:
         timestamp_ms: Any,
         runs: list[tuple[BatchResult, int, int]],
     ) -> int:
-        """Append records from index ``start`` on, until something has to be decided.
+        """Append records from index ``start`` on, until a decision is needed.
 
         Args:
-            runs: what was appended is added here: the result of a batch, the index of the first record there, and how
-                many records follow one another.
+            runs: the appended records are added here: the result of a batch, the index of the first record there, and
+                how many records follow one another.
 
         Returns:
             The index of the first value that was not appended.
@@ -87,12 +87,12 @@ class Appender:
 
         Args:
             count: of the topic's partitions.
-            sticky: the partition that records without a key go to and the bytes that went there; None: as before.
+            sticky: the partition that records without a key go to and the bytes that went there. None: as before.
         """
 
     def forget(self) -> None:
         """Forget all batches, since metadata has changed."""
 
     def close(self) -> None:
-        """Append nothing any more."""
+        """Append no more records."""
         self.is_open = False

@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
-from pyconsumer.producer.appending import BatchResult
 from pyconsumer.producer.future import in_sender_thread
+from pyconsumer.producer.implementation import BatchResult
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FutureRecords", "SentRange"]
@@ -34,7 +34,7 @@ class FutureRecords:
 
     @property
     def runs(self) -> Sequence[tuple[BatchResult, int, int]]:
-        """Return what it was made of."""
+        """Return the runs that it was made of."""
         return self._runs
 
     def __init__(self, runs: Sequence[tuple[BatchResult, int, int]]) -> None:
@@ -50,7 +50,7 @@ class FutureRecords:
 
     @property
     def exception(self) -> KafkaError | None:
-        """Return the first error, in the order of the records, among those that are done; None without one."""
+        """Return the first error, in the order of the records, among those that are done, or None without one."""
         for result, _, _ in self._ranges():
             if result.done and result.error is not None:
                 return result.error
@@ -65,7 +65,7 @@ class FutureRecords:
         """Wait for all records.
 
         Args:
-            timeout: seconds; None waits for the delivery timeout at most, which ends every record.
+            timeout: seconds. None waits for the delivery timeout at most, which ends every record.
 
         Returns:
             Where the records are, in the order in which they were sent.
@@ -73,7 +73,7 @@ class FutureRecords:
         Raises:
             KafkaTimeoutError: not all results are there in time. The records may still be sent.
             IllegalStateError: called in a callback of a record, and not all are there yet.
-            KafkaError: why the first of those that failed could not be sent; ``failed_count`` says how many there are.
+            KafkaError: why the first of those that failed could not be sent. ``failed_count`` says how many there are.
         """
         if in_sender_thread() and not self.done():
             raise IllegalStateError(
@@ -85,7 +85,7 @@ class FutureRecords:
                 missing = sum(count for each, _, count in self._runs if not each.done)
                 text = f"no result for {missing} of {len(self)} records within {timeout:g} s"
                 cause = result.last_failure
-                raise KafkaTimeoutError(text if cause is None else f"{text}; the last error was: {cause}") from cause
+                raise KafkaTimeoutError(text if cause is None else f"{text}. The last error was: {cause}") from cause
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, list[SentRange]]:
@@ -93,7 +93,7 @@ class FutureRecords:
         return self._awaited().__await__()
 
     async def _awaited(self) -> list[SentRange]:
-        from pyconsumer.producer.loop_calls import settled  # asyncio takes long to import, and few programs use it
+        from pyconsumer.producer.loop_bridge import settled  # asyncio takes long to import, and few programs use it
 
         for result, _, _ in self._runs:
             await settled(result)

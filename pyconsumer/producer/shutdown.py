@@ -1,10 +1,10 @@
-"""The end of the interpreter: producers that were not closed send what they have, and log what they could not send.
+"""The end of the interpreter: producers that were not closed send their records, and log how many remain.
 
 Daemon threads still run while ``atexit`` functions do, so the senders' threads do the work, and this waits for them.
 
 ``atexit`` functions that were registered before this module run later: ``logging.shutdown`` closes handlers, which may
 send a last line. So a producer whose records are all acknowledged stays open. From then on ``send`` returns when its
-record is acknowledged, since nobody waits for it afterwards. That holds for daemon threads, too. A producer with an
+record is acknowledged, since no call waits for it afterwards. That holds for daemon threads, too. A producer with an
 open transaction aborts it and ends, and so does one that could not send everything in time.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from pyconsumer.background_log import Log
 
 if TYPE_CHECKING:
-    from pyconsumer.producer.appending import Appender
+    from pyconsumer.producer.implementation import Appender
     from pyconsumer.producer.sender import Sender
 
 __all__ = ["finish_at_exit"]
@@ -55,7 +55,7 @@ def _finish() -> None:
         else:
             sender.begin_exit()
     for sender, thread, _ in left:
-        wait = max(0.0, began + sender.patience_at_exit - time.monotonic())
+        wait = max(0.0, began + sender.exit_timeout - time.monotonic())
         try:
             if sender in ending:
                 thread.join(wait)
@@ -72,12 +72,12 @@ def _finish() -> None:
 
 
 def _report(sender: Sender, waited: float) -> bool:
-    """Log the records that are not acknowledged; return whether there are any."""
+    """Log the records that are not acknowledged, and return whether there are any."""
     counts = sender.unacknowledged()
     if counts:
         _log.warning(
             "producer %s: the program ends, and after %.1f s these records are not acknowledged: %s. They are lost"
-            " unless the broker has them already; call flush() or close() before the end",
+            " unless the broker has them already. Call flush() or close() before the end",
             sender.label,
             waited,
             ", ".join(f"{count} of topic {topic}" for topic, count in sorted(counts.items())),

@@ -24,12 +24,12 @@ class Result(Protocol):
         ...
 
     def on_done(self, call: Callable[[], None]) -> None:
-        """Call a function when it is there, in the sender's thread; now if it is there."""
+        """Call a function when it is there, in the sender's thread, or now if it is there."""
         ...
 
 
 class _Mailbox:
-    """Functions that a loop is to call. Any thread may add one; the loop is woken for the first of them only."""
+    """Functions that a loop is to call. Any thread may add one. The loop is woken for the first of them only."""
 
     __slots__ = ("_calls", "_is_woken")
 
@@ -53,7 +53,7 @@ _mailboxes: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox]
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
-    """Call a function soon in a loop's thread, in the order of the calls; nothing happens if the loop is closed."""
+    """Call a function soon in a loop's thread, in the order of the calls. Nothing happens if the loop is closed."""
     mailbox = _mailboxes.get(loop)
     if mailbox is None:
         mailbox = _mailboxes.setdefault(loop, _Mailbox())
@@ -90,7 +90,7 @@ async def settled(result: Result) -> None:
 
 
 async def called(register: Callable[[Callable[[], None]], object]) -> None:
-    """Wait on the running loop until a function is called, in any thread; ``register`` gets it."""
+    """Wait on the running loop until a function is called, in any thread. ``register`` gets it."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
 

@@ -126,7 +126,7 @@ cdef class ProducerBatch:
         self.data = data
         return data
 
-    def doubt(self):
+    def mark_uncertain(self):
         self.uncertain = True
 
     def expire(self):

@@ -12,13 +12,13 @@ from pyconsumer.protocol.compiled import load_compiled
 __all__ = ["Appender", "BatchBuilder", "BatchResult", "BufferMemory", "FutureRecordMetadata", "ProducerBatch"]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 5
+_REVISION: Final = 6
 
 _native, _ = load_compiled("pyconsumer.producer._native", _REVISION)
 
 if TYPE_CHECKING or _native is None:
-    from pyconsumer.producer.appender import Appender
     from pyconsumer.producer.batch import BufferMemory, ProducerBatch
+    from pyconsumer.producer.fast_append import Appender
     from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
     from pyconsumer.protocol.records import BatchBuilder
 else:

@@ -26,7 +26,7 @@ class ChangeCondition(threading.Condition):
         self._callbacks: list[Callable[[], object]] = []
 
     def notify_all(self) -> None:
-        """Announce a change; the lock is held."""
+        """Announce a change. The lock is held."""
         self.count += 1
         super().notify_all()
         if self._callbacks:
@@ -35,15 +35,15 @@ class ChangeCondition(threading.Condition):
                 call()
 
     def next_change(self, *, in_turn: bool = False) -> NextChange:
-        """Return the change after those announced so far; the lock is held.
+        """Return the change after those announced so far. The lock is held.
 
         Args:
-            in_turn: what the change brings is there for one call (see :class:`.Change`).
+            in_turn: the change is useful to one call at a time (see :class:`.Change`).
         """
         return NextChange(self, in_turn)
 
     def on_change(self, seen: int, call: Callable[[], object]) -> None:
-        """Call a function, with the lock held, at the first change after ``seen``; now if that has happened."""
+        """Call a function, with the lock held, at the first change after ``seen``, or now if that has happened."""
         with self:
             if self.count == seen:
                 self._callbacks.append(call)
@@ -69,5 +69,5 @@ class NextChange:
                 condition.wait(min(left, threading.TIMEOUT_MAX))
 
     def on_announced(self, call: Callable[[], object]) -> None:
-        """Call a function when the change is announced, in that thread; now if it was announced before."""
+        """Call a function when the change is announced, in that thread, or now if it was announced before."""
         self._condition.on_change(self._seen, call)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.producer.changes import ChangeCondition, NextChange
+from pyconsumer.producer.condition import ChangeCondition, NextChange
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The short way of records into their batches, and the twins of the code for it."""
+"""The fast path of records into their batches, in each implementation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.producer import appending
+from pyconsumer.producer import implementation
 from pyconsumer.producer.partitioner import DefaultPartitioner, murmur2
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.records import BatchBuilder, iter_records
@@ -23,7 +23,7 @@ NOW = 1_700_000_000_000
 
 @pytest.fixture
 def native() -> Any:
-    compiled, reason = load_compiled("pyconsumer.producer._native", appending._REVISION)
+    compiled, reason = load_compiled("pyconsumer.producer._native", implementation._REVISION)
     if compiled is None:
         pytest.skip(reason)
     return compiled
@@ -177,8 +177,8 @@ def test_a_topic_may_be_any_kind_of_str(topic: str, native: Any) -> None:
     assert bench.records()[1] == [(None, b"v"), (None, b"v"), (b"k", b"v"), (None, b"w")]
 
 
-def test_subclasses_in_batches_and_results(appending_twin: dict[str, type]) -> None:
-    kinds: Any = appending_twin
+def test_subclasses_in_batches_and_results(twin: dict[str, type]) -> None:
+    kinds: Any = twin
     memory = kinds["BufferMemory"](1000)
     builder = kinds["BatchBuilder"](size_limit=500)
     batch = kinds["ProducerBatch"](P0, builder, 0.0, memory)
@@ -378,8 +378,8 @@ def test_a_call_gives_other_threads_their_turn(native: Any) -> None:
     assert bench.appender.append_many("t", [b"v"] * 25_000, None, 0, None, NOW, []) == 10_000
 
 
-def test_ranges_of_a_batch_that_was_split(appending_twin: dict[str, type]) -> None:
-    kind: Any = appending_twin["BatchResult"]
+def test_ranges_of_a_batch_that_was_split(twin: dict[str, type]) -> None:
+    kind: Any = twin["BatchResult"]
     whole, parts = kind(P0), [kind(P0), kind(P0), kind(P0)]
     assert whole.ranges(2, 5) == [(whole, 2, 5)]
     whole.split([(0, parts[0]), (4, parts[1]), (6, parts[2])])
