@@ -1,4 +1,4 @@
-"""Transactions of a cluster: list, describe and end them, and find those that nobody will ever end (KIP-664)."""
+"""Transactions of a cluster: list, describe and end them, and find those that no producer will end (KIP-664)."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def abort(calls: Calls, tp: TopicPartition, start_offset: int, deadline: float) 
 
 
 def fence(calls: Calls, transactional_id: str, deadline: float) -> Steps[tuple[int, int]]:
-    """Fence the producer of a transactional id, and abort what it has open.
+    """Fence the producer of a transactional id, and abort its open transaction.
 
     Returns:
         The producer id and the new epoch.

@@ -65,7 +65,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic: ``topic_id`` is in Kafka's base64 form; ``partitions`` are in order."""
+    """A topic: ``topic_id`` is in Kafka's base64 form. ``partitions`` are in order."""
 
     name: str
     topic_id: str
@@ -84,7 +84,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as listed; ``state`` and ``group_type`` are empty where the broker is too old to report them."""
+    """A group as listed. ``state`` and ``group_type`` are empty where the broker is too old to report them."""
 
     group_id: str
     protocol_type: str
@@ -97,14 +97,15 @@ class GroupListing:
 class MemberDescription:
     """A member of a group, with the partitions that it owns and the topics that it asked for.
 
-    What follows only members of groups of type ``consumer`` have (KIP-848); None in others.
+    Only members of groups of type ``consumer`` have (KIP-848); None in others.
 
     Attributes:
         epoch: how far it has followed the group. When it equals the group's, it has all of its ``target``.
-        target: what it is to own in the end.
+        target: the partitions that it will own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
-        member_type: ``consumer``, or ``classic`` for a member of the classic protocol, or None if the broker does not say.
+        member_type: ``consumer``, or ``classic`` for a member of the classic protocol, or None if the broker does not
+            say.
     """
 
     member_id: str
@@ -255,7 +256,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that holds a partition back and will not end; ``transactional_id`` is None if nobody knows it."""
+    """A transaction that holds a partition back and will not end; ``transactional_id`` is None if it is unknown."""
 
     partition: TopicPartition
     producer: ProducerState

@@ -1,6 +1,6 @@
 """Assignors, with which a group's leader divides partitions among its members, and a base class for your own.
 
-The setting ``partition_assignment_strategy`` names them in order of preference; :func:`resolve` turns it into objects.
+The setting ``partition_assignment_strategy`` names them in order of preference. :func:`resolve` turns it into objects.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
 
 
 def _imported(path: str) -> object:
-    """Import the object that a dotted path names; raise ``ConfigurationError`` if that fails."""
+    """Import the object that a dotted path names, or raise ``ConfigurationError`` if that fails."""
     module, dot, name = path.rpartition(".")
     if not (dot and all(part.isidentifier() for part in path.split("."))):
         known = ", ".join(name for name in _BUILT_IN if "." not in name)

@@ -1,6 +1,6 @@
 """The range assignor: topic by topic, each member gets a run of consecutive partitions.
 
-Members are in order; with P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
+Members are in order. With P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
 So topics with equal partition counts and subscribers are *co-partitioned*: one member has the same numbers of each.
 The surplus of every topic goes to the same first members.
 

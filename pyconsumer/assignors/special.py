@@ -23,7 +23,7 @@ Shares = dict[str, list[TopicPartition]]
 
 
 class RandomAssignor(PartitionAssignor):
-    """Assignor that gives each partition to a random subscriber of its topic; shares may be uneven.
+    """Assignor that gives each partition to a random subscriber of its topic. Shares may be uneven.
 
     Args:
         generator: source of randomness. With a seed, as in ``random.Random(7)``, results are the same in every run.

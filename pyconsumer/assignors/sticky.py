@@ -53,7 +53,7 @@ class StickyAssignor(Assignor):
         return "sticky"
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the last share, by topic, and its generation; None before the first assignment."""
+        """Return the last share, by topic, and its generation, or None before the first assignment."""
         return None if self._previous is None else _encode(self._previous)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -95,7 +95,7 @@ def _encode(previous: _Previous) -> bytes:
 
 
 def _decode(data: bytes | None) -> _Previous | None:
-    """Decode user data of either version; unreadable bytes count as an empty share."""
+    """Decode user data of either version. Unreadable bytes count as an empty share."""
     if not data:
         return None
     for version in (1, 0):
@@ -113,7 +113,7 @@ def _decode(data: bytes | None) -> _Previous | None:
 def _one_owner_each(
     previous: Mapping[str, _Previous | None], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Return each member's existing partitions; of several owners, the first of the latest generation keeps one."""
+    """Return each member's existing partitions. Of several owners, the first of the latest generation keeps one."""
     owner: dict[TopicPartition, tuple[int, str]] = {}
     for member, before in previous.items():
         for partition in before.partitions if before is not None else ():

@@ -273,4 +273,4 @@ def _show(group: str, moves: list[Move], *, executed: bool, json_output: bool) -
     if executed:
         click.echo(f"the offsets of group {group} were reset")
     else:
-        click.echo("dry run: nothing was changed; add --execute to reset the offsets")
+        click.echo("dry run: no offset was changed. Add --execute to reset the offsets")

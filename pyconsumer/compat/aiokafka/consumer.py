@@ -61,8 +61,8 @@ class AIOKafkaConsumer:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. Rebalances happen in
-    ``getone``, ``getmany`` and iteration; between them a task takes part, so a member that is busy with a record holds
-    up nobody. Reads of several tasks run one after the other.
+    ``getone``, ``getmany`` and iteration; between them a task takes part, so a member that is busy with a record does
+    not delay the others. Reads of several tasks run one after the other.
 
     Attributes:
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
@@ -118,7 +118,7 @@ class AIOKafkaConsumer:
                     pass  # the next read raises it
 
     async def stop(self) -> None:
-        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing.
+        """Commit if commits are automatic, leave the group, close the connections. A second call has no effect.
 
         In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way).
         """
@@ -281,7 +281,7 @@ class AIOKafkaConsumer:
         self.consumer.seek(partition, number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the start of the log, in these partitions or in all, and return when the positions are known."""
+        """Continue from the start of the log, in these partitions or in all. Return when the positions are known."""
         await self._assigned()
         self.consumer.seek_to_beginning(*partitions)
         return await self._positioned(partitions)

@@ -1,7 +1,7 @@
 """``KafkaAdminClient`` with kafka-python's methods and results, over :class:`pyconsumer.KafkaAdminClient`.
 
 Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x; methods that only 2.x has return
-what they return there. Methods that are not supported raise ``UnsupportedVersionError``, which names an alternative.
+the same results as there. Methods that are not supported raise ``UnsupportedVersionError``, which names an alternative.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class KafkaAdminClient:
         timeout_ms: int | None = None,
         partition_leader_id: int | None = None,
     ) -> dict[TopicPartition, dict[str, int]]:
-        """Delete records before an offset (-1: all); ``partition_leader_id`` has no effect."""
+        """Delete records before an offset (-1: all). ``partition_leader_id`` has no effect."""
         self._known(records_to_delete)
         left = self.client.delete_records(records_to_delete, timeout_ms=timeout_ms)
         return {
@@ -484,7 +484,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group; -1 for requested partitions that have none."""
+        """Return the committed offsets of a group, -1 for requested partitions that have none."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         found = self.client.list_group_offsets(group_id, wanted)
         return {**dict.fromkeys(wanted or (), OffsetAndMetadata(-1)), **found}
@@ -528,7 +528,7 @@ class KafkaAdminClient:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], broker_id: int | None = None
     ) -> dict[TopicPartition, PartitionProducerState]:
-        """Return the producers that the leaders of partitions know; ``broker_id`` has no effect."""
+        """Return the producers that the leaders of partitions know. ``broker_id`` has no effect."""
         found = self.client.describe_producers(partitions)
         return {tp: PartitionProducerState([shapes.producer(each) for each in states]) for tp, states in found.items()}
 

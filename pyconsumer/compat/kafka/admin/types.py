@@ -143,7 +143,7 @@ class ConfigResource:
 
 
 class NewTopic:
-    """A topic to create; -1 leaves a number to the broker."""
+    """A topic to create. -1 leaves a number to the broker."""
 
     def __init__(
         self,
