@@ -177,7 +177,7 @@ class ConfigResource:
             found = ConfigResourceType[given.upper()] if isinstance(given, str) else ConfigResourceType(given)
         except (KeyError, ValueError):
             known = ", ".join(kind.name for kind in ConfigResourceType)
-            raise ValueError(f"{given!r} is no type of a resource; there are {known}") from None
+            raise ValueError(f"{given!r} is no type of a resource. There are {known}") from None
         object.__setattr__(self, "resource_type", found)
 
 

@@ -77,7 +77,7 @@ def command(
     if json_output:
         click.echo(_json(done))
     else:
-        click.echo(f"{done.records:,} records added; {folder} has {done.batches:,} batches")
+        click.echo(f"{done.records:,} records added. {folder} has {done.batches:,} batches")
 
 
 def _json(progress: Archived) -> str:

@@ -431,7 +431,7 @@ class KafkaAdminClient:
         """
         for tp, given in offset_specs.items():
             if whole_number(given) is None:
-                raise TypeError(f"{tp}: {given!r} is neither an offset nor an OffsetSpec or OffsetTimestamp")
+                raise TypeError(f"{tp}: {given!r} must be an offset, an OffsetSpec or an OffsetTimestamp")
         first = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.EARLIEST))
         last = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.LATEST))
         specs = {tp: given for tp, given in offset_specs.items() if isinstance(given, OffsetSpec | OffsetTimestamp)}
@@ -563,7 +563,7 @@ class KafkaAdminClient:
 
 def _unsupported(name: str, instead: str) -> Any:
     def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
-        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer; {instead}")
+        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer: {instead}")
 
     call.__name__ = name
     call.__doc__ = f"Raise ``UnsupportedVersionError``: {instead}."
@@ -633,14 +633,14 @@ def _new_partitions(given: int | Mapping[str, Any] | NewPartitions) -> int | our
         return ours.NewPartitions(given["count"], given.get("assignments"))
     number = whole_number(given)
     if number is None:
-        raise TypeError(f"{given!r} is neither a number of partitions nor a NewPartitions")
+        raise TypeError(f"{given!r} must be a number of partitions or a NewPartitions")
     return number
 
 
 def _spec(given: Any) -> ours.OffsetSpec | int:
     number = whole_number(given)
     if number is None:
-        raise TypeError(f"{given!r} is neither a time in ms nor an OffsetSpec")
+        raise TypeError(f"{given!r} must be a time in ms or an OffsetSpec")
     return ours.OffsetSpec(number) if number < 0 else number
 
 
@@ -657,7 +657,7 @@ def _change(name: str, given: Any) -> str | None:
     if operation == AlterConfigOp.DELETE:
         return None
     if operation != AlterConfigOp.SET:
-        raise ValueError(f"{name}: only SET and DELETE are supported; read the value, change it, and SET it")
+        raise ValueError(f"{name}: only SET and DELETE are supported. Read the value, change it, and SET it")
     return None if value is None else str(value)
 
 
