@@ -326,7 +326,7 @@ class Broker:
         return partition
 
     def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Return a partition that a consumer may read, which this node leads or follows (KIP-392). Errors as above."""
+        """Return a partition that a consumer may read, led or followed here (KIP-392). Errors as :meth:`partition`."""
         partition = self.partitions.get(TopicPartition(topic, index))
         if partition is None:
             return self.partition(topic, index, current_leader_epoch)

@@ -185,7 +185,7 @@ class _Child:
 
     @contextlib.contextmanager
     def _responding(self, request_id: int) -> Iterator[Callable[[Any], None]]:
-        """Return a function that sends a result or an error."""
+        """Yield a function that sends a result. An error of the block is sent, too."""
         response: dict[str, Any]
         try:
             yield lambda result: self._write({"id": request_id, "result": result})

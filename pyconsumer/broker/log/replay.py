@@ -1,7 +1,7 @@
 """Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
 
-The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps.
-They have no state.
+The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps. They
+have no state.
 """
 
 from __future__ import annotations

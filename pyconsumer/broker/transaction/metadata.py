@@ -6,8 +6,8 @@ A :class:`TransactionMetadata` is owned by the state manager. Rules:
    record. In between it is pending, and no other transition may be prepared.
 2. A state may only follow those of :data:`PREDECESSORS`.
 3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. The abort of the open transaction, whose record has
-   the raised epoch, replaces it at once. If that record cannot be written, the next attempt does not raise the
-   epoch again.
+   the raised epoch, replaces it at once. If that record cannot be written, the next attempt does not raise the epoch
+   again.
 4. Under transaction version 2, every end of a transaction raises the epoch. A client never gets the last epoch of a
    producer id: it gets a new producer id with epoch 0 when the transaction is complete.
 
