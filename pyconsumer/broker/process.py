@@ -157,7 +157,7 @@ class _Child:
     def _on_input(self) -> None:
         data = os.read(sys.stdin.fileno(), 1 << 20)
         if not data:
-            self._ended.set()  # the program has gone
+            self._ended.set()  # the program has ended
             return
         self._received += data
         while b"\n" in self._received and not self._ended.is_set():

@@ -45,7 +45,7 @@ def _rising(values: array[int]) -> int:
 
 
 def _maybe_write(index: OffsetIndex | TimeIndex, unwritten: int) -> None:
-    """Write an index with 256 unwritten entries. If that fails, it is tried again after as many more."""
+    """Write an index that has 256 unwritten entries. If that fails, try again after 256 more."""
     if unwritten % _WRITE_AT == 0:
         try:
             index.write()

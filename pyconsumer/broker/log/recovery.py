@@ -81,7 +81,7 @@ def opening_log(
         clean: it was closed in a clean shutdown, so it need not be checked.
         marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
-        must_be_unchanged: the files must not have been written to since the clean shutdown, or all of them are checked.
+        must_be_unchanged: check the whole log if a file was written to since the clean shutdown.
         recovery_point, log_start_offset: from the checkpoints, or 0 without them.
 
     Raises:

@@ -291,7 +291,7 @@ class TransactionCoordinator:
             until: monotonic seconds, see :meth:`adding_ends_at`.
 
         Returns:
-            True if the request is to be tried again, in the same call. False if the time is up.
+            True if the request must be tried again, in the same call. False if the time is up.
         """
         _, _, metadata = self._find(transactional_id)
         if metadata is None or metadata.is_settled:
