@@ -1,5 +1,7 @@
 """The driver for an event loop: it runs blocking calls, which are generators, as coroutines.
 
+:class:`TaskDriver` has the running of a call, :class:`LoopDriver` is the driver of clients with sockets.
+
 State: the loop of the first call, the calls that wait, one timer, and whether the loop watches the client's descriptor.
 Everything happens in the thread of the loop.
 
@@ -14,8 +16,9 @@ Rules
 * A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
   next one does so before it changes anything. Unless another call waits, no sockets are served at that moment, as with
   the blocking driver: responses that are read while the buffer is full make the next requests smaller.
-* While a call has what it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A socket
-  is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
+* While a call has all that it needs, the system receives the next response ahead
+  (:meth:`.NetworkClient.arm_read_ahead`). A socket is not reported as readable then, so the sockets are served in the
+  next iteration of the loop, before it waits.
 * A cancelled call throws ``CancelledError`` into its generator where it waits. Its requests stay in flight, and their
   responses are processed when they arrive.
 * The loop holds no strong reference to the client, so that a client that was dropped without ``close`` is noticed.
@@ -32,9 +35,9 @@ from typing import Any, Final, TypeVar
 
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.futures import RequestFuture, Steps
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 
-__all__ = ["LONGEST_TURN_S", "LoopDriver", "own_loop", "yield_to_loop"]
+__all__ = ["LONGEST_TURN_S", "LoopDriver", "TaskDriver", "own_loop", "yield_to_loop"]
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.Abstr
 
     Args:
         name: name of the object, for messages.
-        mine: the loop of its first call; None if this is the first one.
+        mine: the loop of its first call, or None if this is the first one.
 
     Raises:
         IllegalStateError: no loop is running in this thread, or another one than ``mine``.
@@ -71,7 +74,7 @@ async def yield_to_loop() -> None:
     """Let all tasks run that are ready, or whose timer has expired.
 
     A sleeping task runs two iterations after its timer: the first one completes its future, the second one resumes it.
-    In each of them the caller comes first; hence three.
+    In each of them the caller comes first, hence three.
     """
     for _ in range(3):
         await asyncio.sleep(0)
@@ -91,7 +94,7 @@ class _Waiter:
         self.interruptible = interruptible
 
     def resume(self, error: BaseException | None = None) -> None:
-        """Let the call continue, or raise ``error`` in it; do nothing if it has continued already."""
+        """Let the call continue, or raise ``error`` in it. No effect if it has continued already."""
         if self.resumed.done():
             return
         if error is None:
@@ -100,16 +103,78 @@ class _Waiter:
             self.resumed.set_exception(error)
 
 
-class LoopDriver:
+class TaskDriver:
+    """Runs blocking calls, which are generators, as coroutines: the loop's driver of :mod:`pyconsumer.network.futures`.
+
+    Args:
+        name: name of the application's object, for messages.
+        now: the clock.
+
+    Attributes:
+        turn_began: when a call of this driver last yielded to the loop (monotonic seconds).
+    """
+
+    def __init__(self, name: str, now: Callable[[], float]) -> None:
+        self.turn_began = -math.inf
+        self._name = name
+        self._now = now
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def bind(self) -> asyncio.AbstractEventLoop:
+        """Return the running loop. The first call makes it that of this driver.
+
+        Raises:
+            IllegalStateError: no loop is running in this thread, or another one than at the first call.
+        """
+        loop = self._loop = own_loop(self._name, self._loop)
+        return loop
+
+    async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
+        """Run a blocking call to its end and return its result. See :func:`pyconsumer.network.futures.drive`.
+
+        Args:
+            steps: the generator.
+            deadline: monotonic seconds.
+            interruptible: whether :meth:`interrupt` ends it.
+
+        Raises:
+            KafkaTimeoutError: the call did not finish before the deadline.
+            BaseException: any error of the generator, or of a callback.
+        """
+        self.bind()
+        overdue = False
+        try:
+            wait = next(steps)
+            while True:
+                error: BaseException | None = None
+                try:
+                    if wait.awaitable is not None:
+                        await wait.awaitable
+                    elif wait.future is None or not wait.future.done:
+                        late = self._now() >= deadline
+                        if late and overdue:
+                            raise KafkaTimeoutError("the call did not finish in time")
+                        overdue = late
+                        await self._wait(wait, min(wait.until, deadline), interruptible)
+                except BaseException as raised:
+                    error = raised
+                wait = steps.send(None) if error is None else steps.throw(error)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def _wait(self, wait: Wait, until: float, interruptible: bool) -> None:
+        """Wait as ``wait`` says, at most until ``until`` (monotonic seconds). An error is thrown into the call."""
+        raise NotImplementedError
+
+
+class LoopDriver(TaskDriver):
     """Runs the calls of one client on the event loop in which the first of them is made.
 
     Args:
         client: the network client.
         name: name of the application's object, for messages.
-        check: called when a wait is over; an error that it raises is thrown into the call.
-
-    Attributes:
-        turn_began: when a call of this driver last yielded to the loop (monotonic seconds).
+        check: called when a wait is over. An error that it raises is thrown into the call.
     """
 
     def __init__(
@@ -119,13 +184,10 @@ class LoopDriver:
         *,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        self.turn_began = -math.inf
+        super().__init__(name, client.clock.now)
         self._client = client
-        self._name = name
         self._check = check
-        self._now = client.clock.now
-        client.on_leave(_weakly(self._schedule_service))
-        self._loop: asyncio.AbstractEventLoop | None = None
+        client.before_read_ahead(_weakly(self._schedule_service))
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
@@ -144,15 +206,11 @@ class LoopDriver:
         return self._loop is not None and self._loop.is_closed()
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; the first call makes it that of this driver.
-
-        Raises:
-            IllegalStateError: no loop is running in this thread, or another one than at the first call.
-        """
+        """Return the running loop, as :meth:`TaskDriver.bind`, and let it watch the client's descriptor."""
         loop = asyncio._get_running_loop()
         if loop is not None and loop is self._loop and self._watches:
             return loop
-        loop = self._loop = own_loop(self._name, self._loop)
+        loop = super().bind()
         if not self._watches and not self._client.closed:
             self._fileno = self._client.fileno()
             loop.add_reader(self._fileno, _weakly(self._on_readable))
@@ -183,7 +241,7 @@ class LoopDriver:
         self._on_event()
 
     def _schedule_service(self) -> bool:
-        """Serve the sockets in the next iteration of the loop, before it waits; return False if it is closed."""
+        """Serve the sockets in the next iteration of the loop, before it waits, and return False if it is closed."""
         if self._loop is None or self._loop.is_closed():
             return False
         if not self._service_is_scheduled:
@@ -202,7 +260,7 @@ class LoopDriver:
             self._on_event()
 
     def _serve(self) -> bool:
-        """Serve the sockets without waiting, and resume calls whose wait is over; return whether anything happened."""
+        """Serve the sockets without waiting, resume calls whose wait is over, return whether anything happened."""
         if self._client.closed:
             return True
         due, happened = self._client.step(self._now())
@@ -241,7 +299,7 @@ class LoopDriver:
     async def let_others_run(self) -> None:
         """Yield to the loop, before a call changes anything, if none has done so for :data:`LONGEST_TURN_S`."""
         if not self._client.closed:
-            self._client.leave()
+            self._client.arm_read_ahead()
         self._yielding += 1
         try:
             await yield_to_loop()
@@ -249,41 +307,8 @@ class LoopDriver:
             self._yielding -= 1
         self.turn_began = self._now()
 
-    async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
-        """Run a blocking call to its end and return its result; see :func:`pyconsumer.network.futures.drive`.
-
-        Args:
-            steps: the generator.
-            deadline: monotonic seconds.
-            interruptible: whether :meth:`interrupt` ends it.
-
-        Raises:
-            KafkaTimeoutError: the call did not finish before the deadline.
-            BaseException: any error of the generator, or of a callback.
-        """
-        self.bind()
-        overdue = False
-        try:
-            wait = next(steps)
-            while True:
-                error: BaseException | None = None
-                try:
-                    if wait.awaitable is not None:
-                        await wait.awaitable
-                    elif wait.future is None or not wait.future.done:
-                        late = self._now() >= deadline
-                        if late and overdue:
-                            raise KafkaTimeoutError("the call did not finish in time")
-                        overdue = late
-                        await self._wait(min(wait.until, deadline), wait.future, interruptible)
-                except BaseException as raised:
-                    error = raised
-                wait = steps.send(None) if error is None else steps.throw(error)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-
-    async def _wait(self, until: float, request: RequestFuture[Any] | None, interruptible: bool) -> None:
+    async def _wait(self, wait: Wait, until: float, interruptible: bool) -> None:
+        request = wait.future
         seen = self._events
         if self._now() - self.turn_began > LONGEST_TURN_S:
             await self.let_others_run()  # an event in the meantime does not resume this call, which is not a waiter yet

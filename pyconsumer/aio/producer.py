@@ -1,7 +1,7 @@
 """``AsyncKafkaProducer``: the producer for asyncio, with the names, settings and results of ``KafkaProducer``.
 
-The thread of the blocking producer sends the batches, so a busy loop delays no batch and no retry. A call that has to
-wait is a generator of the blocking producer; here it is resumed by a change that the thread announces.
+The thread of :class:`.ProducerDelegate` sends the batches, so a busy loop delays no batch and no retry. A call that may
+wait is a generator of the delegate. Here it is resumed by a change that the thread announces.
 
 The producer belongs to the loop of its first call. Tasks that wait for memory get it in the order of their calls.
 """
@@ -12,26 +12,26 @@ import asyncio
 import contextlib
 import functools
 import logging
+import math
 import os
-import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar, overload
 
 from pyconsumer import background_log
-from pyconsumer.aio.driver import LONGEST_TURN_S, own_loop, yield_to_loop
+from pyconsumer.aio.driver import LONGEST_TURN_S, TaskDriver, yield_to_loop
 from pyconsumer.aio.interface import AsyncProducer
-from pyconsumer.clock import Clock, SystemClock, seconds_of
+from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.generic import Header, KeyIn, ValueIn, refuse_pickling
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.producer.arguments import checked_seconds
-from pyconsumer.producer.changes import YIELD, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS
-from pyconsumer.producer.loop_calls import called, settled
+from pyconsumer.producer.delegate import ProducerDelegate
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
+from pyconsumer.producer.loop_bridge import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
-from pyconsumer.producer.producer import KafkaProducer
-from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
@@ -51,6 +51,48 @@ T = TypeVar("T")
 
 _NAME: Final = "AsyncKafkaProducer"
 _SENDS_PER_CHECK: Final = 64  # whether to yield to the loop
+
+
+class _ThreadDriver(TaskDriver):
+    """Runs calls that wait for the producer's thread, which announces changes; there is no socket."""
+
+    def __init__(self, name: str, now: Callable[[], float]) -> None:
+        super().__init__(name, now)
+        self._turns = asyncio.Lock()
+        self._in_turn: asyncio.Task[object] | None = None  # the task that holds it, and is next to get memory
+
+    async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
+        """Run a call to its end, and return its result. A turn that it has got ends with it."""
+        try:
+            return await super().run(steps, deadline)
+        finally:
+            if self._in_turn is not None and self._in_turn is asyncio.current_task():
+                self._in_turn = None
+                self._turns.release()
+
+    async def _wait(self, wait: Wait, until: float, interruptible: bool) -> None:
+        if wait is YIELD:
+            await self.yield_if_due()
+            return
+        change = wait.change
+        assert change is not None
+        task = asyncio.current_task()
+        try:
+            async with asyncio.timeout(max(0.0, until - self._now())):
+                if change.in_turn and self._in_turn is not task:
+                    await self._turns.acquire()
+                    self._in_turn = task
+                else:
+                    await called(change.on_announced)
+        except TimeoutError:
+            pass  # the call raises its own error, with the reason
+        self.turn_began = self._now()
+
+    async def yield_if_due(self) -> None:
+        """Yield to the loop if this producer has not done so for :data:`LONGEST_TURN_S`."""
+        if self._now() - self.turn_began > LONGEST_TURN_S:
+            await yield_to_loop()
+            self.turn_began = self._now()
 
 
 class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
@@ -80,7 +122,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
@@ -121,19 +163,12 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         clock: Clock | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        self._now = (clock or SystemClock()).now
-        self._producer = KafkaProducer(
-            configs,
-            key_serializer=key_serializer,
-            value_serializer=value_serializer,
-            clock=clock,
-            **settings,
+        delegate = self._delegate = ProducerDelegate.open(
+            configs, settings, key_serializer=key_serializer, value_serializer=value_serializer, clock=clock
         )
-        self.config = self._producer.config
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._turn_began = 0.0
+        self.config = delegate.config
+        self._driver = _ThreadDriver(_NAME, delegate.clock.now)
         self._sends = 0
-        self._room = asyncio.Lock()  # held by the task that is next to get memory
         self._closing: asyncio.Future[None] | None = None
         self._open = True
 
@@ -159,14 +194,14 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         A call that is cancelled while it waits sends nothing. A record that was enqueued is sent, also if the task is
         cancelled afterwards.
         """
-        self._bind()
+        self._driver.bind()
         self._sends += 1
         if not self._sends % _SENDS_PER_CHECK:
-            await self._yield_if_due()
-        future = self._producer._send_at_once(topic, value, key, headers, partition, timestamp_ms)
+            await self._driver.yield_if_due()
+        future = self._delegate.send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:
             return future
-        return await self._run(self._producer._send_steps(topic, value, key, headers, partition, timestamp_ms))
+        return await self._driver.run(self._delegate.send_steps(topic, value, key, headers, partition, timestamp_ms))
 
     async def send_and_wait(
         self,
@@ -194,15 +229,15 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         A call that is cancelled has enqueued those of its records for which there was memory until then.
         """
-        self._bind()
-        return await self._run(self._producer._send_many_steps(topic, values, keys, partition, timestamp_ms))
+        self._driver.bind()
+        return await self._driver.run(self._delegate.send_many_steps(topic, values, keys, partition, timestamp_ms))
 
     async def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
         """Send the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
-        self._bind()
-        return await self._run(self._producer._send_arrow_steps(topic, table, partition))
+        self._driver.bind()
+        return await self._driver.run(self._delegate.send_arrow_steps(topic, table, partition))
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send all records that were enqueued before this call, and wait until each has succeeded or failed.
@@ -215,9 +250,9 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
             TypeError: the time was not given by name.
         """
-        self._bind()
+        self._driver.bind()
         seconds = checked_seconds("flush", positional, timeout_ms)
-        with self._producer._flushing() as waiting:
+        with self._delegate.flushing() as waiting:
             try:
                 async with asyncio.timeout(seconds):
                     for result in waiting:
@@ -227,8 +262,8 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Raises as :meth:`send` if metadata is missing."""
-        self._bind()
-        return await self._run(self._producer._partitions_steps(topic))
+        self._driver.bind()
+        return await self._driver.run(self._delegate.partitions_steps(topic))
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -238,7 +273,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     def begin_transaction(self) -> None:
         """Begin a transaction; see :meth:`pyconsumer.KafkaProducer.begin_transaction`."""
-        self._producer.begin_transaction()
+        self._delegate.begin_transaction()
 
     async def send_offsets_to_transaction(
         self,
@@ -250,7 +285,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
         """
-        begin = self._producer._adding_offsets(offsets, group_metadata)
+        begin = self._delegate.adding_offsets(offsets, group_metadata)
         if begin is not None:
             await self._call(begin, timeout_ms)
 
@@ -284,31 +319,31 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     @property
     def is_initialized(self) -> bool:
         """Return whether :meth:`init_transactions` has succeeded."""
-        return self._producer.is_initialized
+        return self._delegate.is_initialized
 
     async def _abort_if_open(self) -> None:
-        if self._producer._may_abort:
+        if self._delegate.may_abort:
             try:
                 await self.abort_transaction()
             except KafkaError as error:
                 _log.warning("could not abort the transaction of %r: %s", self.config.transactional_id, error)
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
-        self._bind()
+        self._driver.bind()
         seconds = seconds_of(self.config.max_block_ms if timeout_ms is None else timeout_ms)
-        result = self._producer._begin_call(begin)
+        result = self._delegate.begin_call(begin)
         try:
             async with asyncio.timeout(seconds):
                 await settled(result)
         except TimeoutError:
             pass  # _check_outcome raises, with the reason
-        self._producer._check_outcome(result, seconds)
+        self._delegate.check_outcome(result, seconds)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, dict[str, float]]:
         """Return counters since the start, by group and name."""
-        return self._producer.metrics()
+        return self._delegate.metrics()
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send the buffered records and end the producer's thread. An open transaction is aborted.
@@ -327,7 +362,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         if self._closing is None:
             self._open = False
             loop = asyncio.get_running_loop()
-            close = functools.partial(self._producer.close, timeout_ms=timeout_ms)
+            close = functools.partial(self._delegate.close, timeout_ms)
             try:
                 self._closing = loop.run_in_executor(None, background_log.background()(close))
             except RuntimeError:  # the interpreter ends and starts no thread any more, and this loop has nothing else
@@ -339,7 +374,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         if self._open:
             shown = repr(self)  # before it is closed
             self._open = False
-            self._producer._drop()
+            self._delegate.drop()
             _warn(f"unclosed {shown}: await close(), or use it in async with", ResourceWarning, source=self)
 
     __reduce__ = refuse_pickling
@@ -348,7 +383,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         return f"<{_NAME} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"
 
     async def __aenter__(self) -> Self:
-        self._bind()
+        self._driver.bind()
         return self
 
     async def __aexit__(
@@ -358,57 +393,6 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
             await self.close()
             return
         try:
-            await self.close(timeout_ms=self._producer._patience_after_error_ms)
+            await self.close(timeout_ms=self._delegate.close_timeout_after_error_ms)
         except KafkaTimeoutError as dropped:
             _log.info("%s", dropped)  # the sender has warned, and the exception of the block is the one to raise
-
-    # -- waiting -----------------------------------------------------------------------------------------------------
-
-    def _bind(self) -> None:
-        self._loop = own_loop(_NAME, self._loop)
-
-    async def _yield_if_due(self) -> None:
-        """Yield to the loop if this producer has not done so for :data:`LONGEST_TURN_S`."""
-        if time.monotonic() - self._turn_began > LONGEST_TURN_S:
-            await yield_to_loop()
-            self._turn_began = time.monotonic()
-
-    async def _run(self, steps: Generator[Pause, None, T]) -> T:
-        """Run a generator of the blocking producer to its end, and return its result."""
-        try:
-            pause = next(steps)
-        except StopIteration as stop:
-            result: T = stop.value
-            return result
-        has_room = False
-        try:
-            while True:
-                if pause is YIELD:
-                    await self._yield_if_due()
-                    pause = steps.send(None)
-                    continue
-                if pause.for_room and not has_room:
-                    has_room = await self._until(pause.deadline, self._room.acquire()) is not None
-                else:
-                    await self._until(pause.deadline, self._changed(pause.seen))
-                self._turn_began = time.monotonic()
-                pause = steps.send(None)
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]
-        finally:
-            if has_room:
-                self._room.release()
-            steps.close()
-
-    async def _until(self, deadline: float, awaitable: Any) -> Any:
-        """Await something, at most until a deadline (monotonic seconds); return None if that has passed."""
-        try:
-            async with asyncio.timeout(max(0.0, deadline - self._now())):
-                return await awaitable
-        except TimeoutError:
-            return None
-
-    async def _changed(self, seen: int) -> bool:
-        """Wait until the producer's thread has announced a change."""
-        await called(lambda call: self._producer._changes.on_change(seen, call))
-        return True

@@ -16,7 +16,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.fetch_sessions import FetchSessions
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.log.manager import LogManager, LogToOpen, Recovery

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyconsumer.broker.group.config import SERVER_ASSIGNORS
+from pyconsumer.broker.group.common.config import SERVER_ASSIGNORS
 from pyconsumer.broker.settings import (
     BrokerSetting,
     Check,
@@ -68,15 +68,15 @@ _TOPIC_TABLE = (
         "cleanup.policy",
         _LIST,
         ["delete"],
-        "delete: drop old segments; compact: keep the last value of each key.",
+        "delete: drop old segments. compact: keep the last value of each key.",
         _POLICY,
     ),
     BrokerSetting(
-        "compression.gzip.level", _INT, -1, "Level when compression.type is gzip; -1 is the codec's own.", _gzip_level
+        "compression.gzip.level", _INT, -1, "Level when compression.type is gzip (-1: the codec's own).", _gzip_level
     ),
     BrokerSetting("compression.lz4.level", _INT, 9, "Level when compression.type is lz4.", between(1, 17), used=False),
     BrokerSetting(
-        "compression.type", _STRING, "producer", "How batches are stored; producer keeps what was sent.", _COMPRESSION
+        "compression.type", _STRING, "producer", "Compression of stored batches. producer: as sent.", _COMPRESSION
     ),
     BrokerSetting("compression.zstd.level", _INT, 3, "Level when compression.type is zstd.", between(-131072, 22)),
     BrokerSetting("delete.retention.ms", _LONG, _DAY_MS, "How long a compacted topic keeps tombstones.", between(0)),
@@ -120,9 +120,9 @@ _TOPIC_TABLE = (
     BrokerSetting("min.insync.replicas", _INT, 1, "Replicas that must have a record for acks=all.", between(1)),
     BrokerSetting("preallocate", _BOOLEAN, False, "Reserve a segment's file at once.", used=False),
     BrokerSetting(
-        "retention.bytes", _LONG, -1, "Size of a partition beyond which old segments go; -1: no bound.", between(-1)
+        "retention.bytes", _LONG, -1, "Size of a partition beyond which old segments go (-1: no bound).", between(-1)
     ),
-    BrokerSetting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go; -1: never.", between(-1)),
+    BrokerSetting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go (-1: never).", between(-1)),
     BrokerSetting("segment.bytes", _INT, 2**30, "Size at which a segment is closed.", between(2**20)),
     BrokerSetting("segment.index.bytes", _INT, 10 * 2**20, "Largest size of an index file.", between(4)),
     BrokerSetting("segment.jitter.ms", _LONG, 0, "Random part taken off segment.ms.", between(0)),
@@ -201,7 +201,7 @@ _BROKER_TABLE = (
         "add.partitions.to.txn.retry.backoff.ms",
         _INT,
         20,
-        "Pause before partitions are added again; the embedded broker knows when to, and does not pause.",
+        "Pause before partitions are added again. The embedded broker knows when to, and does not pause.",
         between(1),
         used=False,
     ),
@@ -212,9 +212,9 @@ _BROKER_TABLE = (
     BrokerSetting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
     BrokerSetting("broker.rack", _STRING, None, "Rack of the broker, sent to clients."),
     BrokerSetting(
-        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms; -1: never."
+        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms (-1: never)."
     ),
-    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients; 0: none (KIP-368)."),
+    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients (0: none, KIP-368)."),
     BrokerSetting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
     BrokerSetting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
     BrokerSetting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
@@ -230,7 +230,7 @@ _BROKER_TABLE = (
         "group.consumer.assignors",
         _LIST,
         list(SERVER_ASSIGNORS),
-        "Assignors that members may ask for; the first is the default.",
+        "Assignors that members may ask for. The first is the default.",
         some_of(*SERVER_ASSIGNORS),
     ),
     BrokerSetting(
@@ -385,7 +385,7 @@ _BROKER_TABLE = (
         "offsets.topic.replication.factor",
         _SHORT,
         3,
-        "Replicas of __consumer_offsets; if it is not set, at most one per broker.",
+        "Replicas of __consumer_offsets. If it is not set, at most one per broker.",
         between(1),
     ),
     BrokerSetting("offsets.topic.segment.bytes", _INT, 104_857_600, "Segment size of __consumer_offsets.", between(1)),
@@ -403,7 +403,7 @@ _BROKER_TABLE = (
         "pyconsumer.validate.records",
         _BOOLEAN,
         True,
-        "Whether records inside a produced batch are checked, as Kafka does; that costs some time, above all of "
+        "Whether records inside a produced batch are checked, as Kafka does. That costs some time, above all of "
         "compressed batches, and most without the compiled decoder. Not a setting of Kafka.",
     ),
     BrokerSetting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),

@@ -41,16 +41,21 @@ def api_key_of(api: str | int) -> int:
 class FaultRule:
     """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them."""
 
-    rule_id: int
     kind: str
-    api: int
+    api: str | int
     node: int | None = None
     topic: str | None = None
+    client_id: str | None = None
     count: int | None = 1
     error_code: int = -1
     delay_ms: int = 0
-    client_id: str | None = None
-    hits: int = field(default=0)
+    api_key: int = field(init=False)
+    hits: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigurationError(f"there is no fault {self.kind!r}; there are {', '.join(KINDS)}")
+        self.api_key = api_key_of(self.api)
 
     @property
     def active(self) -> bool:
@@ -63,7 +68,7 @@ class FaultRule:
     def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
         return (
             self.active
-            and self.api == api_key
+            and self.api_key == api_key
             and self.node in (None, node)
             and self.client_id in (None, client_id)
             and (self.topic is None or self.topic in topics)

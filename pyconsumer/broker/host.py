@@ -18,8 +18,8 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
-from pyconsumer.broker.faults import Faults
-from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.faults import FaultRule, Faults
+from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
@@ -428,7 +428,7 @@ class ClusterHost:
             self.controller.delete_topic(arguments["name"])
             return None
         if name == "add_fault":
-            return self.faults.add(**arguments)
+            return self.faults.add(FaultRule(**arguments))
         if name == "remove_fault":
             self.faults.remove(arguments["rule_id"])
             return None

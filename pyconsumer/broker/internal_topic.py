@@ -9,7 +9,7 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.storage import KeyValue, StoreResult
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
 from pyconsumer.broker.timer import Timer
@@ -48,7 +48,7 @@ class LocalBroker(Protocol):
 
 
 class InternalTopicLog:
-    """Implements :class:`~pyconsumer.broker.group.storage.GroupStorage` for one broker.
+    """Implements :class:`~pyconsumer.broker.group.common.storage.GroupStorage` for one broker.
 
     Args:
         topic: one of the internal topics.

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from pyconsumer.config import nearest
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import nearest
 
 __all__ = [
     "BrokerSetting",

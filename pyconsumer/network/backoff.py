@@ -16,9 +16,9 @@ class Backoff:
     Args:
         initial: seconds after the first failure.
         maximum: most seconds, jitter included.
-        factor: growth with each failure; 1 for none.
+        factor: growth with each failure. 1 for none.
         jitter: the result is spread evenly over +- this share, so that clients do not come back in step.
-        random: numbers in [0, 1); a test gives its own.
+        random: numbers in [0, 1). A test gives its own.
     """
 
     initial: float
@@ -37,7 +37,7 @@ class Backoff:
     def ms(
         cls, initial_ms: float, maximum_ms: float, *, random: Callable[[], float] = _random.random, jitter: float = 0.2
     ) -> Backoff:
-        """Return a backoff of times in milliseconds; a maximum below the initial pause makes the pause fixed."""
+        """Return a backoff of times in milliseconds. A maximum below the initial pause makes the pause fixed."""
         return cls(min(initial_ms, maximum_ms) / 1000, maximum_ms / 1000, jitter=jitter, random=random)
 
     def delay(self, failures: int) -> float:

@@ -3,9 +3,9 @@
 Rules
 1. A client waits as long as it takes for a cluster, which may start after it. While no broker responds, it logs one
    line as soon as each address has failed once (or after 5 s), and again after 10 s, 20 s, 40 s and so on, at most 5
-   minutes apart. The line names the causes; the response that ends the wait is logged, too.
+   minutes apart. The line names the causes. The response that ends the wait is logged, too.
 2. With ``bootstrap_timeout_ms`` it is an error if no broker has responded within that time, and again each time that
-   it passes once more. The first response ends that: what is known of a cluster that is lost later may still be right.
+   it passes once more. The first response ends that: metadata of a cluster that is lost later may still be right.
 3. With ``bootstrap_resolve_timeout_ms`` it is an error, reported once, if no name has been looked up within that time
    (KIP-909). The client keeps trying. The first name that is found ends that.
 """
@@ -33,8 +33,8 @@ class BootstrapWatch:
     Args:
         client_id: begins each line.
         servers: the bootstrap addresses, as the user gave them.
-        timeout: ``bootstrap_timeout_ms`` in seconds; None for no limit.
-        resolve_timeout: ``bootstrap_resolve_timeout_ms`` in seconds; None for no limit.
+        timeout: ``bootstrap_timeout_ms`` in seconds. None for no limit.
+        resolve_timeout: ``bootstrap_resolve_timeout_ms`` in seconds. None for no limit.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class BootstrapWatch:
     def waiting(
         self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str], resolved: bool = True
     ) -> NoBrokersAvailableError | None:
-        """Return the error to raise if no broker has responded in time; log that none has, when a line is due.
+        """Return the error to raise if no broker has responded in time. Log that none has, when a line is due.
 
         Args:
             now: monotonic seconds.

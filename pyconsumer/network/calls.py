@@ -38,7 +38,7 @@ _LEAST_FOR_AN_ATTEMPT = 0.01  # seconds
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
 Target = Callable[[float], "Steps[int | None]"]
-"""Chooses the node of a request: ``target(deadline)``; None stands for any."""
+"""Chooses the node of a request: ``target(deadline)``. None stands for any."""
 
 
 class RequestSender(Protocol):
@@ -72,10 +72,10 @@ class RequestSender(Protocol):
 def group_by_leader(
     partitions: Iterable[TopicPartition], leader: Callable[[TopicPartition], tuple[int, int]]
 ) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
-    """Group partitions by leader, each with its leader epoch; return the groups and the leaderless partitions.
+    """Group partitions by leader, each with its leader epoch, and return the groups and the leaderless partitions.
 
     Args:
-        leader: returns a partition's leader and leader epoch; a negative leader if none is known.
+        leader: returns a partition's leader and leader epoch. A negative leader if none is known.
     """
     groups: dict[int, dict[TopicPartition, int]] = {}
     leaderless: set[TopicPartition] = set()
@@ -147,12 +147,12 @@ class Calls:
 
         Args:
             deadline: monotonic seconds.
-            target: chooses the node, again for every attempt; None or a result of None: any broker.
+            target: chooses the node, again for every attempt. None or a result of None: any broker.
             check: the error in a response, None if it is good. An error that is not retriable is raised at once.
-            what: for the message of a time-out.
+            what: name of the call, for the message of a time-out.
 
         Raises:
-            KafkaTimeoutError: no good response in time; the cause is the last error.
+            KafkaTimeoutError: no good response in time. The cause is the last error.
             KafkaError: an error that is not retriable.
         """
         attempts = 0
@@ -196,7 +196,7 @@ class Calls:
     def send(
         self, node: int, api_key: ApiKey, request: Message | Callable[[int], Message], deadline: float, **options: Any
     ) -> RequestFuture[ClientResponse]:
-        """Queue a request for a node, once; it gets what is left of the call's time, but no more than an attempt's."""
+        """Queue a request for a node, once. Its time is the rest of the call's time, but no more than an attempt's."""
         left = deadline - self.clock.now()
         timeout = round(max(0.001, min(self.request_timeout, left)), 3)
         return self.client.send(node, api_key, request, timeout=timeout, **options)
@@ -259,7 +259,7 @@ class Calls:
                     yield from self.pause(failures, deadline)
                 except KafkaTimeoutError:
                     raise KafkaTimeoutError(
-                        f"{what}: no response for {len(pending)} partitions in time; last error: {last}"
+                        f"{what}: no response for {len(pending)} partitions in time, last error: {last}"
                     ) from last
                 failures += 1
         return done
@@ -276,7 +276,7 @@ class Calls:
         isolation_level: int = 0,
         must_exist: bool = False,
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Return the first offset at or after a time in ms (or -1, -2, -3) for each partition; None if there is none.
+        """Return the first offset at or after a time in ms (or -1, -2, -3) for each partition, or None without one.
 
         Args:
             isolation_level: 0 for read_uncommitted, 1 for read_committed.
@@ -308,7 +308,7 @@ class Calls:
     def _settle(
         self, future: RequestFuture[ClientResponse], deadline: float, what: str
     ) -> Steps[ClientResponse | KafkaError]:
-        """Wait for a future; an error is returned, not raised.
+        """Wait for a future. An error is returned, not raised.
 
         Raises:
             KafkaTimeoutError: the deadline has passed before the request's own.
@@ -344,7 +344,7 @@ class Calls:
         yield Wait(None, min(until, deadline))
 
     def _raise_refusal(self) -> None:
-        """Raise what makes further attempts pointless: a refused login, or that no broker has responded in time."""
+        """Raise an error that makes further attempts pointless: a refused login, or no response of a broker in time."""
         refused = self.metadata.take_fatal_error()
         if refused is not None:
             raise refused
@@ -372,7 +372,7 @@ class Calls:
         """Return a target that is the leader of a partition.
 
         Args:
-            must_exist: fail as soon as new metadata do not have the topic, which has been deleted; otherwise it may
+            must_exist: fail as soon as new metadata do not have the topic, which has been deleted. Otherwise it may
                 be about to be created.
         """
 

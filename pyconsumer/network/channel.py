@@ -2,7 +2,7 @@
 
 A channel is one attempt to reach a node. It waits for the DNS lookup of the node's name, tries the addresses one after
 another, and serves the connection to the first that accepts it until that connection breaks. A method that finds the
-connection broken raises; the owner then closes the channel and decides whether to make a new one.
+connection broken raises. The owner then closes the channel and decides whether to make a new one.
 """
 
 from __future__ import annotations
@@ -82,17 +82,17 @@ class ChannelSettings:
 
 
 class Channel:
-    """One attempt to reach a node, and the connection that comes of it; see the module's docstring.
+    """One attempt to reach a node, and the connection that comes of it. See the module's docstring.
 
     Args:
         address: ``host:port`` as it was given, for messages.
         owner: object that the selector's events lead back to, as ``key.data.owner``.
-        lookup: the DNS lookup of the host, finished or not; call :meth:`start` when it is finished.
+        lookup: the DNS lookup of the host, finished or not. Call :meth:`start` when it is finished.
         settings, selector, stats: shared by all channels of a client.
         setup_timeout: seconds for the lookup, and for each address.
         handshake_timeout: seconds that TLS, ApiVersions and SASL may take together.
         now: monotonic seconds.
-        expects: the cluster id and node id that the broker must have (KIP-1242); None for any.
+        expects: the cluster id and node id that the broker must have (KIP-1242). None for any.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Channel:
         self.is_bulk = False
         """True if the last response was large, so that the next one probably is too."""
         self.deadline = now + setup_timeout
-        """Time at which the current stage has timed out (monotonic seconds); inf once the connection is in use."""
+        """Time at which the current stage has timed out (monotonic seconds). Inf once the connection is in use."""
         self.setup_timeout = setup_timeout
         self.handshake_timeout = handshake_timeout
 
@@ -188,7 +188,7 @@ class Channel:
             setup_timeout: seconds for each of the remaining addresses.
 
         Raises:
-            KafkaConnectionError: there is no other address, or what timed out is the lookup or the handshake.
+            KafkaConnectionError: there is no other address, or the lookup or the handshake timed out.
         """
         connection = self.connection
         if connection is None:
@@ -241,7 +241,7 @@ class Channel:
         )
 
     def _connect(self, endpoint: Endpoint) -> bool:
-        """Begin to connect; return True if the connection is established at once."""
+        """Begin to connect, and return True if the connection is established at once."""
         settings = self._settings
         name = f"{self.address}" if str(endpoint) == self.address else f"{self.address} ({endpoint})"
         tls = None
@@ -353,9 +353,9 @@ class Channel:
         self._busy = False
 
     def take_in(self, ahead: bool) -> None:
-        """Let the system receive the next response while nobody reads (True), or report every byte again (False).
+        """Let the system receive the next response without a read (True), or report every byte again (False).
 
-        While nobody reads, Linux delays the acknowledgement of data beyond ``SO_RCVLOWAT``. A broker that sends from a
+        Without a read, Linux delays the acknowledgement of data beyond ``SO_RCVLOWAT``. A broker that sends from a
         small buffer (Kafka's has 100 KiB) waits for the acknowledgement, so most of the next response would arrive
         only after this one has been decoded. A high ``SO_RCVLOWAT`` avoids the delay. But the selector does not report
         a socket that holds fewer bytes than that, so it must be low again before anybody waits.
@@ -422,7 +422,7 @@ class Channel:
         self._socket = None
 
     def close(self) -> None:
-        """Close the socket, after TLS's close_notify if it can be sent without waiting. A second call does nothing."""
+        """Close the socket, after TLS's close_notify if it can be sent without waiting. A second call has no effect."""
         connection = self.connection
         if (
             self._socket is not None

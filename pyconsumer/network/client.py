@@ -9,8 +9,8 @@ Rules
   disconnect, and even close the client.
 * A turn checks only the nodes that something happened to. It checks all of them only when the earliest deadline has
   passed, so a poll costs the same with one broker and with a hundred.
-* Nothing times out before the sockets have been served: if the user spends a minute between two polls, the second one
-  returns the response that arrived in that minute instead of a timeout.
+* Requests time out only after the sockets have been served. If the user spends a minute between two polls, the second
+  one returns the response that arrived in that minute instead of a timeout.
 * Ctrl-C may come at any point. A connection interrupted in mid-operation is closed in the next turn. A request is added
   to its destination before it is removed from its source, so it may be completed twice (the second completion is
   ignored) but is never lost.
@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyconsumer import __version__
 from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
     IllegalStateError,
     KafkaConnectionError,
@@ -56,6 +55,7 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
 from pyconsumer.protocol.schema import Message
+from pyconsumer.settings.config import ClientConfig
 from pyconsumer.structs import BrokerMetadata
 
 if TYPE_CHECKING:
@@ -74,16 +74,16 @@ _log = Log("pyconsumer.network")
 
 
 class NetworkClient:
-    """Sends requests to nodes and receives their responses. One thread owns it; any thread may call :meth:`wakeup`.
+    """Sends requests to nodes and receives their responses. One thread owns it. Any thread may call :meth:`wakeup`.
 
     Args:
-        config: the settings of :data:`pyconsumer.config.CLIENT_SETTINGS`.
-        metadata: refreshed by :meth:`poll`; None for a client that only sends to nodes whose address it is given.
+        config: the settings of :data:`pyconsumer.settings.config.CLIENT_SETTINGS`.
+        metadata: refreshed by :meth:`poll`. None for a client that only sends to nodes whose address it is given.
         clock: the source of all times here.
-        max_in_flight: most requests that may await a response on one connection; None for any number.
+        max_in_flight: most requests that may await a response on one connection. None for any number.
         selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` is called for the mechanism of
             each authentication.
-        correlation_ids: correlation ids of the requests; clients with the same client id may share one iterator.
+        correlation_ids: correlation ids of the requests. Clients with the same client id may share one iterator.
 
     Attributes:
         correlation_ids: see above. With the client id, a correlation id identifies a request in the broker's log.
@@ -172,7 +172,7 @@ class NetworkClient:
         _clients.add(self)
 
     def _expected_cluster(self) -> str | None:
-        """Return the id of the cluster whose nodes a connection must lead to; None if brokers need not check it."""
+        """Return the id of the cluster whose nodes a connection must lead to, or None if brokers need not check it."""
         config = self.config
         if self.metadata is None or config.metadata_recovery_strategy == "none":
             return None
@@ -192,20 +192,20 @@ class NetworkClient:
         max_version: int | None = None,
         expect_response: bool = True,
     ) -> RequestFuture[ClientResponse]:
-        """Queue a request; the next :meth:`poll` or :meth:`flush` sends it, and connects first if necessary.
+        """Queue a request. The next :meth:`poll` or :meth:`flush` sends it, and connects first if necessary.
 
         Args:
             node: a node id, or the id with the address if that is not from metadata (a coordinator).
             api: the API key, or the request's class.
             request: the request, or a function that builds it for the negotiated version.
-            timeout: seconds to wait until it is sent, and again for its response; default ``request_timeout_ms``.
+            timeout: seconds to wait until it is sent, and again for its response. Default ``request_timeout_ms``.
             connection: ``main``, or ``coordinator`` for the separate connection to the node as coordinator.
             min_version, max_version: the versions that the caller supports.
-            expect_response: False for a produce request with ``acks=0``; the future succeeds when it is written.
+            expect_response: False for a produce request with ``acks=0``. The future succeeds when it is written.
 
         Returns:
             A future of the response. It fails with AuthenticationError or KafkaConnectionError (the node cannot be
-            reached or was lost; RequestTimeoutError is one), UnsupportedVersionError, ProtocolError, or
+            reached or was lost, RequestTimeoutError is one), UnsupportedVersionError, ProtocolError, or
             RequestCancelledError when this client is closed.
         """
         if self._forked:
@@ -277,24 +277,24 @@ class NetworkClient:
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
                 if self._pool.bulk:
-                    self.leave()
+                    self.arm_read_ahead()
                 return
             at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
             polled = True
 
     def run(self, steps: Steps[T], deadline: float = math.inf) -> T:
-        """Run a blocking call written as a generator; see :func:`pyconsumer.network.futures.drive`."""
+        """Run a blocking call written as a generator. See :func:`pyconsumer.network.futures.drive`."""
         return drive(steps, deadline, self.poll, self.clock.now)
 
     def flush(self) -> None:
-        """Send what can be sent now, without waiting, reading, or running callbacks."""
+        """Send as much as possible now, without waiting, reading, or running callbacks."""
         self._check_open()
         self._turn(self.clock.now(), served=False)
-        self.leave()
+        self.arm_read_ahead()
 
     def fire(self) -> bool:
-        """Complete the futures of finished requests and run their callbacks; return whether there were any."""
+        """Complete the futures of finished requests and run their callbacks, and return whether there were any."""
         return self._completed.fire()
 
     def wakeup(self) -> None:
@@ -310,7 +310,7 @@ class NetworkClient:
         """Run one turn without waiting, for a driver that waits in its own event loop (asyncio).
 
         Returns:
-            Time at which to call it again, in monotonic seconds, unless :meth:`fileno` becomes readable earlier; and
+            Time at which to call it again, in monotonic seconds, unless :meth:`fileno` becomes readable earlier. And
             whether :meth:`poll` would have returned: anything was received or failed, or :meth:`wakeup` was called.
         """
         self._check_open()
@@ -325,23 +325,23 @@ class NetworkClient:
         return now if self._completed.outcomes else due, happened
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there is work; OSError on a system without epoll and kqueue."""
+        """Return a descriptor that is readable when there is work. OSError on a system without epoll and kqueue."""
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
-    def leave(self) -> None:
+    def arm_read_ahead(self) -> None:
         """Let the system receive large responses ahead while the thread does something else than wait for them.
 
         That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
-        loop waits; see :meth:`on_leave`.
+        loop waits. See :meth:`before_read_ahead`.
         """
         if self._pool.bulk and (self._arrange_step is None or self._arrange_step()):
             self._pool.take_in(True)
 
-    def on_leave(self, arrange_step: Callable[[], object]) -> None:
-        """Set what :meth:`leave` calls first: it arranges a :meth:`step`, or returns a false value if there is none."""
+    def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
+        """Set the call before :meth:`arm_read_ahead`, which arranges a :meth:`step` or returns a false value."""
         self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:
@@ -357,7 +357,7 @@ class NetworkClient:
                 self._pool.on_event(channel, mask, now)
 
     def _turn(self, now: float, *, served: bool) -> float:
-        """Do the work that is due; return the time at which work is due next."""
+        """Do the work that is due, and return the time at which work is due next."""
         due = self._nodes.turn(now, served=served)
         stats = self._pool.stats
         failed = stats.connections_failed
@@ -375,7 +375,7 @@ class NetworkClient:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """The last error of a connection to any node; None once a node has responded since."""
+        """The last error of a connection to any node. None once a node has responded since."""
         return self._pool.last_error
 
     @property
@@ -388,9 +388,9 @@ class NetworkClient:
         return self._nodes.failures()
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
-        """Close a connection; its requests fail with KafkaConnectionError at the next poll.
+        """Close a connection. Its requests fail with KafkaConnectionError at the next poll.
 
-        Does nothing if there is no such connection, or if the client is closed: callbacks that run during
+        No effect if there is no such connection, or if the client is closed: callbacks that run during
         :meth:`close` may call this.
         """
         if self._closed:
@@ -428,12 +428,12 @@ class NetworkClient:
         return "disconnected" if node.health.may_connect(self.clock.now()) else "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
-        """Return when the node may be tried again, in monotonic seconds; -inf if no pause is set."""
+        """Return when the node may be tried again, in monotonic seconds, or -inf if no pause is set."""
         node = self._pool.nodes.get(node_id) if connection == "main" else self._pool.find(node_id, connection)
         return node.health.backoff_until if node is not None and node.channel is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
-        """Return the last error of a connection; None if the node has responded since."""
+        """Return the last error of a connection, or None if the node has responded since."""
         node = self._pool.find(node_id, connection)
         if node is None:
             return None
@@ -442,7 +442,7 @@ class NetworkClient:
     def finalized_feature(self, name: str) -> tuple[int, int]:
         """Return the epoch of the cluster's finalized features, and the version of one of them, 0 if it has none.
 
-        They are those of the connected broker that knows the newest; the epoch is -1 while none is connected.
+        They are those of the connected broker that knows the newest. The epoch is -1 while none is connected.
         """
         newest, level = -1, 0
         for node in self._pool.nodes.values():
@@ -452,7 +452,7 @@ class NetworkClient:
         return newest, level
 
     def close(self) -> None:
-        """Close all connections at once; all requests fail with RequestCancelledError. A second call does nothing."""
+        """Close all connections at once. All requests fail with RequestCancelledError. A second call has no effect."""
         if self._closed:
             return
         self._closed = True
@@ -483,10 +483,10 @@ class NetworkClient:
 
     def _check_process(self) -> None:
         if self._forked:
-            raise IllegalStateError("the client belongs to the process before the fork; make a new one in the child")
+            raise IllegalStateError("the client belongs to the process before the fork: make a new one in the child")
 
     def _after_fork(self) -> None:
-        """Close the child's descriptors. Nothing is unregistered, because the parent shares the epoll instance."""
+        """Close the child's descriptors. They stay registered, because the parent shares the epoll instance."""
         self._forked = True
         self._release()
 
@@ -497,7 +497,7 @@ class NetworkClient:
 
 
 def _max_response_bytes(config: ClientConfig) -> int:
-    """Return the maximum response size: what a consumer asks for, plus one batch that is larger (KIP-74)."""
+    """Return the maximum response size: the limit that a consumer sets, plus one batch that is larger (KIP-74)."""
     asked = max(getattr(config, "fetch_max_bytes", 0), getattr(config, "max_partition_fetch_bytes", 0))
     return min(max(MOST_RESPONSE_BYTES, asked + _OVERSIZED_BATCH_BYTES), _MAX_INT32)
 

@@ -1,7 +1,7 @@
 """A client's requests from creation to completion (Java: ``ClientRequest``, ``UnsentRequests``, ``pendingCompletion``).
 
-A request is *unsent*, in the queue of one connection or of those that any node can serve; then *in flight*, in its
-:class:`~pyconsumer.network.node.Node`; then *completed*: its outcome is known, and its future completed a little later.
+A request is *unsent*, in the queue of one connection or of those that any node can serve. Then *in flight*, in its
+:class:`~pyconsumer.network.node.Node`. Then *completed*: its outcome is known, and its future completed a little later.
 
 Rules
 1. A request expires when its timeout (``Request.timeout``), counted from its creation, is over. A request that has been
@@ -11,7 +11,7 @@ Rules
    Callers ask only after the sockets were served (:mod:`.connection_pool`), and for any node only while none is ready
    (:mod:`.node_selector`).
 4. A node without unsent requests has no queue: one is created for the first request, and goes with the last one.
-5. A socket is served, or a request fails, in the middle of something; callbacks may send, disconnect, even close the
+5. A socket is served, or a request fails, in the middle of something. Callbacks may send, disconnect, even close the
    client. So an outcome is only recorded at first, and :meth:`CompletedRequests.fire` completes the futures, in the
    order of their outcomes, once all sockets of a turn have been served.
 6. A request is added to its destination before it is removed from its source. Ctrl-C between the two steps can
@@ -45,7 +45,7 @@ RequestBuilder = Callable[[int], Encodable]
 
 
 class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
-    """A request was not sent, or got no response, within its timeout; in the latter case its connection is closed.
+    """A request was not sent, or got no response, within its timeout. In the latter case its connection is closed.
 
     It is a connection error as well as a timeout, so that code that handles a lost connection handles this too.
     """
@@ -54,7 +54,7 @@ class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
 class ClientResponse(NamedTuple):
     """A response of a broker.
 
-    ``message`` is None for a request that has no response. ``received_at`` is monotonic; ``latency`` counts from
+    ``message`` is None for a request that has no response. ``received_at`` is monotonic. ``latency`` counts from
     sending, in seconds.
     """
 
@@ -118,13 +118,13 @@ class _Destination(Protocol):
 
 
 class UnsentRequests:
-    """The unsent requests of a client; see rules 2 to 6. A node of None stands for any node.
+    """The unsent requests of a client. See rules 2 to 6. A node of None stands for any node.
 
     Args:
         completed: takes the requests that fail or expire.
 
     Attributes:
-        queues: the requests by node, none of them empty; for others only to look at.
+        queues: the requests by node, none of them empty. For others only to look at.
     """
 
     __slots__ = ("_completed", "queues")
@@ -144,7 +144,7 @@ class UnsentRequests:
             queue.append(request)
 
     def first(self, node: _Destination | None) -> Request | None:
-        """Return the request that is to be sent next; None if there is none."""
+        """Return the request that is to be sent next, or None if there is none."""
         queue = self.queues.get(node)
         return queue[0] if queue else None
 
@@ -182,10 +182,10 @@ class UnsentRequests:
 
 
 class CompletedRequests:
-    """The outcomes that no future has yet; see rules 5 and 6.
+    """The outcomes that no future has yet. See rules 5 and 6.
 
     Attributes:
-        outcomes: what :meth:`fire` has to do; not to be changed by others.
+        outcomes: the work of :meth:`fire`. Not to be changed by others.
         happened: True if anything was received or failed, or a connection became ready, since :meth:`take_happened`.
     """
 
@@ -212,7 +212,7 @@ class CompletedRequests:
         return happened
 
     def fire(self) -> bool:
-        """Complete the futures of the requests recorded, in order; return whether there were any."""
+        """Complete the futures of the requests recorded, in order, and return whether there were any."""
         outcomes = self.outcomes
         if not outcomes:
             return False

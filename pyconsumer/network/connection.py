@@ -1,22 +1,22 @@
 """One connection to a broker: bytes in, replies and bytes out. No socket, no clock.
 
 Rules
-1. A connection goes through the states below, in order; a step that is not configured is left out.
+1. A connection goes through the states below, in order. A step that is not configured is left out.
 
-       state              what happens                                            stage in errors
+       state              step                                                    stage in errors
        CONNECTING         the driver is connecting the socket                     TCP
        TLS_HANDSHAKE      TLS agrees on keys, certificates are checked            TLS
-       API_VERSIONS       we ask what the broker supports (KIP-35, KIP-511)       ApiVersions
+       API_VERSIONS       the broker's versions are requested (KIP-35, KIP-511)   ApiVersions
        SASL_HANDSHAKE     we name the SASL mechanism                              SASL
        SASL_AUTHENTICATE  its messages go back and forth (KIP-152)                SASL
        READY              requests may be sent                                    established
        REAUTHENTICATING   as SASL_*, on a connection in use (KIP-368)             SASL
-       CLOSED             permanently; a new connection is a new object
+       CLOSED             permanently. A new connection is a new object
 
-2. Requests are accepted in READY only. A broker responds in the order in which they were sent; a response whose
+2. Requests are accepted in READY only. A broker responds in the order in which they were sent. A response whose
    correlation id is not that of the oldest request means that the stream is broken, and so does one that cannot be
    decoded.
-3. Re-authentication is two more requests in that order. Earlier requests get their responses first; new ones wait.
+3. Re-authentication is two more requests in that order. Earlier requests get their responses first. New ones wait.
 4. A method that raises has left the connection unusable: write :meth:`output` once more if that is possible without
    waiting (it may hold a TLS alert), then close.
 5. Until READY a frame is at most 1 MiB: the peer may not be a Kafka broker at all.
@@ -55,7 +55,7 @@ __all__ = ["MOST_RESPONSE_BYTES", "TRANSITIONS", "Connection", "InFlight", "Repl
 
 
 class State(enum.Enum):
-    """The state of a connection; see the rules."""
+    """The state of a connection. See the rules."""
 
     CONNECTING = "TCP"
     TLS_HANDSHAKE = "TLS"
@@ -104,7 +104,7 @@ class InFlight(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A response. ``request.token`` is what the request was sent with."""
+    """A response. ``request.token`` is the token that the request was sent with."""
 
     request: InFlight
     message: Message
@@ -120,9 +120,9 @@ class Connection:
         tls: encrypt by this session.
         sasl: makes the mechanism of each authentication.
         random: numbers in [0, 1), for the moment of re-authentication.
-        correlation_ids: yields the correlation ids, each greater by one than the last; by default from 0.
+        correlation_ids: yields the correlation ids, each greater by one than the last. By default from 0.
         max_response_bytes: a response that is larger ends the connection.
-        expects: the cluster id and node id that the broker must have; from ApiVersions 5 on it checks them (KIP-1242).
+        expects: the cluster id and node id that the broker must have. From ApiVersions 5 on it checks them (KIP-1242).
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class Connection:
         """Take note of ``count`` (> 0) bytes in the buffer.
 
         Raises:
-            KafkaConnectionError, AuthenticationError: the connection cannot be established; the message names stage and
+            KafkaConnectionError, AuthenticationError: the connection cannot be established. The message names stage and
             cause. ProtocolError: the broker sent something that is not Kafka's protocol.
         """
         if self._tls is None:
@@ -221,7 +221,7 @@ class Connection:
         return replies
 
     def lost(self, cause: str) -> KafkaConnectionError:
-        """Close the connection, lost because of ``cause``; return the error for all requests that wait."""
+        """Close the connection, lost because of ``cause``, and return the error for all requests that wait."""
         hint = ""
         if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._responded:
             if self.state is State.TLS_HANDSHAKE:
@@ -267,7 +267,7 @@ class Connection:
         """Queue a request. Without an expected response, ``token`` comes back from :meth:`wrote`.
 
         Raises:
-            KafkaError: the message cannot be encoded; nothing was queued.
+            KafkaError: the message cannot be encoded, and was not queued.
         """
         assert self.state is State.READY or token is _INTERNAL, self.state
         correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
@@ -293,7 +293,7 @@ class Connection:
         self._start_sasl(now)
 
     def output(self) -> list[memoryview]:
-        """Return the bytes to write next, in order; empty if there are none. Report by :meth:`wrote` how much was
+        """Return the bytes to write next, in order, or empty if there are none. Report by :meth:`wrote` how much was
         written.
         """
         if len(self.outgoing) <= _MAX_PIECES:
@@ -311,7 +311,7 @@ class Connection:
         return bool(self.outgoing)
 
     def wrote(self, count: int) -> list[Any]:
-        """Take note of ``count`` bytes written; return the tokens of requests without response that are sent now."""
+        """Count ``count`` bytes as written, and return the tokens of requests without response that are sent now."""
         self._written_bytes += count
         out = self.outgoing
         while count:
@@ -353,7 +353,7 @@ class Connection:
                 raise self._not_kafka() from error
             if self.ready:
                 raise ProtocolError(
-                    f"{self.address}: {error}; if it is a response to Fetch, raise fetch_max_bytes"
+                    f"{self.address}: {error}. If it is a response to Fetch, raise fetch_max_bytes"
                 ) from error
             raise
         replies = []
@@ -365,7 +365,7 @@ class Connection:
 
     def _frame(self, frame: bytearray, now: float) -> Reply | None:
         if not self.in_flight:
-            raise ProtocolError(f"{self.address} sent {len(frame)} bytes that nobody asked for")
+            raise ProtocolError(f"{self.address} sent {len(frame)} bytes without a request")
         request = self.in_flight.popleft()
         found = int.from_bytes(frame[:4], "big", signed=True)
         if len(frame) < 4 or found != request.correlation_id:
@@ -483,10 +483,10 @@ class Connection:
     def _on_handshake(self, message: Any, now: float) -> None:
         assert self._mechanism is not None
         if message.error_code == _ILLEGAL_SASL_STATE:
-            raise self._refused("the port does not use SASL; check security_protocol")
+            raise self._refused("the port does not use SASL: check security_protocol")
         if message.error_code:
             offered = ", ".join(message.mechanisms) or "none"
-            raise self._refused(f"the broker does not take {self._mechanism.name}; it offers {offered}")
+            raise self._refused(f"the broker does not take {self._mechanism.name}, but offers {offered}")
         if self.state is State.SASL_HANDSHAKE:
             self._enter(State.SASL_AUTHENTICATE)
         self._say(self._guarded(self._mechanism.first), now)

@@ -1,7 +1,7 @@
 """All connections of a client: the nodes, their channels, and the requests on them.
 
 The owner calls :meth:`ConnectionPool.turn` to do the work that is due, and :meth:`ConnectionPool.on_event` for each
-socket that its selector reports. The pool never waits, and it does not choose the node of a request; see
+socket that its selector reports. The pool never waits, and it does not choose the node of a request. See
 :mod:`pyconsumer.network.node_selector`.
 """
 
@@ -47,20 +47,20 @@ _MOST_AHEAD = 8
 
 
 class ConnectionPool:
-    """The connections of one client; see the module's docstring.
+    """The connections of one client. See the module's docstring.
 
     Args:
         settings: for all channels.
         selector, names: shared with the owner.
         unsent, completed: shared with the owner: where requests come from and go to.
-        where: returns the address of a node; None if it is not known.
+        where: returns the address of a node. None if it is not known.
         on_lost: called with node, error and time after a connection was lost or could not be established.
         request_timeout: seconds that TLS, ApiVersions and SASL may take together.
         max_idle: seconds after which an unused connection is closed.
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
-        max_in_flight: most requests in flight on one connection; None for any number.
+        max_in_flight: most requests in flight on one connection. None for any number.
         canonical_bootstrap: look up canonical names of bootstrap addresses (KIP-235).
-        cluster_id: returns the id of the cluster that nodes belong to, which a broker then checks (KIP-1242); None if
+        cluster_id: returns the id of the cluster that nodes belong to, which a broker then checks (KIP-1242). None if
             it is not known.
     """
 
@@ -85,10 +85,10 @@ class ConnectionPool:
         self.nodes: dict[int, Node] = {}
         self.stats = ChannelStats()
         self.last_error: KafkaError | None = None
-        """The last error of a connection to any node; None once a node has responded since."""
+        """The last error of a connection to any node. None once a node has responded since."""
         self.max_in_flight = max_in_flight
         self.bulk: dict[Channel, None] = {}
-        """Channels whose next response is likely to be large, at most ``_MOST_AHEAD`` of them; see :meth:`take_in`."""
+        """Channels whose next response is likely to be large, at most ``_MOST_AHEAD`` of them. See :meth:`take_in`."""
         self._settings = settings
         self._selector = selector
         self._names = names
@@ -130,7 +130,7 @@ class ConnectionPool:
         return node
 
     def find(self, node_id: int, connection: str = "main") -> Node | None:
-        """Return the state of a connection to a node; None if it was never used."""
+        """Return the state of a connection to a node, or None if it was never used."""
         return self.nodes.get(self.key(node_id, connection))
 
     def remove(self, node: Node, error: KafkaError | None = None) -> None:
@@ -153,7 +153,7 @@ class ConnectionPool:
         self._dirty[node] = None
 
     def is_idle(self, node: Node) -> bool:
-        """Return whether a node has no request, neither in flight nor unsent."""
+        """Return whether a node has no request in flight and none unsent."""
         return not node.outstanding and self._unsent.first(node) is None
 
     def enqueue(self, node: Node, request: Request, *, first: bool = False) -> None:
@@ -161,13 +161,13 @@ class ConnectionPool:
         self._unsent.enqueue(node, request, first=first)
         self._dirty[node] = None
 
-    # -- what is due -------------------------------------------------------------------------------------------------
+    # -- work due ----------------------------------------------------------------------------------------------------
 
     def turn(self, now: float, *, served: bool = True) -> float:
-        """Do the work that is due; return the time at which work is due next.
+        """Do the work that is due, and return the time at which work is due next.
 
         Args:
-            served: True if the sockets have been served since the user's last call. Without that nothing times out,
+            served: True if the sockets have been served since the user's last call. Otherwise no request times out,
                 because a response may have arrived between two polls and still wait in a socket.
         """
         self._served = served
@@ -189,7 +189,7 @@ class ConnectionPool:
         return self._timer_at
 
     def _repair(self, now: float) -> None:
-        """Repair what the last turn left unfinished, because Ctrl-C interrupted it or something raised.
+        """Complete a turn that Ctrl-C or an error interrupted.
 
         The channel that it was working on may be half connected, missing from the selector, or in the middle of a
         transfer, so it is closed. Channels whose lookup has finished are started, and every node is checked.
@@ -392,7 +392,7 @@ class ConnectionPool:
         self._completed.note()
 
     def take_in(self, ahead: bool) -> None:
-        """Call :meth:`Channel.take_in` on all :attr:`bulk` channels; it must be False before anybody waits."""
+        """Call :meth:`Channel.take_in` on all :attr:`bulk` channels. It must be False before anybody waits."""
         for channel in list(self.bulk):
             if channel.owner.channel is channel:
                 channel.take_in(ahead)
@@ -460,7 +460,7 @@ class ConnectionPool:
             self.fail_all(node, error)
 
     def abandon(self) -> None:
-        """Close the sockets and nothing else, in a forked child or for a client that was dropped without ``close``."""
+        """Close only the sockets, in a forked child or for a client that was dropped without ``close``."""
         for node in self.nodes.values():
             if node.channel is not None:
                 node.channel.abandon()

@@ -1,6 +1,6 @@
 """Names to addresses. Looking up a name blocks, for many seconds if it must, so it is done in a helper thread.
 
-Each lookup has a thread of its own: one dead name server delays nothing else. IP addresses need none.
+Each lookup has a thread of its own: one dead name server delays only its own lookup. IP addresses need none.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyconsumer.background_log import background
-from pyconsumer.config import Address
 from pyconsumer.errors import KafkaConnectionError
+from pyconsumer.settings.config import Address
 
 __all__ = ["Endpoint", "Lookup", "NameService", "address_problem", "printable_address", "resolve"]
 
@@ -33,7 +33,7 @@ class Endpoint(NamedTuple):
 
 
 Resolver = Callable[[str, int, bool], list[Endpoint]]
-"""``(host, port, canonical)`` to endpoints in the order to try them; raises OSError."""
+"""``(host, port, canonical)`` to endpoints in the order to try them. Raises OSError."""
 
 
 def resolve(host: str, port: int, canonical: bool = False) -> list[Endpoint]:
@@ -53,7 +53,7 @@ def resolve(host: str, port: int, canonical: bool = False) -> list[Endpoint]:
 
 
 def address_problem(host: str, port: int) -> str | None:
-    """Return why nothing can listen at an address, None if something may. Brokers have advertised such addresses."""
+    """Return why no broker can listen at an address, or None if one may. Brokers have advertised such addresses."""
     if not host:
         return "the host is empty"
     if len(host) > _LONGEST_NAME:
@@ -109,7 +109,7 @@ class Lookup:
         self.endpoints, self.done, self.at_once = [endpoint], True, True
 
     def fail(self, why: str, *, at_once: bool = False) -> None:
-        """End the lookup without an address; ``why`` follows the name in the error."""
+        """End the lookup without an address. ``why`` follows the name in the error."""
         self.at_once = at_once
         name = printable_address(self.host, self.port)
         self.error = KafkaConnectionError(f"DNS lookup of {name} {why}", stage="DNS", address=name)
@@ -121,7 +121,7 @@ class NameService:
 
     Args:
         wake: called from a helper thread when there is something to :meth:`take`.
-        resolver: what asks; :func:`resolve` by default.
+        resolver: the function that asks. :func:`resolve` by default.
     """
 
     def __init__(self, wake: Callable[[], None], resolver: Resolver | None = None) -> None:
@@ -133,7 +133,7 @@ class NameService:
     def start(self, host: str, port: int, owner: Any, *, canonical: bool = False) -> Lookup:
         """Start to look up a name.
 
-        An IP address, and an address at which nothing can listen, is done on return; :meth:`take` does not
+        An IP address, and an address at which no broker can listen, is done on return. :meth:`take` does not
         return it.
         """
         lookup = Lookup(host, port, owner)

@@ -1,10 +1,10 @@
 """Cuts a stream of bytes into frames: an int32 with a size, then that many bytes.
 
 The caller reads bytes into :meth:`FrameReader.buffer` and reports their number by :meth:`FrameReader.advance`. Between
-frames that is a small buffer, so that one read brings a size and a short frame, or several; for the rest of a larger
+frames that is a small buffer, so that one read brings a size and a short frame, or several. For the rest of a larger
 frame it is the frame itself, so that a fetched megabyte is read straight to where it will be decoded.
 
-The memory of a large frame is reused for the next one if nobody has a view of it by then: new memory would be filled
+The memory of a large frame is reused for the next one if no view of it is left by then. New memory would be filled
 with zeros first, which takes as long as reading a fifth of it. So the caller keeps a view of a frame for as long as it
 needs the frame.
 """
@@ -26,7 +26,7 @@ class FrameReader:
     """Collects frames from reads of any size.
 
     Args:
-        max_bytes: longest frame to accept; it may be changed between frames.
+        max_bytes: longest frame to accept. It may be changed between frames.
     """
 
     __slots__ = (
@@ -51,7 +51,7 @@ class FrameReader:
         self._frame_filled = 0
 
     def accept(self, max_bytes: int) -> None:
-        """Change the longest frame to accept; call it between two frames."""
+        """Change the longest frame to accept. Call it between two frames."""
         self.max_bytes = max_bytes
 
     @property
@@ -65,7 +65,7 @@ class FrameReader:
         return bytes(self._small[: self._small_filled])
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes go; never empty."""
+        """Return where the next bytes go. Never empty."""
         if self._frame is None:
             view = memoryview(self._small)
             return view[self._small_filled :] if self._small_filled else view
@@ -74,7 +74,7 @@ class FrameReader:
         return self._frame_view[self._frame_filled :]
 
     def advance(self, count: int) -> list[bytearray]:
-        """Take note of ``count`` bytes in the buffer; return the frames that are complete now, without their sizes.
+        """Take note of ``count`` bytes in the buffer, and return the frames that are complete now, without their sizes.
 
         Raises:
             ProtocolError: a size is negative or above the limit. The stream cannot be used any more.

@@ -3,32 +3,51 @@
 A :class:`RequestFuture` belongs to one thread. It is completed, and its callbacks run, inside the ``poll`` of the
 client that made it, so it needs no lock, and it cannot be waited for by itself.
 
-A blocking call (``poll``, ``commit``, ``position``, ``close``) is written once, as a generator (:data:`Steps`) that
-does no I/O and never sleeps. To wait, it yields a :class:`Wait`, and a driver resumes it:
+A blocking call (``poll``, ``commit``, ``send``, ``close``) is written once, as a generator (:data:`Steps`) that does no
+I/O and never sleeps. To wait, it yields a :class:`Wait`, and a driver resumes it:
 
-* with a future: when the future is done or ``until`` has passed, whichever comes first;
-* without one: after anything was received or has failed, or at ``until``. It checks its condition and yields again;
-* possibly earlier than that. It re-reads the state it depends on and yields the same wait again;
-* with an awaitable, which a callback of the application has returned: after it has ended, with what it raised thrown
-  into the generator. A driver that does not run on an event loop throws a ``TypeError`` instead;
-* when the call's deadline has passed and it still wants to wait, with a ``KafkaTimeoutError`` thrown into it; a wakeup
+* with a future: when the future is done or ``until`` has passed, whichever comes first.
+* without one: after anything was received or has failed, or at ``until``. It checks its condition and yields again.
+* with a change: after another thread has announced it (a :class:`Change`), or at ``until``. A producer's calls wait so
+  for the thread that sends.
+* with :data:`YIELD`: at once. A call that does a lot lets others run there, if the driver's thread has others.
+* possibly earlier than that. It re-reads the state it depends on and yields the same wait again.
+* with an awaitable, which a callback of the application has returned: after it has ended. Its error is thrown into the
+  generator. A driver that does not run on an event loop throws a ``TypeError`` instead.
+* when the call's deadline has passed and it still wants to wait, with a ``KafkaTimeoutError`` thrown into it. A wakeup
   is thrown into it as ``WakeupError``. In both cases its ``finally`` blocks run.
 
-There are three drivers. :func:`drive` blocks until the call is finished; ``NetworkClient.run`` and
-``ConsumerNetworkClient.run`` use it. ``pyconsumer.aio`` has one that suspends the calling task instead.
-:class:`ResumableCall` never blocks: it runs a call as far as possible each time
-it is asked to, so that a consumer's ``poll`` can advance several calls and wait once for all of them.
+There are three drivers:
+
+* thread: :func:`drive` blocks until the call is finished. ``NetworkClient.run``, the consumer and ``KafkaProducer`` use
+  it. While it waits for a change, it serves no socket.
+* loop: ``pyconsumer.aio.driver.TaskDriver`` suspends the calling task. It has two kinds:
+  ``LoopDriver`` serves the sockets of a client, and knows no changes. That of ``AsyncKafkaProducer`` has no socket, and
+  waits for changes alone.
+* resumable: :class:`ResumableCall` never blocks. It runs a call as far as possible each time it is asked to, so that a
+  consumer's ``poll`` can advance several calls and wait once for all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, RequestCancelledError
 
-__all__ = ["RequestFuture", "ResumableCall", "Steps", "Wait", "drive", "refuse_awaitable", "wait_for_callback"]
+__all__ = [
+    "YIELD",
+    "Change",
+    "RequestFuture",
+    "ResumableCall",
+    "Steps",
+    "Wait",
+    "drive",
+    "refuse_awaitable",
+    "wait_for_callback",
+]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -40,7 +59,7 @@ class RequestFuture(Generic[T]):
     """A value, or an error, that comes later. It is completed exactly once.
 
     Attributes:
-        exception: the error; None while there is none.
+        exception: the error. None while there is none.
     """
 
     __slots__ = ("_callbacks", "_value", "exception")
@@ -99,7 +118,7 @@ class RequestFuture(Generic[T]):
         """Return the value, or raise the error.
 
         Raises:
-            KafkaError: what it failed with.
+            KafkaError: the error with which it failed.
             IllegalStateError: it is not done yet.
         """
         if self.exception is not None:
@@ -139,7 +158,7 @@ class RequestFuture(Generic[T]):
             self._callbacks.append(callback)
 
     def compose(self, convert: Callable[[T], S]) -> RequestFuture[S]:
-        """Return a future of ``convert(value)``; it fails with the same error, or with that of ``convert``."""
+        """Return a future of ``convert(value)``. It fails with the same error, or with that of ``convert``."""
         composed: RequestFuture[S] = RequestFuture()
 
         def follow(future: RequestFuture[T]) -> None:
@@ -172,7 +191,7 @@ class RequestFuture(Generic[T]):
         self.add_callback(follow)
 
     def finish(self) -> None:
-        """Run the callbacks that Ctrl-C kept from running when it was completed; there are none as a rule."""
+        """Run the callbacks that Ctrl-C kept from running when it was completed. There are none as a rule."""
         if self.done:
             self._fire()
 
@@ -192,25 +211,51 @@ class RequestFuture(Generic[T]):
         return "<RequestFuture succeeded>" if self.done else "<RequestFuture pending>"
 
 
+class Change(Protocol):
+    """A change of shared state that another thread announces.
+
+    Attributes:
+        in_turn: True if calls wait for something that is there for one of them, such as memory. On an event loop, one
+            call waits for the change, and the others wait for their turn, in the order in which they came.
+    """
+
+    @property
+    def in_turn(self) -> bool: ...
+
+    def wait(self, until: float, now: Callable[[], float]) -> object:
+        """Block this thread until the change was announced, or until ``until`` (monotonic seconds)."""
+        ...
+
+    def on_announced(self, call: Callable[[], object]) -> object:
+        """Call a function when the change is announced, in that thread, or now if it was announced before."""
+        ...
+
+
 class Wait(NamedTuple):
     """Wait for ``future`` (None: for anything to happen), but not beyond ``until`` (monotonic seconds, or inf).
 
-    With an ``awaitable``, wait for that alone, however long it takes: it is the application's code.
+    With an ``awaitable``, wait for that alone, however long it takes: it is the application's code. With a ``change``,
+    wait for its announcement, or until ``until``.
     """
 
     future: RequestFuture[Any] | None
     until: float
     awaitable: Awaitable[Any] | None = None
+    change: Change | None = None
+
+
+#: Continues at once.
+YIELD: Final = Wait(None, -math.inf)
 
 
 def wait_for_callback(result: object) -> Iterator[Wait]:
-    """Yield what to wait for after a callback has returned: for its result, if that is an awaitable."""
+    """Yield a wait for the result of a callback, if that is an awaitable."""
     if isinstance(result, Awaitable):
         yield Wait(None, math.inf, result)
 
 
 def refuse_awaitable(awaitable: Awaitable[Any]) -> TypeError:
-    """Return the error for a callback that is a coroutine function where nothing can await it."""
+    """Return the error for a callback that is a coroutine function where it cannot be awaited."""
     name = getattr(awaitable, "__qualname__", type(awaitable).__name__)
     close = getattr(awaitable, "close", None)
     if close is not None:
@@ -235,14 +280,14 @@ def drive(
 
     Args:
         steps: the generator.
-        deadline: monotonic seconds. The first wait at or after it polls once without blocking; the second one
+        deadline: monotonic seconds. The first wait at or after it polls once without blocking. The second one
             raises KafkaTimeoutError.
-        poll: waits, ``poll(until, future)``; what it raises is thrown into the generator.
+        poll: waits, ``poll(until, future)``, for anything but a change. Its errors are thrown into the generator.
         now: the clock.
 
     Raises:
         KafkaTimeoutError: the deadline has passed.
-        BaseException: what the generator or ``poll`` raised.
+        BaseException: any error of the generator or of ``poll``.
     """
     overdue = False
     try:
@@ -250,7 +295,9 @@ def drive(
         while True:
             future = wait.future
             error: BaseException | None = None
-            if wait.awaitable is not None:
+            if wait is YIELD:
+                pass
+            elif wait.awaitable is not None:
                 error = refuse_awaitable(wait.awaitable)
             elif future is None or not future.done:
                 late = now() >= deadline
@@ -259,13 +306,22 @@ def drive(
                 else:
                     overdue = late
                     try:
-                        poll(min(wait.until, deadline), future)
+                        if wait.change is None:
+                            poll(min(wait.until, deadline), future)
+                        else:
+                            wait.change.wait(min(wait.until, deadline), now)
                     except BaseException as raised:
                         error = raised
             wait = steps.send(None) if error is None else steps.throw(error)
     except StopIteration as stop:
         result: T = stop.value
         return result
+    except BaseException:
+        # Ctrl-C may have come between two steps. The generator's `finally` blocks run now, and not only when the
+        # traceback is dropped, which keeps the generator alive.
+        with contextlib.suppress(RuntimeError):  # it wants to wait even so
+            steps.close()
+        raise
 
 
 class ResumableCall(Generic[T]):
@@ -286,13 +342,13 @@ class ResumableCall(Generic[T]):
 
     @property
     def due_at(self) -> float:
-        """Return when to call :meth:`advance` again if nothing happens before."""
+        """Return when to call :meth:`advance` again at the latest."""
         if self.done:
             return math.inf
         return min(self._deadline, self._wait.until if self._wait is not None else -math.inf)
 
     def advance(self, now: float) -> bool:
-        """Run it as far as possible now; return whether it is done."""
+        """Run it as far as possible now, and return whether it is done."""
         looked = False
         while not self.done:
             wait = self._wait
@@ -326,6 +382,6 @@ class ResumableCall(Generic[T]):
             self.error, self.done = failure, True
 
     def close(self) -> None:
-        """Abandon the call; ``finally`` blocks of the generator run."""
+        """Abandon the call. ``finally`` blocks of the generator run."""
         self._steps.close()
         self.done = True

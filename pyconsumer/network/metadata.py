@@ -3,18 +3,18 @@
 Rules
 1. Until the first response (and after :meth:`Metadata.rebootstrap`) the brokers are the bootstrap addresses, with
    negative node ids.
-2. A response replaces the brokers. One that was asked for all topics of interest replaces the topics; one for new
+2. A response replaces the brokers. One that was asked for all topics of interest replaces the topics. One for new
    topics only adds to them.
-3. Leader epochs only grow (KIP-320): what a response says of a partition under an older epoch than one seen before is
+3. Leader epochs only grow (KIP-320): the data of a partition under an older epoch than one seen before is
    ignored. A topic with another id has been created again, and its epochs start again.
-4. A refresh is due when it was requested, or when what is known is ``max_age`` old; it waits for the backoff since the
-   last attempt. Failures in a row make the backoff grow, and so do requested responses that change nothing: a leader
+4. A refresh is due when it was requested, or when the metadata is ``max_age`` old. It waits for the backoff since the
+   last attempt. Failures in a row make the backoff grow, and so do requested responses without a change: a leader
    that is gone is not asked for ten times a second.
-5. A response settles only what was asked for before its request was sent; what was asked for later is requested again.
+5. A response settles only the wishes from before its request was sent. Later ones are requested again.
    A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
    before it is wanted would not be asked for, and whoever needs it would wait for ``max_age``.
-7. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
+7. Topics that the owner calls idle are forgotten when a query is made. Who needs one again adds it again (KIP-526).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyconsumer import errors
-from pyconsumer.config import Address, ClientConfig
 from pyconsumer.errors import KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.messages.metadata import (
@@ -36,6 +35,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.settings.config import Address, ClientConfig
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 __all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]
@@ -57,7 +57,7 @@ class TopicMetadata:
 
 
 class MetadataQuery(NamedTuple):
-    """A request to send, and what its response will settle; pass it to :meth:`Metadata.update` or ``failed``."""
+    """A request to send, and the wishes that its response settles. Pass it to :meth:`Metadata.update` or ``failed``."""
 
     request: MetadataRequest
     partial: bool
@@ -70,12 +70,12 @@ class Metadata:
 
     Args:
         bootstrap: addresses to begin with.
-        max_age: seconds after which what is known is asked for again.
+        max_age: seconds after which the metadata is refreshed.
         backoff: between attempts.
         allow_auto_topic_creation: let the broker create a topic that is asked for (if it does so at all).
         exclude_internal_topics: leave ``__consumer_offsets`` and the like out of :meth:`topics`.
-        rebootstrap_after: seconds without success after which ``must_rebootstrap`` is True; inf for never (KIP-1102).
-        idle_topics: gives, at a time in monotonic seconds, the topics of :meth:`add_topic` that nobody needs any more.
+        rebootstrap_after: seconds without success after which ``must_rebootstrap`` is True. Inf for never (KIP-1102).
+        idle_topics: returns, for a time in monotonic seconds, the topics of :meth:`add_topic` that have become idle.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Metadata:
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.fatal_error: KafkaError | None = None
-        """What makes further attempts pointless, such as a refused login; the driver's owner raises and clears it."""
+        """The error that makes attempts pointless, such as a refused login. The driver's owner raises and clears it."""
         self.topic_errors: dict[str, int] = {}
         """Error code of each topic that the last response had no data for."""
         self._unreported: set[str] = set()
@@ -156,7 +156,7 @@ class Metadata:
     # -- interest ----------------------------------------------------------------------------------------------------
 
     def set_topics(self, topics: Collection[str]) -> bool:
-        """Make these the topics of interest; return whether one of them is new, which requests an update."""
+        """Make these the topics of interest, and return whether one of them is new, which requests an update."""
         added = set(topics) - self._wanted
         self._wanted = set(topics)
         self._all_topics, was_all = False, self._all_topics
@@ -181,7 +181,7 @@ class Metadata:
         return frozenset(self._wanted)
 
     def set_topic_ids(self, topic_ids: Collection[bytes]) -> None:
-        """Make these the topics of interest of which only the ids are known; an update is requested.
+        """Track these topics by id and request an update.
 
         Such a topic, once its name is known, is of interest like those of :meth:`set_topics`.
         """
@@ -190,19 +190,19 @@ class Metadata:
             self.request_update()
 
     def set_all_topics(self, wanted: bool = True) -> None:
-        """Make all topics of interest, for a pattern; an update is requested if that is new."""
+        """Make all topics of interest, for a pattern. An update is requested if that is new."""
         if wanted and not self._all_topics:
             self.request_update()
         self._all_topics = wanted
 
     def add_transient_topics(self, topics: Iterable[str]) -> None:
-        """Add topics of interest for one call only; :meth:`clear_transient_topics` removes them."""
+        """Add topics of interest for one call only. :meth:`clear_transient_topics` removes them."""
         added = set(topics) - self._wanted - self._transient
         self._transient |= added
         self._want_new({topic for topic in added if topic not in self._topics})
 
     def clear_transient_topics(self) -> None:
-        """Remove the topics of :meth:`add_transient_topics`; nothing is requested."""
+        """Remove the topics of :meth:`add_transient_topics`, without a request."""
         self._transient.clear()
 
     def _want_new(self, topics: set[str]) -> None:
@@ -232,7 +232,7 @@ class Metadata:
     # -- when to ask, and what ---------------------------------------------------------------------------------------
 
     def request_update(self, *, reset_backoff: bool = False) -> int:
-        """Request a refresh as soon as the backoff allows; return ``update_count`` as it is now."""
+        """Request a refresh as soon as the backoff allows, and return ``update_count`` as it is now."""
         self._full_asked += 1
         if reset_backoff:
             self._unchanged = 0
@@ -246,7 +246,7 @@ class Metadata:
         return self._full_asked > self._full_settled or self._partial_asked > self._partial_settled
 
     def next_update_at(self, now: float) -> float:
-        """Return when to send the next request; a time not after ``now`` if it is due."""
+        """Return when to send the next request. A time not after ``now`` if it is due."""
         if self._full_asked > self._full_settled or self._partial_asked > self._partial_settled:
             due = now
         else:
@@ -283,7 +283,7 @@ class Metadata:
             self.fatal_error = error
 
     def give_up(self, error: KafkaError) -> None:
-        """Keep an error for the owner to raise, a ``BootstrapResolutionError`` at each call; requests continue."""
+        """Keep an error for the owner to raise, a ``BootstrapResolutionError`` at each call. Requests continue."""
         self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
@@ -325,10 +325,10 @@ class Metadata:
             response: as decoded.
             api_version: its version.
             now: monotonic seconds.
-            query: what was asked; None stands for a full request made just now.
+            query: the request. None stands for a full request made just now.
 
         Returns:
-            False if the broker asks us to start over (KIP-1102): call :meth:`rebootstrap`. Nothing was applied then.
+            False if the broker asks us to start over (KIP-1102): call :meth:`rebootstrap`. The response is not applied.
         """
         if response.error_code == _REBOOTSTRAP_REQUIRED:
             return False
@@ -368,7 +368,7 @@ class Metadata:
     def _take_topics(
         self, topics: Iterable[MetadataResponseTopic], api_version: int, asked: Iterable[str | None], *, replace: bool
     ) -> bool:
-        """Apply the topics of a response; return whether some of those asked for should be asked for again soon."""
+        """Apply the topics of a response, and return whether some of those asked for should be asked for again soon."""
         seen: set[str] = set()
         stale = False
         for topic in topics:
@@ -453,7 +453,7 @@ class Metadata:
         """Apply leaders named in another response (KIP-951).
 
         Args:
-            leaders: ``(node id, leader epoch)`` by partition; what is not newer than what is known is ignored.
+            leaders: ``(node id, leader epoch)`` by partition. One that is not newer than the known one is ignored.
             brokers: where they listen, as far as the response says.
 
         Returns:
@@ -479,7 +479,7 @@ class Metadata:
         """Take note of a leader epoch seen elsewhere, in a record or a committed offset.
 
         Returns:
-            Whether it is newer than what is known; then the leader known so far is not used any more, and an update
+            Whether it is newer than the known one. Then the leader known so far is not used any more, and an update
             is requested.
         """
         if epoch < 0 or epoch <= self._epochs.get(tp, -1):
@@ -494,15 +494,15 @@ class Metadata:
     # -- what is known -----------------------------------------------------------------------------------------------
 
     def brokers(self) -> list[BrokerMetadata]:
-        """Return the brokers; bootstrap addresses, with negative ids, until the first response."""
+        """Return the brokers. Bootstrap addresses, with negative ids, until the first response."""
         return list(self._brokers.values())
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
-        """Return where a broker listens; None if it is not known."""
+        """Return where a broker listens, or None if it is not known."""
         return self._brokers.get(node_id)
 
     def topics(self) -> list[str]:
-        """Return the names of the topics known, sorted; without internal ones if those are excluded."""
+        """Return the names of the topics known, sorted. Without internal ones if those are excluded."""
         hide = self._exclude_internal_topics
         return sorted(topic.name for topic in self._topics.values() if not (hide and topic.is_internal))
 
@@ -511,22 +511,22 @@ class Metadata:
         return self._topics.get(name)
 
     def partitions_for(self, topic: str) -> list[PartitionMetadata] | None:
-        """Return the partitions of a topic by number; None if it is not known."""
+        """Return the partitions of a topic by number, or None if it is not known."""
         found = self._topics.get(topic)
         return None if found is None else [found.partitions[number] for number in sorted(found.partitions)]
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions a topic has; 0 if it is not known."""
+        """Return how many partitions a topic has, or 0 if it is not known."""
         found = self._topics.get(topic)
         return len(found.partitions) if found else 0
 
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """Return what the last response said of a partition, even if it is known to be out of date."""
+        """Return the data of a partition in the last response, even if it is known to be out of date."""
         topic = self._topics.get(tp[0])
         return topic.partitions.get(tp[1]) if topic else None
 
     def leader(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """Return the partition if its leader is known; None otherwise (then request an update)."""
+        """Return the partition if its leader is known. None otherwise (then request an update)."""
         topic = self._topics.get(tp[0])
         found = topic.partitions.get(tp[1]) if topic else None
         if found is None or found.leader not in self._brokers:
@@ -540,16 +540,16 @@ class Metadata:
         return self._epochs.get(tp, -1)
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic, 16 bytes; zeros if it is not known."""
+        """Return the id of a topic, 16 bytes, or zeros if it is not known."""
         found = self._topics.get(topic)
         return found.topic_id if found else ZERO_UUID
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic that has an id; None if it is not known."""
+        """Return the name of the topic that has an id, or None if it is not known."""
         return self._names.get(topic_id)
 
     def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
-        """Return an error if a partition does not exist; None while that is not certain.
+        """Return an error if a partition does not exist. None while that is not certain.
 
         A broker may be behind the others for a moment after a topic or partition was created, so only the third
         response counts. (Java's clients ask until their time is over.)
@@ -572,7 +572,7 @@ class Metadata:
         return errors.for_code(errors.Errors.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp[0]!r} has {has}, not {tp[1]}")
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """Return why the last response had no data for a topic; None if it had, or was not asked for it."""
+        """Return why the last response had no data for a topic, or None if it had, or was not asked for it."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
 
@@ -582,7 +582,7 @@ class Metadata:
         return self.fatal_error is not None or bool(self._unreported)
 
     def take_fatal_error(self) -> KafkaError | None:
-        """Return the error with which the cluster refused this client, and forget it; None if there is none.
+        """Return the error with which the cluster refused this client, and forget it, or None if there is none.
 
         An error of looking up names is kept until a broker responds: every call raises it (KIP-909).
         """
@@ -592,7 +592,7 @@ class Metadata:
         return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
-        """Return the error to raise for topics that may not be read or cannot exist; each response is reported once.
+        """Return the error to raise for topics that may not be read or cannot exist. Each response is reported once.
 
         A reported error can still be looked up: :meth:`topic_error`.
         """

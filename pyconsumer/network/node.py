@@ -84,7 +84,7 @@ class ConnectionBackoff:
 
 
 class NodeStatus(enum.IntEnum):
-    """The use that can be made of a node now; lower is better."""
+    """The use that can be made of a node now. Lower is better."""
 
     READY = 0
     CONNECTING = 1
@@ -102,9 +102,9 @@ class Candidate(NamedTuple):
 
 
 def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate | None:
-    """Return the best node for a request that any node can serve; None if all are unavailable.
+    """Return the best node for a request that any node can serve, or None if all are unavailable.
 
-    That is the ready node with the fewest requests in flight; else one that is being connected; else the one with the
+    That is the ready node with the fewest requests in flight. Else one that is being connected. Else the one with the
     oldest last attempt. Of equal ones it is the first from index ``start``, a random number that spreads the clients.
     """
     count = len(candidates)
@@ -130,8 +130,8 @@ class Node:
     Its unsent requests are in :class:`~pyconsumer.network.client_requests.UnsentRequests`.
 
     Args:
-        connection_key: the key of this connection in the pool; equal to ``node_id`` for the main connection.
-        node_id: the broker's id; negative for a bootstrap address whose id is not known yet.
+        connection_key: the key of this connection in the pool. Equal to ``node_id`` for the main connection.
+        node_id: the broker's id. Negative for a bootstrap address whose id is not known yet.
     """
 
     __slots__ = (
@@ -181,7 +181,7 @@ class Node:
         self.last_used = now
 
     def refused(self, error: KafkaError | None) -> None:
-        """Record the error of an authentication that failed; None for a channel that was lost by another error."""
+        """Record the error of an authentication that failed. None for a channel that was lost by another error."""
         self.auth_error = error
 
     def sent(self, now: float) -> None:
@@ -189,7 +189,7 @@ class Node:
         self.last_used = now
 
     def received(self, now: float, throttle_ms: int) -> None:
-        """Record that a response was received; if ``throttle_ms`` > 0, send nothing for that long (KIP-219)."""
+        """Record that a response was received. If ``throttle_ms`` > 0, send no request for that long (KIP-219)."""
         if throttle_ms:
             self.throttled_until = now + throttle_ms / 1000
         self.last_used = now
@@ -228,7 +228,7 @@ class Node:
         return self.channel is None and self.health.setup_failed and not self.health.may_connect(now)
 
     def next_deadline(self, now: float, max_idle: float, unsent: Request | None) -> float:
-        """Return when work on this node is due, if nothing happens before.
+        """Return when work on this node is due at the latest.
 
         Args:
             unsent: the request that is to be sent next.

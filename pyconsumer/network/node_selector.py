@@ -3,7 +3,7 @@
 Rules
 1. A request for any node is queued until a node is ready, and is then sent to the least loaded one
    (``least_loaded`` in :mod:`.node`). Until then it belongs to no node, so it does not fail when an attempt to connect
-   fails; only a failed authentication fails it.
+   fails. Only a failed authentication fails it.
 2. While no node is ready, nodes are tried one after another, 0.25 s apart, at most four at a time.
 3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) when metadata is due and no known broker can
    be reached, when metadata could not be refreshed for too long, or when a broker asks for it. A broker whose
@@ -11,7 +11,7 @@ Rules
    broker does not make the client forget it. A broker that says that a connection was meant for another node or
    cluster asks for it, too (KIP-1242).
 4. The first metadata response ends the bootstrap. The connection that it came on becomes the connection of the broker
-   that is advertised under the same address; the other bootstrap connections are closed.
+   that is advertised under the same address. The other bootstrap connections are closed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MAX_CANDIDATES = 4
 
 
 class NodeSelector:
-    """Chooses nodes and refreshes metadata; see the rules above.
+    """Chooses nodes and refreshes metadata. See the rules above.
 
     Args:
         make_pool: makes the connections, given ``where`` and ``on_lost`` (see :class:`ConnectionPool`).
@@ -57,8 +57,8 @@ class NodeSelector:
         now: the clock.
         random: returns numbers in [0, 1).
         request_timeout: timeout of metadata requests, in seconds.
-        rebootstraps: True if rule 3 applies; ``metadata_recovery_strategy`` decides that.
-        watch: reports that no broker responds; None for no reports.
+        rebootstraps: True if rule 3 applies. ``metadata_recovery_strategy`` decides that.
+        watch: reports that no broker responds. None for no reports.
 
     Attributes:
         pool: the connections.
@@ -91,7 +91,7 @@ class NodeSelector:
         self._started_over = ""  # why, since a known broker has sent metadata
 
     def turn(self, now: float, *, served: bool = True) -> float:
-        """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
+        """Do the work that is due, and return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
         metadata = self._metadata
         if self._misrouted is not None:
             error, self._misrouted = self._misrouted, None
@@ -109,7 +109,7 @@ class NodeSelector:
         return due
 
     def _report(self, watch: BootstrapWatch, metadata: Metadata, now: float, *, served: bool) -> float:
-        """Report that no broker has responded yet, when that is due; return when to check again."""
+        """Report that no broker has responded yet, when that is due, and return when to check again."""
         first = metadata.update_count == 0
         nodes = self._main_nodes()
         if not served or any(node.auth_error is not None for node in nodes):  # a refused login is raised to the user
@@ -150,7 +150,7 @@ class NodeSelector:
                 self._misrouted = error  # the next turn starts over: this one is at work on the nodes
 
     def _main_nodes(self) -> list[Node]:
-        """Return the main connections of the brokers in metadata, in its order; of all nodes without metadata."""
+        """Return the main connections of the brokers in metadata, in its order. Of all nodes without metadata."""
         if self._metadata is None:
             return [node for node in self.pool.nodes.values() if node.is_main]
         return [self.pool.node(broker.node_id) for broker in self._metadata.brokers()]
@@ -171,7 +171,7 @@ class NodeSelector:
         return self.pool.node(best.node_id), best.status
 
     def _connect_some(self, now: float) -> float:
-        """Connect to a node, as none is ready, if rule 2 allows it now; return when to try the next one."""
+        """Connect to a node, as none is ready, if rule 2 allows it now, and return when to try the next one."""
         nodes = self._main_nodes()
         connecting = [node for node in nodes if node.channel is not None and node.channel.setting_up]
         allowed = [node for node in nodes if node.channel is None and node.health.may_connect(now)]
@@ -191,7 +191,7 @@ class NodeSelector:
         return min([due, *(node.health.backoff_until for node in nodes if node.channel is None)])
 
     def _place_any(self, now: float, served: bool) -> float:
-        """Move the requests for any node to the queues of ready nodes; return when to try again."""
+        """Move the requests for any node to the queues of ready nodes, and return when to try again."""
         unsent = self._unsent
         while (request := unsent.first(None)) is not None:
             node, status = self._best(now)
@@ -238,7 +238,7 @@ class NodeSelector:
         return "; ".join(dict.fromkeys(errors + stages)) or "nothing has failed so far"
 
     def _refresh_metadata(self, metadata: Metadata, now: float) -> float:
-        """Send a metadata request, which is due; return when to check again."""
+        """Send a metadata request, which is due, and return when to check again."""
         if self._rebootstraps and not metadata.is_bootstrap:
             if metadata.must_rebootstrap(now):
                 self._rebootstrap("no metadata could be had for too long")

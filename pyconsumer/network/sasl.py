@@ -1,7 +1,7 @@
-"""SASL mechanisms: what a client says at each step. The exchange of messages is in :mod:`.connection`.
+"""SASL mechanisms: the client's message at each step. The exchange of messages is in :mod:`.connection`.
 
 A mechanism object serves one authentication. PLAIN (RFC 4616), SCRAM-SHA-256 and -512 (RFC 5802, KIP-84) and
-OAUTHBEARER (RFC 7628, KIP-255) are here; another one is a class with the same three members, made by the function
+OAUTHBEARER (RFC 7628, KIP-255) are here. Another one is a class with the same three members, made by the function
 that :class:`~pyconsumer.network.client.NetworkClient` is given as ``sasl``.
 """
 
@@ -14,8 +14,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import AuthenticationError, ConfigurationError
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["OAuthBearer", "Plain", "SaslMechanism", "Scram", "mechanism_factory"]
 
@@ -30,15 +30,15 @@ class SaslMechanism(Protocol):
         """Return the first message to the broker."""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the response to a message of the broker; None if there is nothing left to send.
+        """Return the response to a message of the broker, or None at the end.
 
         Raises:
-            AuthenticationError: the broker did not prove what it must, or refused.
+            AuthenticationError: the broker did not prove its identity, or refused.
         """
 
 
 class Plain:
-    """User name and password in the clear; use it over TLS."""
+    """User name and password in the clear. Use it over TLS."""
 
     name = "PLAIN"
 
@@ -53,11 +53,11 @@ class Plain:
 
 
 class Scram:
-    """A password that is never sent; the broker proves that it knows it too.
+    """A password that is never sent. The broker proves that it knows it too.
 
     Args:
         name: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
-        nonce: our random text; a fresh one by default.
+        nonce: our random text. A fresh one by default.
     """
 
     # RFC 7677's floor, which is Kafka's, and a bound on the work that a server may ask for: half a second, in which no
@@ -102,8 +102,8 @@ class Scram:
         low, high = self._ITERATIONS
         if not low <= iterations <= high:
             raise AuthenticationError(
-                f"{self.name}: the broker asks for {iterations} iterations, and {low} to {high} are accepted; "
-                "store the password at the broker with a number in between",
+                f"{self.name}: the broker asks for {iterations} iterations, and {low} to {high} are accepted: "
+                "recreate the SCRAM credentials with an iteration count in that range",
                 stage="SASL",
             )
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
@@ -123,7 +123,7 @@ class OAuthBearer:
     """A token that somebody else has issued.
 
     Args:
-        provider: an object with ``token() -> str``, or a function; asked for a fresh token at each authentication.
+        provider: an object with ``token() -> str``, or a function. Asked for a fresh token at each authentication.
             With ``extensions() -> Mapping[str, str]`` it may add SASL extensions (KIP-342).
     """
 
@@ -146,7 +146,7 @@ class OAuthBearer:
 
 
 def mechanism_factory(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
-    """Return a function that makes a mechanism for each authentication, as the settings say; None without SASL."""
+    """Return a function that makes a mechanism for each authentication, as the settings say, or None without SASL."""
     if not config.uses_sasl:
         return None
     name = config.sasl_mechanism

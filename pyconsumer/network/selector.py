@@ -1,7 +1,7 @@
 """The selector, and the socket pair that interrupts its wait.
 
 The standard library's selectors serve, except where gevent or eventlet has replaced ``select`` or ``socket``. There the
-wait must let other greenlets run, so ``selectors2`` chooses among what the replaced ``select`` has. It is slower: a
+wait must let other greenlets run, so ``selectors2`` chooses among those of the replaced ``select``. It is slower: a
 select takes 10.0 microseconds instead of 4.3, and every record that comes alone waits for one.
 """
 
@@ -26,7 +26,7 @@ EVENT_WRITE = 2
 class Selector(Protocol):
     """The part of a selector's interface that is used here.
 
-    ``select`` gives ``(key, events)`` pairs; ``key.data`` is what was registered.
+    ``select`` gives ``(key, events)`` pairs. ``key.data`` is the registered object.
     """
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
@@ -47,7 +47,7 @@ def new_selector() -> Selector:
 
 
 def is_monkey_patched() -> bool:
-    """Return whether gevent or eventlet has replaced ``select`` or ``socket``. Neither is imported for that."""
+    """Return whether gevent or eventlet has replaced ``select`` or ``socket``. They are not imported for that."""
     for module, question in _PATCHERS:
         is_patched = getattr(sys.modules.get(module), question, None)
         if is_patched is not None and any(map(is_patched, ("select", "socket"))):
@@ -85,7 +85,7 @@ class Waker:
     """Makes a selector's wait return, from any thread and from a signal handler.
 
     One byte at most lies in the socket pair: the flag says that it is there. :meth:`clear` takes the byte before it
-    lowers the flag, so a wake between the two writes nothing and is covered by the wait that returns just now.
+    lowers the flag, so a wake between the two writes no byte and is covered by the wait that returns just now.
     """
 
     __slots__ = ("_reader", "_set", "_writer")
@@ -100,14 +100,14 @@ class Waker:
         return self._reader.fileno()
 
     def wake(self) -> None:
-        """End the present wait, or the next one. After :meth:`close` it does nothing."""
+        """End the present wait, or the next one. After :meth:`close` it has no effect."""
         if not self._set:
             self._set = True
             with contextlib.suppress(OSError):  # full: a byte is there; closed: nobody waits
                 self._writer.send(b"\0")
 
     def clear(self) -> None:
-        """Get ready for the next wake; the thread that waits calls this when its wait has returned."""
+        """Get ready for the next wake. The thread that waits calls this when its wait has returned."""
         with contextlib.suppress(OSError):
             self._reader.recv(64)
         self._set = False

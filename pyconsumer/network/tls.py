@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ssl
 
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import AuthenticationError, ConfigurationError, KafkaConnectionError
 from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["TlsSession", "make_context"]
 
@@ -22,10 +22,10 @@ _REVOKED = (23,)
 
 
 def make_context(config: ClientConfig) -> ssl.SSLContext | None:
-    """Return the context that the settings describe; None where connections are not encrypted.
+    """Return the context that the settings describe. None where connections are not encrypted.
 
     Raises:
-        ConfigurationError: a certificate or key cannot be used; the message names the setting.
+        ConfigurationError: a certificate or key cannot be used. The message names the setting.
     """
     if not config.uses_tls:
         return None
@@ -72,7 +72,7 @@ class TlsSession:
         self._object = context.wrap_bio(self._in, self._out, server_hostname=host)
 
     def handshake(self) -> bool:
-        """Continue the handshake as far as the bytes fed allow; return whether it is complete.
+        """Continue the handshake as far as the bytes fed allow, and return whether it is complete.
 
         Raises:
             AuthenticationError: the broker's certificate, or ours, is refused, or the other side does not speak TLS.
@@ -90,7 +90,7 @@ class TlsSession:
         self._in.write(data)
 
     def read_into(self, buffer: memoryview) -> int:
-        """Decrypt into ``buffer``; return the number of bytes, 0 if more are needed from the network.
+        """Decrypt into ``buffer``, and return the number of bytes, 0 if more are needed from the network.
 
         Raises:
             EOFError: the other side has closed.

@@ -4,8 +4,8 @@
 ``future`` what ``send`` returns, ``producer`` the facade.
 """
 
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.producer.future_records import FutureRecords, SentRange
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.producer.producer import KafkaProducer
-from pyconsumer.producer.sent_records import FutureRecords, SentRange
 
 __all__ = ["FutureRecordMetadata", "FutureRecords", "KafkaProducer", "SentRange"]

@@ -4,7 +4,7 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 
 1. A record goes into the last batch of its partition, or into a new one if that was closed. A batch is closed when it
    leaves, or has reached ``largest_batch``.
-2. A batch is ready when it has ``batch_size`` bytes, has waited ``linger``, others wait behind it, somebody flushes or
+2. A batch is ready when it has ``batch_size`` bytes, has waited ``linger``, others wait behind it, a call flushes or
    closes, or memory has run out. A batch that failed is ready again after its backoff. As long as a ready batch waits
    for the one in flight before it, records join it: so the batches are as large as a slow broker makes them.
 3. At most one batch of a partition is in flight (the partition is *muted* in the meantime). Batches of a partition
@@ -13,13 +13,14 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 5. Memory is counted from the append until the batch is done, in uncompressed bytes.
 6. Every batch ends by its delivery timeout, whether it waits, backs off or is in flight.
 7. A batch that may have been written keeps its producer id and sequence for every retry, also when the producer has got
-   a new id in the meantime: only so does the broker recognise what it has already. (A failure in one partition must not
-   make a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they leave.
+   a new id in the meantime. Only so does the broker recognise a batch that it has already. (A failure in one partition
+   must not make a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they
+   leave.
 8. A batch is incomplete, for those who flush, until its result is set and its callbacks have run, wherever it is.
 9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
-The caller holds one lock during every call; callbacks of futures are run by the caller, outside the lock. Only records
-that join an open batch may come without it (:mod:`.appending`): so a batch is closed before anything is read of it.
+The caller holds one lock during every call. Callbacks of futures are run by the caller, outside the lock. Only records
+that join an open batch may come without it (:mod:`.fast_append`): so a batch is closed before anything is read of it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyconsumer.producer.appending import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
+from pyconsumer.producer.implementation import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["Appended", "RecordAccumulator"]
@@ -60,7 +61,7 @@ class _Queue:
         self.muted = muted
 
     def next_number(self, producer: tuple[int, int], record_count: int) -> int:
-        """Return the sequence number of a batch; that of the next one follows its records."""
+        """Return the sequence number of a batch. That of the next one follows its records."""
         if self.producer != producer:
             self.producer, self.next_sequence = producer, 0
         number = self.next_sequence
@@ -76,8 +77,8 @@ class RecordAccumulator:
     """See the module's text.
 
     Args:
-        batch_size: bytes from which a batch is ready; 0 gives each record its own.
-        largest_batch: bytes that a batch may reach while it waits; ``batch_size`` by default.
+        batch_size: bytes from which a batch is ready. 0 gives each record its own.
+        largest_batch: bytes that a batch may reach while it waits. ``batch_size`` by default.
         linger: seconds. delivery_timeout: seconds.
         buffer_memory: bytes.
         codec: compression of batches.
@@ -107,19 +108,19 @@ class RecordAccumulator:
         self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
         self.closing = False
-        self.starved = 0  # threads that wait for memory
+        self.memory_pressure = 0  # calls that wait for memory
 
     def close(self) -> None:
-        """Have every batch sent without lingering; nothing is appended any more."""
+        """Have every batch sent without lingering, and accept no more records."""
         self.closing = True
 
     def flush(self, more: bool = True) -> None:
         """Have batches sent without lingering until the same number of calls with False has followed."""
         self.flushing += 1 if more else -1
 
-    def starve(self, more: bool = True) -> None:
-        """Count a thread that waits for memory, or (False) one that waits no longer."""
-        self.starved += 1 if more else -1
+    def add_memory_pressure(self, more: bool = True) -> None:
+        """Count a call that waits for memory, or (False) one that waits no longer."""
+        self.memory_pressure += 1 if more else -1
 
     # ------------------------------------------------------------ appending
 
@@ -142,7 +143,7 @@ class RecordAccumulator:
         size_bytes: int,
         now: float,
     ) -> Appended:
-        """Add a record; the caller made sure by :meth:`has_room` that there is memory.
+        """Add a record. The caller made sure by :meth:`has_room` that there is memory.
 
         Args:
             size_bytes: the memory that it counts for.
@@ -202,19 +203,19 @@ class RecordAccumulator:
         return sorted(self._busy, key=lambda tp: self._queues[tp].batches[0].created_at)
 
     def ready_at(self, tp: TopicPartition) -> float | None:
-        """When the first batch of a partition may leave (monotonic seconds); None if none waits or one is in flight."""
+        """When the first batch of a partition may leave (monotonic seconds). None if none waits or one is in flight."""
         queue = self._queues[tp]
         if queue.muted or not queue.batches:
             return None
         first = queue.batches[0]
         if first.attempts:
             return first.retry_at
-        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.starved:
+        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.memory_pressure:
             return 0.0
         return first.created_at + self._linger
 
     def first_waiting(self, tp: TopicPartition) -> ProducerBatch | None:
-        """Return the batch of a partition that leaves next; None if none waits."""
+        """Return the batch of a partition that leaves next, or None if none waits."""
         queue = self._queues.get(tp)
         return queue.batches[0] if queue is not None and queue.batches else None
 
@@ -225,12 +226,12 @@ class RecordAccumulator:
         return min(earliest) + self._delivery_timeout if earliest else None
 
     def next_size(self, tp: TopicPartition) -> int:
-        """Return about how many bytes the batch of a partition that leaves next will have; 0 if none waits."""
+        """Return about how many bytes the batch of a partition that leaves next will have, or 0 if none waits."""
         batch = self.first_waiting(tp)
         return 0 if batch is None else batch.builder.estimated_size
 
     def take(self, tp: TopicPartition, producer: tuple[int, int] | None) -> ProducerBatch:
-        """Close the first batch of a partition and count it as in flight; the partition is muted.
+        """Close the first batch of a partition and count it as in flight. The partition is muted.
 
         Args:
             producer: ``(id, epoch)`` for idempotence, None without.
@@ -269,7 +270,7 @@ class RecordAccumulator:
     # ------------------------------------------------------------ what became of it
 
     def is_in_flight(self, batch: ProducerBatch) -> bool:
-        """Return whether a batch was taken and neither is done nor was put back."""
+        """Return whether a batch was taken, and is not done and not put back."""
         return batch in self._in_flight
 
     def done(self, batch: ProducerBatch) -> None:
@@ -285,7 +286,7 @@ class RecordAccumulator:
         self._busy.add(batch.topic_partition)
 
     def split(self, batch: ProducerBatch, builders: Sequence[BatchBuilder], limit_bytes: int) -> None:
-        """The batch was too large: what is in it goes back as several batches, in order.
+        """The batch was too large: its records go back as several batches, in order.
 
         Args:
             limit_bytes: of further batches of this topic.
@@ -324,7 +325,7 @@ class RecordAccumulator:
             queue.go_back(batch.base_sequence)  # one is in flight at a time, so it had the last number given
 
     def expired(self, now: float) -> list[ProducerBatch]:
-        """Take out batches past their delivery timeout; partitions of those in flight stay muted until the response."""
+        """Take out batches past their delivery timeout. Partitions of those in flight stay muted until the response."""
         limit = now - self._delivery_timeout
         found = []
         for tp in list(self._busy):
@@ -342,7 +343,7 @@ class RecordAccumulator:
         return found
 
     def drop_waiting(self, *, sent_ones: bool = True) -> list[ProducerBatch]:
-        """Take out everything that is not in flight.
+        """Take out all batches that are not in flight.
 
         Args:
             sent_ones: also batches that were sent before and are to be sent again.
@@ -361,7 +362,7 @@ class RecordAccumulator:
         return found
 
     def drop_all(self) -> list[ProducerBatch]:
-        """Take out everything, also what is in flight; for a close that does not wait any longer."""
+        """Take out all batches, also those in flight, for a close that does not wait any longer."""
         found = [batch for tp in self._busy for batch in self._queues[tp].batches] + list(self._in_flight)
         self._queues.clear()
         self._busy.clear()

@@ -40,7 +40,7 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
             if isinstance(data, (bytes, bytearray, memoryview)):
                 return bytes(data)
             raise SerializationError(
-                f"the {what} is a {type(data).__name__}; without a {what}_serializer it must be bytes, str or None"
+                f"the {what} is a {type(data).__name__}, but without a {what}_serializer it must be bytes, str or None"
             )
 
         return plain
@@ -61,7 +61,7 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
 
 
 def exact_topic(topic: Any) -> Any:
-    """Return a topic's name as exactly ``str``, also that of a ``StrEnum``'s member; return anything else as it is."""
+    """Return a topic's name as exactly ``str``, also for a ``StrEnum``'s member. Return any other object as it is."""
     return str.__str__(topic) if isinstance(topic, str) else topic
 
 
@@ -71,7 +71,7 @@ def is_topic_name(name: str) -> bool:
 
 
 def checked_seconds(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> float | None:
-    """Return the seconds of a time in ms, None for none; raise an error for one that was not given by name."""
+    """Return the seconds of a time in ms, None for none, or raise an error for one that was not given by name."""
     if positional:
         given = positional[0]
         text = f"{call}() takes its time by name, since other clients count in seconds"
@@ -87,7 +87,7 @@ def checked_seconds(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> 
 
 
 def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
-    """Return the offset to commit of a partition; raise TypeError or ValueError for what is none."""
+    """Return the offset to commit of a partition, or raise TypeError or ValueError if it is not valid."""
     if not isinstance(tp, TopicPartition):
         raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
     found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
@@ -100,7 +100,7 @@ def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
 
 
 def checked_partition(partition: Any) -> int:
-    """Return the number of a partition; raise ValueError for what is none."""
+    """Return the number of a partition, or raise ValueError if it is not valid."""
     number = whole_number(partition)
     if number is None or number < 0:
         raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
@@ -108,15 +108,15 @@ def checked_partition(partition: Any) -> int:
 
 
 def checked_choice(chosen: Any, topic: str, count: int) -> int:
-    """Return the partition that a partitioner chose among ``count``; raise ValueError if there is no such one."""
+    """Return the partition that a partitioner chose among ``count``, or raise ValueError if there is no such one."""
     number = whole_number(chosen)
     if number is None or not 0 <= number < count:
-        raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {count - 1}")
+        raise ValueError(f"the partitioner chose {chosen!r}, but topic {topic!r} has partitions 0 to {count - 1}")
     return number
 
 
 def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """Return headers as pairs; raise SerializationError for what is none."""
+    """Return headers as pairs, or raise SerializationError if they are not valid."""
     checked = []
     for item in headers:
         try:
@@ -133,7 +133,7 @@ def checked_group(given: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
     """Return the group whose offsets a transaction commits, named by its id or by a consumer's metadata.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it has another type.
         ValueError: it names no group.
     """
     group = ConsumerGroupMetadata(given) if isinstance(given, str) else given

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
 
-from pyconsumer.producer.changes import Pause
+from pyconsumer.network.futures import Steps
 from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.future_records import FutureRecords
 
 __all__ = ["batches_of", "send_steps"]
 
@@ -20,7 +20,7 @@ Rows = tuple[list[Any], list[Any] | None, list[Any] | None, list[Any] | None]
 
 
 def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
-    """Yield values, keys, partitions and times of some rows at a time; None for a column that is not there.
+    """Yield values, keys, partitions and times of some rows at a time. None for a column that is not there.
 
     Raises:
         ValueError: there is no column ``value``, or one that is not known, or one of a wrong type.
@@ -30,7 +30,7 @@ def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
     if unknown:
         raise ValueError(f"column {unknown[0]!r} is none of those that are sent: {', '.join(_COLUMNS)}")
     if "value" not in names:
-        raise ValueError(f"there must be a column named value; there are {', '.join(names) or 'none'}")
+        raise ValueError(f"there must be a column named value, but the columns are {', '.join(names) or 'none'}")
     if len(set(names)) != len(names):
         raise ValueError(f"a column is there twice: {', '.join(names)}")
     whole = pa.table(table) if isinstance(table, pa.Table) else pa.Table.from_batches([table])
@@ -41,18 +41,18 @@ def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
 
 
 def send_steps(
-    send_many: Callable[..., Generator[Pause, None, FutureRecords]],
+    send_many: Callable[..., Steps[FutureRecords]],
     send_at_once: Callable[..., FutureRecordMetadata | None],
-    send: Callable[..., Generator[Pause, None, FutureRecordMetadata]],
+    send: Callable[..., Steps[FutureRecordMetadata]],
     topic: str,
     table: pa.Table | pa.RecordBatch,
     partition: int | None,
-) -> Generator[Pause, None, FutureRecords]:
-    """Send the rows of a table, as a generator that yields what it has to wait for, and between batches.
+) -> Steps[FutureRecords]:
+    """Send the rows of a table, as a generator that also yields between batches.
 
     Args:
         send_many: sends lists of values and keys.
-        send_at_once: sends a record if there is a batch that it can join; otherwise it returns None.
+        send_at_once: sends a record if there is a batch that it can join. Otherwise it returns None.
         send: sends a record.
     """
     runs: list[tuple[BatchResult, int, int]] = []

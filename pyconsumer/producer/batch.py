@@ -1,4 +1,4 @@
-"""A batch on its way, and the memory that batches share: the twin in Python of ``native/appender.pxi``."""
+"""A batch on its way, and the memory that batches share: the twin in Python of ``native/fast_append.pxi``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BufferMemory:
 
 
 class ProducerBatch:
-    """One batch on its way. A closed batch never changes; whoever takes it out of its queue closes it first.
+    """One batch on its way. A closed batch never changes. Whoever takes it out of its queue closes it first.
 
     Args:
         topic_partition: where to.
@@ -53,13 +53,13 @@ class ProducerBatch:
         memory: in which its records count.
 
     Attributes:
-        result: what became of it.
+        result: the outcome.
         closed: no record can be added.
-        created_at: monotonic seconds of its first record; its delivery timeout counts from there.
+        created_at: monotonic seconds of its first record. Its delivery timeout counts from there.
         attempts: how often it was sent. retry_at: not to be sent before.
         base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
         uncertain: some attempt ended without showing whether the batch was written.
-        expired: its delivery timeout passed while it was in flight; its result is set, its response is still to come.
+        expired: its delivery timeout passed while it was in flight. Its result is set, its response is still to come.
         memory: bytes that it counts for.
         data: its bytes for the broker, once it was built.
     """
@@ -113,7 +113,7 @@ class ProducerBatch:
         headers: Sequence[tuple[str, bytes | None]],
         size_bytes: int,
     ) -> int | None:
-        """Add a record, which counts for ``size_bytes``; return its index, or None if there is no room."""
+        """Add a record, which counts for ``size_bytes``, and return its index, or None if there is no room."""
         if self.closed:
             return None
         index = self.builder.try_append(timestamp_ms, key, value, headers)
@@ -138,15 +138,15 @@ class ProducerBatch:
         self.retry_at = at
 
     def take_number(self, producer: tuple[int, int], base_sequence: int) -> None:
-        """Take a sequence number of a producer; bytes with another one are dropped."""
+        """Take a sequence number of a producer. Bytes with another one are dropped."""
         self.producer, self.base_sequence, self.data = producer, base_sequence, None
 
     def built(self, data: bytes) -> bytes:
-        """Keep its bytes for the broker, and return them."""
+        """Store the encoded batch for retries and return it."""
         self.data = data
         return data
 
-    def doubt(self) -> None:
+    def mark_uncertain(self) -> None:
         """Record that an attempt ended without showing whether the batch was written."""
         self.uncertain = True
 

@@ -1,7 +1,7 @@
 """The future that ``send`` returns: the partition and offset of a record, once they are known.
 
-The records of a batch share one :class:`BatchResult`, which is set once by the sender thread; a future is a thin view
-of it. Callbacks run in the sender thread, in the order in which records were sent to a partition; an exception in one
+The records of a batch share one :class:`BatchResult`, which is set once by the sender thread. A future is a thin view
+of it. Callbacks run in the sender thread, in the order in which records were sent to a partition. An exception in one
 is logged and does not keep the others from running.
 """
 
@@ -107,17 +107,17 @@ class BatchResult:
         return self._settled
 
     def attempt_failed(self, error: KafkaError) -> None:
-        """Keep the error of an attempt; the batch may be sent again."""
+        """Keep the error of an attempt. The batch may be sent again."""
         self.last_failure = error
 
     def wait(self, timeout: float | None) -> bool:
-        """Until the result is there and its callbacks have run; in one of them, for the result alone."""
+        """Wait until the result is there and its callbacks have run. In a callback, wait for the result alone."""
         if self._settled and in_sender_thread():
             return True
         return self._released.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def finish(self, base_offset: int, log_append_time_ms: int, error: KafkaError | None) -> bool:
-        """Set the result and run what waits for it. False if it was set before, then nothing changes."""
+        """Set the result and run its callbacks. Return False if it was set before, and keep the first one."""
         with self._lock:
             if self._settled:
                 return False
@@ -152,7 +152,7 @@ class BatchResult:
 class FutureRecordMetadata:
     """The result of one ``send``.
 
-    ``get`` waits; ``add_callback`` and ``add_errback`` register functions for success and failure. ``exception`` is
+    ``get`` waits. ``add_callback`` and ``add_errback`` register functions for success and failure. ``exception`` is
     None while it is not done and after a success.
     """
 
@@ -169,13 +169,6 @@ class FutureRecordMetadata:
         self._header_size = header_size
 
     __reduce__ = not_copied
-
-    @classmethod
-    def failed_with(cls, topic_partition: TopicPartition, error: KafkaError) -> FutureRecordMetadata:
-        """One that failed before the record reached a batch."""
-        result = BatchResult(topic_partition)
-        result.finish(-1, -1, error)
-        return cls(result, 0, -1, -1, -1)
 
     @property
     def place(self) -> tuple[BatchResult, int]:
@@ -208,7 +201,7 @@ class FutureRecordMetadata:
         """Wait for the result.
 
         Args:
-            timeout: seconds; None waits for the record's delivery timeout at most, which ends every future.
+            timeout: seconds. None waits for the record's delivery timeout at most, which ends every future.
 
         Raises:
             KafkaTimeoutError: it is not there in time. The record may still be sent.
@@ -280,7 +273,7 @@ def mark_sender_thread(on_exit: Callable[[BaseException], object]) -> None:
     """Called by a sender thread when it starts.
 
     Args:
-        on_exit: called in the thread with what a callback has raised to end it, before anybody who waits continues.
+        on_exit: called in the thread with the error by which a callback ends it, before calls that wait continue.
     """
     _thread.mark(on_exit)
 
@@ -309,7 +302,7 @@ async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
     Raises:
         KafkaError: why the record could not be sent.
     """
-    from pyconsumer.producer.loop_calls import settled  # asyncio takes long to import, and most programs have no use
+    from pyconsumer.producer.loop_bridge import settled  # asyncio takes long to import, and most programs have no use
 
     await settled(future.place[0])
     error = future.exception
@@ -330,7 +323,7 @@ def no_result(result: BatchResult, index: int, timeout: float | None) -> KafkaTi
 
 
 def run_callback(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Run a user's function; an exception in it is logged."""
+    """Run a user's function. An exception in it is logged."""
     try:
         function(*args, **kwargs)
     except Exception:

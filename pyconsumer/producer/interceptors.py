@@ -33,7 +33,7 @@ class ProducerInterceptors:
             try:
                 changed = on_send(*record)
             except Exception:
-                _log.exception("on_send of interceptor %r raised; the record is sent as it was", interceptor)
+                _log.exception("on_send of interceptor %r raised, and the record is sent unchanged", interceptor)
                 continue
             if changed is not None:
                 record = tuple(changed)

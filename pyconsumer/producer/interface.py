@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Never, Protocol, Self, runtime_checkable
 
 from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
-from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["Producer"]
 
 @runtime_checkable
 class Producer(Protocol[KeyIn, ValueIn]):
-    """The methods of a producer of keys and values; :class:`pyconsumer.KafkaProducer` documents each of them.
+    """The methods of a producer of keys and values. :class:`pyconsumer.KafkaProducer` documents each of them.
 
     Java: ``org.apache.kafka.clients.producer.Producer``.
     """
@@ -38,7 +38,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Send a record; return the promise of its place."""
+        """Send a record, and return the future of its partition and offset."""
         ...
 
     def send_many(
@@ -50,7 +50,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one promise for all."""
+        """Send many records, with one future for all."""
         ...
 
     def send_arrow(
@@ -60,7 +60,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Wait until everything that was sent has succeeded or failed."""
+        """Wait until each record that was sent has succeeded or failed."""
         ...
 
     def partitions_for(self, topic: str) -> set[int]:
@@ -72,7 +72,12 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get ready for transactions."""
+        """Prepare for transactions."""
+        ...
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
         ...
 
     def begin_transaction(self) -> None:
@@ -93,7 +98,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Give up the transaction."""
+        """Abort the transaction."""
         ...
 
     def transaction(self) -> AbstractContextManager[Self]:
@@ -101,7 +106,7 @@ class Producer(Protocol[KeyIn, ValueIn]):
         ...
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send what is left and end."""
+        """Send the buffered records and end."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -84,7 +84,7 @@ class DefaultPartitioner:
             partition_count: of the topic, with or without a leader.
             available: partitions to choose from without a key: those that have a leader, or of these the ones in the
                 producer's rack. May be empty, then all are considered.
-            size_bytes: roughly what the record adds to a batch.
+            size_bytes: roughly the bytes that the record adds to a batch.
         """
         if key is not None and not self._ignore_keys:
             return partition_for_key(key, partition_count)
@@ -98,5 +98,5 @@ class DefaultPartitioner:
         return state[0]
 
     def sticky(self, topic: str) -> list[int] | None:
-        """Return the partition of records without a key and the bytes that went there; None if there were none."""
+        """Return the partition of records without a key and the bytes that went there, or None if there were none."""
         return self._sticky.get(topic)

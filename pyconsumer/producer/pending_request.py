@@ -11,7 +11,7 @@ from pyconsumer.producer.transaction_errors import RequestKind
 
 __all__ = ["ADDS", "PendingRequest", "TransactionResult"]
 
-#: The order of what adds to a transaction.
+#: The order of requests that add to a transaction.
 ADDS: Final = 2
 _ORDER: Final = {
     RequestKind.FIND_COORDINATOR: 0,
@@ -70,7 +70,7 @@ class TransactionResult:
             call()
 
     def on_done(self, call: Callable[[], object]) -> None:
-        """Call a function when the outcome is there, in the sender's thread; now if it is there."""
+        """Call a function when the outcome is there, in the sender's thread, or now if it is there."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(call)
@@ -78,7 +78,7 @@ class TransactionResult:
         call()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the outcome, ``timeout`` seconds at most; return whether it is there, and thereby taken."""
+        """Wait for the outcome, ``timeout`` seconds at most, and return whether it is there, and thereby taken."""
         self.taken = self._done.wait(min(timeout, threading.TIMEOUT_MAX))
         return self.taken
 
@@ -88,7 +88,7 @@ class PendingRequest:
 
     Attributes:
         key: the transactional id or the group whose coordinator FindCoordinator looks up.
-        details: what the sender puts into the message, by kind of request.
+        details: the content of the message, by kind of request.
         max_version: newest version that may be used.
         retry_at: monotonic seconds before which it is not sent.
     """
@@ -125,6 +125,6 @@ class PendingRequest:
         self.result = result
 
     def repeat_at(self, moment: float) -> None:
-        """Count an attempt that failed; the next one is not made before this moment."""
+        """Count an attempt that failed. The next one is not made before this moment."""
         self.attempts += 1
         self.retry_at = moment

@@ -7,10 +7,10 @@ Locks: the accumulator's lock is held for calls of the accumulator only, never w
 the user's runs, or the thread sleeps. Log lines are passed on by another thread (:mod:`pyconsumer.background_log`):
 whoever waits for this one may hold the locks of a log handler.
 
-What a response leads to (Java's ``Sender.completeBatch``):
+The action for each response (Java's ``Sender.completeBatch``):
 
 ====================================================  =======================================================
-response                                               what happens
+response                                               action
 ====================================================  =======================================================
 no error                                               the batch is done
 DUPLICATE_SEQUENCE_NUMBER                              done as well: an earlier attempt arrived
@@ -21,11 +21,11 @@ INVALID_PRODUCER_EPOCH
 anything else                                          the batch fails with that error
 ====================================================  =======================================================
 
-With a transactional id, a batch that fails leaves a transaction that can only be aborted, and the requests of the
-transaction go through the same loop (:mod:`.transaction_manager`); the rest here is about producers without one.
+With a transactional id, a batch that fails leaves a transaction that can only be aborted. The requests of the
+transaction go through the same loop (:mod:`.transaction_manager`). The rest here is about producers without one.
 
 A batch that fails leaves a gap in the sequence numbers of its partition. If it was certainly not written, the next
-batch takes its number; otherwise the number would be a guess, and the producer gets a new id. (Java raises the epoch
+batch takes its number. Otherwise the number would be a guess, and the producer gets a new id. (Java raises the epoch
 instead. With a new id, batches of other partitions that are being repeated keep their old one, and the broker still
 recognises them.)
 """
@@ -63,8 +63,8 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.producer.accumulator import RecordAccumulator
-from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
 from pyconsumer.producer.future import mark_sender_thread
+from pyconsumer.producer.implementation import BatchBuilder, ProducerBatch
 from pyconsumer.producer.transaction_errors import RequestKind
 from pyconsumer.producer.transaction_requests import call_for, rejects_topic_id, take_response
 from pyconsumer.protocol.api_keys import ApiKey
@@ -108,7 +108,7 @@ _TRANSACTION_ENDS_S = 0.02
 
 
 class Sender:
-    """The work of the producer's background thread; the module's text has its rules.
+    """The work of the producer's background thread. The module's text has its rules.
 
     Args:
         config: the producer's settings.
@@ -117,16 +117,16 @@ class Sender:
         accumulator: guarded by ``lock``.
         lock: notified whenever memory is released or a batch has failed.
         clock: the clock of all deadlines.
-        transactions: the state of transactions, guarded by ``lock``; None without a transactional id.
+        transactions: the state of transactions, guarded by ``lock``. None without a transactional id.
         on_metadata: called in the sender's thread, without the lock, when metadata has arrived or was refused
             (``Metadata.fatal_error``).
 
     Attributes:
-        wanted_topics: topics that ``send`` needs metadata of; guarded by ``lock``.
+        wanted_topics: topics that ``send`` needs metadata of. Guarded by ``lock``.
         dropped: records, by topic, that had no result when the thread ended.
         failures: the reason, in words, why no metadata has arrived since the last request for it.
-        failure: the reason why the thread has ended by itself; None unless it has.
-        at_exit: the interpreter ends, and nothing lingers any more.
+        failure: the reason why the thread has ended by itself. None unless it has.
+        at_exit: the interpreter ends, and batches do not linger any more.
     """
 
     def __init__(
@@ -203,7 +203,7 @@ class Sender:
                     self.dropped[batch.topic_partition.topic] += batch.record_count
                 self._settle(batch, -1, -1, reason)
             if self.dropped and not self._warned:
-                _log.warning("%s: closed; %s", self.label, self.describe_dropped())
+                _log.warning("%s: closed: %s", self.label, self.describe_dropped())
             self._client.close()
 
     def _ends_by(self, error: BaseException) -> KafkaError:
@@ -216,18 +216,18 @@ class Sender:
         return self.failure
 
     def describe_dropped(self) -> str:
-        """Return what became of the records that were not acknowledged when the producer was closed."""
+        """Return a text about the records that were not acknowledged when the producer was closed."""
         counts = " and ".join(f"{_count(count, 'record')} for {topic}" for topic, count in sorted(self.dropped.items()))
         return f"{counts} dropped without an acknowledgement (the broker may have what was on its way)"
 
     def finish(self) -> None:
-        """Let the thread send what is left and end. Returns at once and takes no lock, as finalizers call it."""
+        """Let the thread send the buffered records and end. Returns at once and takes no lock, for finalizers."""
         self._lost = {} if self._lost is None else self._lost
         self._accumulator.close()
         self._client.wakeup()
 
     def begin_exit(self) -> None:
-        """Let nothing linger any more, at the end of the interpreter. The thread continues."""
+        """Send without lingering from now on, at the end of the interpreter. The thread continues."""
         self._lost = {} if self._lost is None else self._lost
         with self._lock:
             self.at_exit = True
@@ -249,12 +249,12 @@ class Sender:
             return self._transactions is not None and self._transactions.has_open_transaction
 
     @property
-    def patience_at_exit(self) -> float:
+    def exit_timeout(self) -> float:
         """Seconds that the end of the interpreter waits for records."""
         return min(LONGEST_WAIT_AT_EXIT_S, self.delivery_timeout)
 
     def closed_error(self, when: str = "") -> IllegalStateError:
-        """Return the error of a call that needs the thread; its cause is the failure that has ended the thread."""
+        """Return the error of a call that needs the thread. Its cause is the failure that has ended the thread."""
         if self.failure is None:
             return IllegalStateError(f"the producer {'was' if when else 'is'} closed{when}")
         error = IllegalStateError(f"the producer cannot be used any more{when}: {self.failure}")
@@ -268,11 +268,11 @@ class Sender:
         if settling is not None and passed >= self.delivery_timeout:
             raise KafkaTimeoutError(
                 f"callbacks of records for {settling[0]} have not returned for {passed:.0f} s, and the producer sends"
-                " nothing until they do; they must not wait for a thread that calls flush or close"
+                " no record until they do. They must not wait for a thread that calls flush or close"
             )
 
     def give_up(self) -> None:
-        """Let the thread end at once, after somebody has warned of what is lost. Callable from any thread."""
+        """Let the thread end at once, after the caller has warned of lost records. Callable from any thread."""
         self._warned = True
         self.stop_now()
         self._client.wakeup()
@@ -293,7 +293,7 @@ class Sender:
         return self._config.delivery_timeout_ms / 1000
 
     def stop_now(self) -> None:
-        """Give up what is not sent yet. Callable from any thread; the caller wakes the client."""
+        """Drop the records that are not sent yet. Callable from any thread. The caller wakes the client."""
         self._force_close = True
 
     def _finished(self) -> bool:
@@ -309,10 +309,10 @@ class Sender:
             return self._accumulator.is_empty
 
     def _guarded_turn(self) -> None:
-        """Make one turn; after an exception, pause and continue, since every record of the producer needs the thread.
+        """Make one turn. After an exception, pause and continue, since every record of the producer needs the thread.
 
-        What was in flight completes in a later turn, or expires. Nothing is known to raise here any more: a malformed
-        response once did, and the producer was dead for the rest of the process.
+        Requests in flight complete in a later turn, or expire. No cause of such an exception is known now. A malformed
+        response once was one, and the producer was dead for the rest of the process.
         """
         try:
             self._run_once()
@@ -355,7 +355,7 @@ class Sender:
     # ------------------------------------------------------------ sending
 
     def _send_ready(self, now: float) -> float:
-        """Send what may be sent now; return when to check again (monotonic seconds)."""
+        """Send all batches that may be sent now, and return when to check again (monotonic seconds)."""
         until = now + _LONGEST_SLEEP
         with self._lock:
             busy = tuple(self._accumulator.busy_partitions())
@@ -486,7 +486,7 @@ class Sender:
         future.add_callback(lambda done: self._on_done(node, batches, names, done))
 
     def _fail_broken(self, batch: ProducerBatch, cause: Exception) -> None:
-        """Fail a batch that could not be built; its partition continues with the next one."""
+        """Fail a batch that could not be built. Its partition continues with the next one."""
         _log.error("%s: a batch of the producer cannot be built", batch.topic_partition, exc_info=cause)
         failure = KafkaError(
             f"the batch of {_count(batch.record_count, 'record')} for {batch.topic_partition} cannot be built and was "
@@ -511,7 +511,7 @@ class Sender:
                 with self._lock:
                     unhandled = self._accumulator.is_in_flight(batch)
                 if unhandled:
-                    batch.doubt()
+                    batch.mark_uncertain()
                     self._finish(batch, -1, -1, failure)
 
     def _on_response(
@@ -521,7 +521,7 @@ class Sender:
         now = self._clock.now()
         if future.exception is not None:
             for batch in batches:
-                batch.doubt()
+                batch.mark_uncertain()
                 self._on_error(batch, future.exception, now)
             return
         if self._config.acks == 0:
@@ -538,7 +538,7 @@ class Sender:
         for batch in batches:
             response = responses.get(batch.topic_partition)
             if response is None:
-                batch.doubt()
+                batch.mark_uncertain()
                 error: KafkaError = ProtocolError(f"the broker's response leaves out {batch.topic_partition}")
                 self._on_error(batch, error, now)
             elif response.error_code == Errors.NONE:
@@ -551,7 +551,7 @@ class Sender:
         if error.invalid_metadata:
             self._metadata.request_update()
         if isinstance(error, _UNCERTAIN):
-            batch.doubt()
+            batch.mark_uncertain()
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch, base_offset, -1, None)
             return
@@ -602,13 +602,13 @@ class Sender:
             return
         self._split_lines[tp.topic] = now, 0
         _log.warning(
-            "%s: a batch of %d records and %d bytes is too large for the broker (max.message.bytes of the topic); it is"
+            "%s: a batch of %d records and %d bytes is too large for the broker (max.message.bytes of the topic). It is"
             " split, and batches of this topic have at most about %d bytes from now on%s",
             tp,
             count,
             size_bytes,
             limit_bytes,
-            f"; {_count(more, 'more batch', 'more batches')} split since the last such line" if more else "",
+            f". {_count(more, 'more batch', 'more batches')} split since the last such line" if more else "",
         )
 
     def _expire(self, batch: ProducerBatch) -> None:
@@ -655,7 +655,7 @@ class Sender:
     def _settle(
         self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
     ) -> bool:
-        """Set a batch's result and run its callbacks; return False if it had one already."""
+        """Set a batch's result and run its callbacks, and return False if it had one already."""
         self._settling = batch.topic_partition, self._clock.now()
         first = batch.result.finish(base_offset, log_append_time_ms, error)
         self._settling = None
@@ -673,7 +673,7 @@ class Sender:
     # ------------------------------------------------------------ transactions
 
     def _transact(self, transactions: TransactionManager, now: float) -> float:
-        """Drop what an error or an abort has ended, and send the next request; return when to check again."""
+        """Drop batches after an error or an abort, send the next request, and return when to check again."""
         accumulator = self._accumulator
         features = self._client.finalized_feature("transaction.version")
         with self._lock:
@@ -749,7 +749,7 @@ class Sender:
     # ------------------------------------------------------------ producer id
 
     def _have_producer(self, now: float) -> bool:
-        """Return whether there is a producer id to send with; request one if not."""
+        """Return whether there is a producer id to send with. Request one if not."""
         if self._producer is not None and not self._need_new_id:
             return True
         if self._producer_request is None and now >= self._producer_retry_at:

@@ -34,7 +34,7 @@ class RequestKind(Enum):
 
 
 class TransactionErrorAction(Enum):
-    """An action that an error code calls for; its text follows the error in the log."""
+    """An action that an error code calls for. Its text follows the error in the log."""
 
     REPEAT = "sending it again after a pause"
     REPEAT_SOON = "sending it again after 20 ms: the transaction before it is about to end"
@@ -106,7 +106,7 @@ def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bo
     """Return the action that an error code in the response to a request calls for.
 
     Args:
-        aborting: the transaction is being aborted. If that fails, there is nothing left to do. (After
+        aborting: the transaction is being aborted. If that fails, the producer has to be closed. (After
             UNKNOWN_PRODUCER_ID, which brokers do not send here, Java's producer stays in that state.)
     """
     if aborting and kind is RequestKind.END and error_code in (*_ABORTABLE, *_NO_STATE):

@@ -1,21 +1,21 @@
 """The transactions of one producer (KIP-98, KIP-360, KIP-890): a core without I/O, thread or clock.
 
 State: where the producer stands (:data:`PREDECESSORS`), its id and epoch, the partitions of the open transaction, and
-requests that wait. The caller holds the producer's lock during every call. Applications begin and end transactions; the
+requests that wait. The caller holds the producer's lock during every call. Applications begin and end transactions. The
 sender's thread fetches the requests and delivers the responses. Rules:
 
 1. One request is in flight at a time. Those that wait are sent in this order: FindCoordinator, InitProducerId,
-   what is added to the transaction, EndTxn, and last the InitProducerId that raises the epoch after an abort.
+   additions to the transaction, EndTxn, and last the InitProducerId that raises the epoch after an abort.
 2. EndTxn waits until every batch has been acknowledged or has failed.
 3. Up to version 1 a partition is added by AddPartitionsToTxn before its first batch leaves, and a group's offsets by
    AddOffsetsToTxn. Under version 2 the brokers do that themselves, and each EndTxn gives the producer a new epoch.
 4. The version is the cluster's finalized feature ``transaction.version``. It is read when the producer is initialized
    and when a transaction ends, never in between. A move to version 2 raises the epoch once.
 5. An error either lets a request be repeated, or makes the state ABORTABLE_ERROR, which only an abort leaves, or
-   FATAL_ERROR, which nothing leaves (:mod:`.transaction_errors`). While aborting, an abortable error changes nothing.
-6. If nothing was added to a transaction, its end needs no request, and none is sent: while the end of the previous
-   transaction is still being carried out, a broker could mistake it for a request of a producer that was fenced.
-7. A call that timed out is still being carried out; until that is done only the same call is accepted.
+   FATAL_ERROR, which is final (:mod:`.transaction_errors`). While aborting, an abortable error is ignored.
+6. The end of an empty transaction needs no request, and none is sent. While the end of the previous transaction is
+   still being carried out, a broker could mistake it for a request of a producer that was fenced.
+7. A call that timed out is still being carried out. Until that is done only the same call is accepted.
 8. After a batch that may or may not have been written, the epoch is raised before the next transaction, so that
    sequence numbers begin again. With a broker that cannot do that (before 2.5), only a new producer helps.
 """
@@ -63,7 +63,7 @@ _SOON_S: Final = 0.02
 
 
 class TransactionState(Enum):
-    """The states of a transactional producer; the names are Java's."""
+    """The states of a transactional producer. The names are Java's."""
 
     UNINITIALIZED = "UNINITIALIZED"
     INITIALIZING = "INITIALIZING"
@@ -117,7 +117,7 @@ class DetachedTransaction(NamedTuple):
 
 
 class _Offsets(NamedTuple):
-    """The arguments of ``send_offsets_to_transaction``; ``left`` shrinks as partitions succeed."""
+    """The arguments of ``send_offsets_to_transaction``. ``left`` shrinks as partitions succeed."""
 
     group: ConsumerGroupMetadata
     left: dict[TopicPartition, OffsetAndMetadata]
@@ -165,7 +165,7 @@ class TransactionManager:
     # --- what applications call
 
     def initialize(self) -> TransactionResult:
-        """``init_transactions``: request a producer id, which also ends what an earlier producer has left open."""
+        """``init_transactions``: request a producer id, which also ends the open transaction of an earlier producer."""
 
         def begin(result: TransactionResult) -> None:
             self._raise_error()
@@ -176,14 +176,14 @@ class TransactionManager:
         return self._call("init_transactions", begin)
 
     def begin(self) -> None:
-        """``begin_transaction``: nothing is sent (TXR-04)."""
+        """``begin_transaction``: no request is sent (TXR-04)."""
         self._check_pending("begin_transaction")
         self._raise_error()
         self._check_state("begin_transaction", _S.READY)
         self._move(_S.IN_TRANSACTION)
 
     def add_partition(self, tp: TopicPartition) -> None:
-        """Add a partition for a record that is to be sent; legal only in an open transaction."""
+        """Add a partition for a record that is to be sent. Legal only in an open transaction."""
         if self.state is not _S.IN_TRANSACTION:
             self.check_send()
         if tp in self._partitions or tp in self._new or tp in self._adding:
@@ -226,7 +226,7 @@ class TransactionManager:
         return self._call("commit_transaction", begin)
 
     def abort(self) -> TransactionResult:
-        """``abort_transaction``; legal also after an abortable error."""
+        """``abort_transaction``. Legal also after an abortable error."""
 
         def begin(result: TransactionResult) -> None:
             if self.state is not _S.ABORTABLE_ERROR:
@@ -248,17 +248,17 @@ class TransactionManager:
         """Detach the open transaction, which somebody else is going to end. The producer can then only be closed.
 
         Args:
-            has_incomplete: there are batches that are neither acknowledged nor failed, so that it is too early.
+            has_incomplete: there are batches without a result, so that it is too early.
 
         Returns:
-            The transaction; None if nothing was added, so that no broker knows of it.
+            The transaction, or None if it is empty, so that no broker knows of it.
         """
         call = "detach_transaction"
         self._check_pending(call)
         self._raise_error()
         self._check_state(call, _S.IN_TRANSACTION)
         if has_incomplete or self._waiting or self._in_flight is not None or self._new or self._adding:
-            raise IllegalStateError(f"{call}() is not possible: something is still on its way; flush first")
+            raise IllegalStateError(f"{call}() is not possible while records are in flight: flush first")
         found = DetachedTransaction(self.transactional_id, *self.producer, self.is_v2) if self._started else None
         self._fatal(IllegalStateError("its transaction was handed over, to be ended elsewhere"))
         return found
@@ -285,21 +285,21 @@ class TransactionManager:
             self._pending = None
         if self._pending is not None:
             raise IllegalStateError(
-                f"{call}() is not possible: {self._pending.call}() has not finished; call {self._pending.call}() again "
+                f"{call}() is not possible: {self._pending.call}() has not finished: call {self._pending.call}() again "
                 "to wait for it"
             )
 
     def _check_state(self, call: str, wanted: TransactionState) -> None:
         if self.state is not wanted:
             if wanted is _S.UNINITIALIZED:
-                raise IllegalStateError(f"{call}() was called before; it is called once for each producer")
+                raise IllegalStateError(f"{call}() was called before: call it once for each producer")
             raise IllegalStateError(f"{call}() is not possible: {_IN_WORDS[self.state]}")
 
     def _raise_error(self) -> None:
         if self.state is _S.ABORTABLE_ERROR:
             raise TransactionAbortableError(
-                f"the transaction of {self.transactional_id!r} has failed: call abort_transaction(), then repeat it; "
-                f"the reason: {self.last_error}"
+                f"the transaction of {self.transactional_id!r} has failed: call abort_transaction(), then repeat it. "
+                f"The reason: {self.last_error}"
             ) from self.last_error
         if self.state is _S.FATAL_ERROR:
             raise self.final_error() from self.last_error
@@ -334,7 +334,7 @@ class TransactionManager:
 
     @property
     def drop_reason(self) -> tuple[KafkaError, bool] | None:
-        """Return the error with which to drop waiting batches, and whether it is for repeated ones too; or None."""
+        """Return the error with which to drop waiting batches, and whether it is for repeated ones too, or None."""
         if self.state is _S.FATAL_ERROR:
             return self.final_error(), True
         if self.state is _S.ABORTABLE_ERROR:
@@ -349,11 +349,11 @@ class TransactionManager:
         return tp in self._partitions and self.state is not _S.FATAL_ERROR
 
     def next_request(self, now: float, *, has_incomplete: bool) -> PendingRequest | None:
-        """Return the request that is to be sent now; it then counts as in flight.
+        """Return the request that is to be sent now. It then counts as in flight.
 
         Args:
             now: monotonic seconds.
-            has_incomplete: there are batches that are neither acknowledged nor failed (rule 2).
+            has_incomplete: there are batches without a result (rule 2).
         """
         if self._in_flight is not None:
             return None
@@ -387,7 +387,7 @@ class TransactionManager:
         self._started = True
 
     def wake_at(self) -> float | None:
-        """Return when the first waiting request may be sent, monotonic seconds; None if none waits for a time."""
+        """Return when the first waiting request may be sent, monotonic seconds, or None if none waits for a time."""
         if self._in_flight is not None or not self._waiting:
             return None
         return self._waiting[0].retry_at or None
@@ -496,7 +496,7 @@ class TransactionManager:
         self._enqueue(PendingRequest(RequestKind.COMMIT_OFFSETS, request.result, request.details, key=request.key))
 
     def on_offsets_committed(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
-        """Handle the response to TxnOffsetCommit; if need be, repeat the request for the partitions that failed."""
+        """Handle the response to TxnOffsetCommit. If need be, repeat the request for the partitions that failed."""
         left = request.details.left
         if any(code != Errors.CONCURRENT_TRANSACTIONS for code in errors.values()):
             self._started = True
@@ -520,7 +520,7 @@ class TransactionManager:
         """EndTxn has succeeded.
 
         Args:
-            producer: id and epoch for the next transaction; -1 and -1 up to version 4.
+            producer: id and epoch for the next transaction. -1 and -1 up to version 4.
         """
         self._in_flight = None
         if producer[0] >= 0:
@@ -539,7 +539,7 @@ class TransactionManager:
         error = error or for_code(error_code)
         _log.log(
             logging.DEBUG if action in _RETRIED else logging.INFO,
-            "transactional id %s: %s failed: %s; %s",
+            "transactional id %s: %s failed: %s, so %s",
             self.transactional_id,
             request.kind.value,
             error,

@@ -1,4 +1,4 @@
-"""Messages of a transaction's requests, and what their responses mean to the :class:`TransactionManager`."""
+"""The requests of a transaction as messages, and their responses as calls of the :class:`TransactionManager`."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ async def test_transactions_are_whole_and_counted_once(
             if committing:
                 await producer.commit_transaction()
                 committing = False
-            elif producer._producer._may_abort:
+            elif producer._delegate.may_abort:
                 await producer.abort_transaction()
             consumer.seek(tp, await consumer.committed(tp) or 0)
 

@@ -21,7 +21,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.protocol.api import ApiKey
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
@@ -97,7 +97,8 @@ async def test_what_many_batches_complete_while_the_loop_is_busy_crosses_once(
         waiting = [asyncio.create_task(wait_for(future)) for future in futures]
         await asyncio.sleep(0)
         monkeypatch.setattr(loop, "call_soon_threadsafe", count)
-        producer._producer.flush()  # which keeps the loop
+        with producer._delegate.flushing() as results:  # which keeps the loop
+            assert all(result.wait(60) for result in results)
         await asyncio.gather(*waiting)
         assert len(crossings) == 1
 

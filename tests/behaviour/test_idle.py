@@ -80,7 +80,7 @@ def test_an_idle_producer_waits_between_its_requests(cluster: Cluster, topic: st
     ) as producer:
         producer.send(topic, b"1").get(60)
         name = f"pyconsumer-sender-idle-{topic}"
-        metadata = producer._metadata
+        metadata = producer._delegate.metadata
         began, before = metadata.update_count, waits[name]
         wait_until(lambda: metadata.update_count >= began + 10, 60, "updates of metadata")
         assert waits[name] - before <= WAITS_FOR_A_REQUEST * 11

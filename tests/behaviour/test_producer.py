@@ -389,7 +389,7 @@ def test_a_close_that_drops_records_says_how_many(
         producer.send(topic, b"x")
     producer.close(timeout_ms=0)
     (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert f"closed; 3 records for {topic} dropped" in message
+    assert f"closed: 3 records for {topic} dropped" in message
 
 
 @pytest.mark.parametrize("call", ["flush", "close"])
@@ -541,9 +541,9 @@ def test_an_idle_producer_sleeps(cluster: Cluster, topic: str, proxy: KafkaProxy
 
 def turns_until_newer_metadata(producer: KafkaProducer, proxy: KafkaProxy) -> int:
     """Return how often the sender looks around until metadata have come twice, which takes at least their age."""
-    seen, turns = len(proxy.events(ApiKey.METADATA, "response")), producer._sender.turns
+    seen, turns = len(proxy.events(ApiKey.METADATA, "response")), producer._delegate.sender.turns
     proxy.wait(lambda: len(proxy.events(ApiKey.METADATA, "response")) >= seen + 2, 60, "metadata, twice")
-    return producer._sender.turns - turns
+    return producer._delegate.sender.turns - turns
 
 
 @pytest.mark.cluster

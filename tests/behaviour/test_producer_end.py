@@ -33,7 +33,7 @@ def test_calls_after_a_callback_has_exited_name_it(cluster: Cluster, topic: str)
         producer.send(topic, b"1").add_callback(exits)
         with pytest.raises(IllegalStateError, match=named):  # not as if all were well
             producer.flush()
-        producer._thread.join(30)
+        producer._delegate.thread.join(30)
         for call in (
             lambda: producer.send(topic, b"2"),
             lambda: producer.send_many(topic, [b"2"]),

@@ -103,7 +103,7 @@ def test_columns_of_a_table_may_name_partition_and_time(cluster: Cluster, make_t
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"key": ["k"]}, "there must be a column named value; there are key"),
+        ({"key": ["k"]}, "there must be a column named value, but the columns are key"),
         ({"value": ["v"], "offset": [1]}, "column 'offset' is none of those that are sent"),
         ({"value": [1.5]}, "column value must be binary or string, not double"),
         ({"value": ["v"], "partition": ["1"]}, "column partition must be integers, not string"),

@@ -510,7 +510,7 @@ def test_ctrl_c_in_the_end_of_a_transaction_leaves_it_to_be_repeated(
     monkeypatch.setattr(TransactionResult, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         end()
-    with pytest.raises(IllegalStateError, match=f"{end.__name__}\\(\\) has not finished; call {end.__name__}"):
+    with pytest.raises(IllegalStateError, match=f"{end.__name__}\\(\\) has not finished: call {end.__name__}"):
         other()
     end()
     with producer.transaction():

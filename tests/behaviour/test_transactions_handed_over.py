@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")  # the requests are part of the Spark sink
 from pyconsumer import KafkaAdminClient, KafkaProducer
 from pyconsumer.errors import IllegalStateError, InvalidTxnStateError, KafkaError, ProducerFencedError
 from pyconsumer.network.futures import Steps
+from pyconsumer.producer.producer import detach_transaction
 from pyconsumer.producer.transaction_manager import DetachedTransaction
 from pyconsumer.spark import transaction_calls as calls
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
@@ -26,7 +27,7 @@ def hand_over(cluster: Cluster, topic: str, name: str, values: list[bytes]) -> D
         producer.begin_transaction()
         for value in values:
             producer.send(topic, value)
-        found = producer._detach_transaction()
+        found = detach_transaction(producer)
         assert found is not None
         with pytest.raises(KafkaError, match="handed over"):
             producer.commit_transaction()
@@ -89,7 +90,7 @@ def test_a_producer_whose_id_was_fenced_can_write_no_more(cluster: Cluster, topi
         with pytest.raises(KafkaError):
             producer.send(topic, b"late").get(30)
         with pytest.raises(KafkaError) as caught:
-            producer._detach_transaction()
+            detach_transaction(producer)
         assert isinstance(caught.value, ProducerFencedError) or isinstance(caught.value.__cause__, KafkaError)
         producer.close()
         assert [one.state for one in admin.list_transactions() if one.transactional_id == topic] != ["Ongoing"]

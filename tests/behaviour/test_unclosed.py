@@ -200,13 +200,13 @@ def test_what_cannot_be_sent_at_the_end_of_the_program_is_logged(
     assert code == 7
     last = errors.splitlines()[-1]
     assert f"3 of topic {topic}" in last
-    assert "call flush() or close()" in last
+    assert "Call flush() or close()" in last
 
 
 @pytest.mark.concurrent
 def test_a_dropped_producer_warns_and_sends_what_it_has(cluster: Cluster, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, client_id="forgotten", linger_ms=60_000)
-    thread = producer._thread
+    thread = producer._delegate.thread
     future = producer.send(topic, b"1")
     with pytest.warns(ResourceWarning, match=r"unclosed .*'forgotten'.*call close\(\)"):
         del producer

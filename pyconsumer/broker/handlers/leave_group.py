@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.results import LeavingMember
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 __all__ = ["handle"]

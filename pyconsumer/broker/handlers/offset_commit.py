@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,

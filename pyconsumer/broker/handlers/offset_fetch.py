@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.group.common.results import FetchedOffset
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.results import FetchedOffset
 from pyconsumer.errors import Errors, UnknownTopicIdError
 from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -6,8 +6,8 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import wait_for
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.storage import from_append
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.storage import from_append
 from pyconsumer.broker.transaction.verification import RequestingProducer, Verified, is_enabled, verify
 from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.txn_offset_commit import (

@@ -444,13 +444,9 @@ class Segment:
     def mark(self) -> list[int]:
         """Return the mark of a sealed segment, with which the next start need not read it, see :meth:`trust`.
 
-        Its numbers, in order:
-
-        * base offset, size, next offset, position of the last batch
-        * sizes and checksums of the offset and the time index
-        * bytes since the last index entry
-        * the three timestamps
-        * the time of the file's last change in ns
+        Its numbers: base offset, size, next offset, position of the last batch. Sizes and checksums of the offset and
+        the time index, bytes since the last index entry, the three timestamps, and the time of the file's last change
+        (ns).
         """
         if self._mark is not None:
             return self._mark

@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.storage import GroupStorage
+from pyconsumer.broker.group.common.storage import GroupStorage
 from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.broker.transaction.markers import MarkerChannel, MarkerSender

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from pyconsumer.broker.group.storage import KeyValue
+from pyconsumer.broker.group.common.storage import KeyValue
 from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionRecord, TransactionState
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.transaction_topic import (

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.common.offset_records import partition_for
+from pyconsumer.broker.group.common.storage import GroupStorage, StoreResult, from_append
 from pyconsumer.broker.group.loading import STEP_S
-from pyconsumer.broker.group.records import partition_for
-from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.broker.transaction.metadata import (

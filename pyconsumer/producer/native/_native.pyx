@@ -6,7 +6,7 @@ Its parts, one file each:
 
 * ``builder.pxi``: ``BatchBuilder``, which encodes records.
 * ``result.pxi``: ``BatchResult`` and ``FutureRecordMetadata``.
-* ``appender.pxi``: ``BufferMemory``, ``ProducerBatch`` and ``Appender``.
+* ``fast_append.pxi``: ``BufferMemory``, ``ProducerBatch`` and ``Appender``.
 
 Rules
 
@@ -48,7 +48,7 @@ from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.structs import RecordMetadata
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 5
+REVISION = 6
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -58,4 +58,4 @@ crc32c_init()
 
 include "builder.pxi"
 include "result.pxi"
-include "appender.pxi"
+include "fast_append.pxi"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaTimeoutError, WakeupError
-from pyconsumer.network.futures import RequestFuture, Steps, Wait, drive
+from pyconsumer.network.futures import YIELD, RequestFuture, Steps, Wait, drive
 
 
 class Poller:
-    """Lets time pass to the end of each wait, and completes futures at set times."""
+    """Advances the clock to the end of each wait, and completes futures at set times."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -67,7 +68,7 @@ def test_it_is_resumed_when_the_future_is_done() -> None:
     assert poller.clock.now() == 2.0
 
 
-def test_no_wait_goes_beyond_the_deadline_and_the_second_late_one_fails() -> None:
+def test_no_wait_exceeds_the_deadline_and_the_second_late_one_fails() -> None:
     poller = Poller()
     looked: list[float] = []
 
@@ -82,7 +83,7 @@ def test_no_wait_goes_beyond_the_deadline_and_the_second_late_one_fails() -> Non
     assert looked == [0.0, 4.0, 4.0]
 
 
-def test_a_deadline_that_has_passed_allows_one_look_without_waiting() -> None:
+def test_an_expired_deadline_allows_one_check_without_waiting() -> None:
     poller = Poller()
 
     def steps() -> Steps[str]:
@@ -93,7 +94,7 @@ def test_a_deadline_that_has_passed_allows_one_look_without_waiting() -> None:
     assert poller.polls == [0.0]
 
 
-def test_what_polling_raises_is_thrown_into_the_generator() -> None:
+def test_an_error_of_polling_is_raised_in_the_generator() -> None:
     cleaned: list[str] = []
 
     def poll(until: float, future: RequestFuture[Any] | None) -> None:
@@ -110,7 +111,7 @@ def test_what_polling_raises_is_thrown_into_the_generator() -> None:
     assert cleaned == ["yes"]
 
 
-def test_the_generator_may_go_on_after_an_error() -> None:
+def test_the_generator_may_continue_after_an_error() -> None:
     errors = [WakeupError()]
 
     def poll(until: float, future: RequestFuture[Any] | None) -> None:
@@ -127,10 +128,82 @@ def test_the_generator_may_go_on_after_an_error() -> None:
     assert drive(steps(), math.inf, poll, ManualClock().now) == "closed in good order"
 
 
-def test_an_error_of_the_generator_comes_out() -> None:
+def test_an_error_of_the_generator_is_raised() -> None:
     def steps() -> Steps[None]:
         yield Wait(None, 0.0)
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
         Poller().run(steps())
+
+
+def test_a_call_that_only_yields_continues_at_once() -> None:
+    poller = Poller()
+
+    def steps() -> Steps[str]:
+        yield YIELD
+        yield YIELD
+        return "done"
+
+    assert poller.run(steps(), 0.0) == "done"
+    assert poller.polls == []
+
+
+class Announcement:
+    """A change that is announced at a time of the test's clock."""
+
+    in_turn = False
+
+    def __init__(self, clock: ManualClock, at: float) -> None:
+        self.clock = clock
+        self.at = at
+
+    def wait(self, until: float, now: Callable[[], float]) -> None:
+        assert now == self.clock.now
+        self.clock.advance_to(min(self.at, until))
+
+    def on_announced(self, call: Callable[[], object]) -> None:
+        raise AssertionError("a thread waits, and is not called back")
+
+
+@pytest.mark.parametrize(("until", "ends"), [(10.0, 2.0), (1.0, 1.0)])
+def test_a_change_is_waited_for_until_the_time_of_the_wait(until: float, ends: float) -> None:
+    poller = Poller()
+
+    def steps() -> Steps[float]:
+        yield Wait(None, until, change=Announcement(poller.clock, 2.0))
+        return poller.clock.now()
+
+    assert poller.run(steps()) == ends
+    assert poller.polls == [], "no socket is served"
+
+
+def test_a_change_is_not_waited_for_beyond_the_deadline() -> None:
+    poller = Poller()
+
+    def steps() -> Steps[None]:
+        while True:
+            yield Wait(None, math.inf, change=Announcement(poller.clock, 100.0))
+
+    with pytest.raises(KafkaTimeoutError):
+        poller.run(steps(), 4.0)
+    assert poller.clock.now() == 4.0
+
+
+def test_ctrl_c_between_two_steps_runs_the_finally_blocks_at_once() -> None:
+    """Once they ran when the traceback was dropped, so a handler of the error still saw the state of the call."""
+    cleaned: list[str] = []
+
+    def steps() -> Steps[None]:
+        try:
+            yield Wait(None, 1.0)
+        finally:
+            cleaned.append("yes")
+
+    def interrupted() -> float:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        drive(steps(), math.inf, Poller().poll, interrupted)
+    assert cleaned == ["yes"]
+    assert caught.value.__traceback__ is not None

@@ -1,15 +1,15 @@
-"""Both twins of what appends records."""
+"""Both implementations of the code that appends records."""
 
 from __future__ import annotations
 
 import pytest
 
-from pyconsumer.producer import accumulator, appender, appending, batch, future, producer, sender
+from pyconsumer.producer import accumulator, batch, delegate, fast_append, future, implementation, sender
 from pyconsumer.protocol.compiled import load_compiled
 from pyconsumer.protocol.records import BatchBuilder
 
 _PURE = {
-    "Appender": appender.Appender,
+    "Appender": fast_append.Appender,
     "BatchBuilder": BatchBuilder,
     "BatchResult": future.BatchResult,
     "BufferMemory": batch.BufferMemory,
@@ -19,28 +19,26 @@ _PURE = {
 
 
 @pytest.fixture(params=["native", "pure"])
-def appending_name(request: pytest.FixtureRequest) -> str:
+def implementation_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def appending_twin(appending_name: str) -> dict[str, type]:
+def twin(implementation_name: str) -> dict[str, type]:
     """The classes of one twin, by name."""
-    if appending_name == "pure":
+    if implementation_name == "pure":
         return dict(_PURE)
-    compiled, reason = load_compiled("pyconsumer.producer._native", appending._REVISION)
+    compiled, reason = load_compiled("pyconsumer.producer._native", implementation._REVISION)
     if compiled is None:
         pytest.skip(reason)
     return {name: getattr(compiled, name) for name in _PURE}
 
 
-@pytest.fixture(name="appending")
-def use_twin(
-    appending_twin: dict[str, type], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, type]:
+@pytest.fixture(name="implementation")
+def use_twin(twin: dict[str, type], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, type]:
     """Let producers of this test, and the test's own module, use one twin."""
-    for name, kind in appending_twin.items():
-        for module in (accumulator, batch, producer, sender, request.module):
+    for name, kind in twin.items():
+        for module in (accumulator, batch, delegate, sender, request.module):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, kind)
-    return appending_twin
+    return twin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.producer.appending import FutureRecordMetadata
+from pyconsumer.producer.implementation import FutureRecordMetadata
 from pyconsumer.structs import RecordMetadata
 
 __all__ = ["FutureRecordMetadata", "RecordMetadata"]

@@ -56,7 +56,7 @@ from pyconsumer.protocol.records.record import (
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 8
+REVISION = 9
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

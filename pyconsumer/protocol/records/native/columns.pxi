@@ -308,7 +308,7 @@ cdef class ColumnsBuilder:
             value = exact_bytes(record.value)
             headers = []
             if self.header_offsets is not None:
-                headers = [(exact_bytes(name.encode()), exact_bytes(data)) for name, data in record._headers]
+                headers = [(exact_bytes(name.encode()), exact_bytes(data)) for name, data in record.header_tuple]
             self.reserve(1)
             if self.keys is not None:
                 check_size(self.keys, key)

@@ -98,10 +98,10 @@ cdef class ConsumerRecord:
 
     @property
     def headers(self):
-        return [] if self.headers_ is None else list(self._headers)
+        return [] if self.headers_ is None else list(self.header_tuple)
 
     @property
-    def _headers(self):
+    def header_tuple(self):
         if self.headers_ is None:
             return ()
         if type(self.headers_) is bytes:
@@ -110,7 +110,7 @@ cdef class ConsumerRecord:
 
     @property
     def serialized_header_size(self):
-        return -1 if self.headers_ is None else size_of_headers(self._headers)
+        return -1 if self.headers_ is None else size_of_headers(self.header_tuple)
 
     @property
     def checksum(self):

@@ -1,0 +1,683 @@
+"""The work of a producer, which :class:`KafkaProducer` and :class:`pyconsumer.aio.AsyncKafkaProducer` share.
+
+:class:`ProducerDelegate` builds the parts of a producer, starts the sender's thread, and has every call of a producer
+up to the point at which it has to wait. A call that may wait is a generator (``..._steps``), which the facade's driver
+runs. Settings, docstrings for users and the waiting itself belong to the facades.
+
+Any thread may call a delegate. One lock guards the state that ``send`` and the sender's thread share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
+
+from pyconsumer.clock import Clock, RunningClock, SystemClock, checked_timestamp, seconds_of
+from pyconsumer.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+)
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.futures import YIELD, Steps, Wait
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.producer.accumulator import Appended, RecordAccumulator
+from pyconsumer.producer.arguments import (
+    checked_choice,
+    checked_group,
+    checked_headers,
+    checked_offset,
+    checked_partition,
+    exact_topic,
+    is_topic_name,
+    serializer_of,
+)
+from pyconsumer.producer.condition import ChangeCondition
+from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
+from pyconsumer.producer.future_records import FutureRecords
+from pyconsumer.producer.implementation import Appender, BatchResult, FutureRecordMetadata
+from pyconsumer.producer.interceptors import ProducerInterceptors
+from pyconsumer.producer.partitioner import DefaultPartitioner
+from pyconsumer.producer.pending_request import TransactionResult
+from pyconsumer.producer.sender import Sender
+from pyconsumer.producer.shutdown import finish_at_exit
+from pyconsumer.producer.topic_facts import TopicFacts
+from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
+from pyconsumer.protocol.compiled import report_missing
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
+from pyconsumer.protocol.records.record import size_of_headers
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from pyconsumer.generic import Serializer
+
+__all__ = ["ProducerDelegate"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_ABORT_MS: Final = 5_000  # longest time for an abort after an exception
+_RECORD_OVERHEAD: Final = 21  # bytes of a record besides key, value and headers, at most
+_LARGEST_BATCH: Final = 1_000_000  # bytes; topics take 1,048,588 by default
+_LAST_TURN_S: Final = 5.0  # time for the thread to end after it was stopped
+
+
+class ProducerDelegate:
+    """A producer without the waiting.
+
+    Args:
+        config: its settings, with a client id.
+        clock: the clock of all deadlines.
+
+    Attributes:
+        config, clock: as given.
+        condition: notified by the sender's thread of changes that calls wait for.
+        append: appends a record at once if no decision is needed and its batch has room. Otherwise it returns None.
+        is_plain: True without serializers and interceptors, so that records can go to ``append`` as they are.
+        transactions: the state of transactions, guarded by ``condition``. None without a transactional id.
+        sender, thread: the work of the producer's thread, and the thread.
+        client, metadata, accumulator: the sender's network client, its metadata, and the batches.
+        closed: True once the producer was closed, or dropped.
+    """
+
+    closed = True  # until the thread is there
+
+    @classmethod
+    def open(
+        cls,
+        configs: Mapping[str, object] | None,
+        settings: Mapping[str, object],
+        *,
+        key_serializer: Serializer[Any] | None,
+        value_serializer: Serializer[Any] | None,
+        clock: Clock | None,
+    ) -> Self:
+        """Check settings, and start a producer with them.
+
+        Args:
+            configs, settings: as a facade got them. ``settings`` take precedence.
+            key_serializer, value_serializer: take precedence over both, unless they are None.
+            clock: by default the machine's.
+
+        Raises:
+            ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
+        """
+        options: dict[str, Any] = {**(configs or {}), **settings}
+        if key_serializer is not None:
+            options["key_serializer"] = key_serializer
+        if value_serializer is not None:
+            options["value_serializer"] = value_serializer
+        config = PRODUCER_SETTINGS.build(options)
+        report_missing()
+        return cls(config, clock or SystemClock())
+
+    def __init__(self, config: ProducerConfig, clock: Clock) -> None:
+        if not config.client_id:
+            name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"
+            config = config.replace(client_id=f"pyconsumer-producer-{name}")
+        self.config = config
+        self.clock = clock
+        self._mutex = threading.Lock()
+        self.condition = ChangeCondition(self._mutex)  # the same lock; the bare one is quicker to take
+        if isinstance(clock, RunningClock):
+            clock.on_advance(self._on_time_moved)
+        self._topics: dict[str, TopicFacts] = {}
+        self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
+        self.metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
+        self.client = NetworkClient(config, metadata=self.metadata, clock=clock)
+        self.accumulator = RecordAccumulator(
+            batch_size=config.batch_size,
+            linger=config.linger_ms / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            buffer_memory=config.buffer_memory,
+            codec=config.compression_type,
+            largest_batch=min(_LARGEST_BATCH, config.max_request_size),
+        )
+        self._appender = Appender(
+            self.accumulator.memory,
+            self.client.wakeup,
+            batch_size=config.batch_size,
+            largest=min(config.max_request_size - BATCH_OVERHEAD, config.buffer_memory),
+            ignore_keys=config.partitioner_ignore_keys,
+            chooses=config.partitioner is not None,
+            reads_clock=isinstance(clock, SystemClock),
+        )
+        self.append = self._appender.append
+        self._interceptors = ProducerInterceptors(config.interceptors)
+        self.is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
+        self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
+        self._serialize_key = serializer_of(config.key_serializer, "key")
+        self._serialize_value = serializer_of(config.value_serializer, "value")
+        self._refused: KafkaError | None = None
+        self._pid = os.getpid()
+        self._records = 0
+        self.transactions: TransactionManager | None = None
+        if config.transactional_id is not None:
+            pauses = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
+            self.transactions = TransactionManager(config.transactional_id, pauses.delay)
+        self.sender = Sender(
+            config,
+            self.client,
+            self.metadata,
+            self.accumulator,
+            self.condition,
+            clock,
+            transactions=self.transactions,
+            on_metadata=_weakly(self._on_metadata, lambda: None),
+        )
+        self.thread = threading.Thread(
+            target=self.sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
+        )
+        self.closed = False
+        finish_at_exit(self.sender, self.thread, self._appender)
+        self.thread.start()
+
+    @property
+    def in_own_thread(self) -> bool:
+        """Return whether a callback of a record runs, which must not wait for its own thread."""
+        return threading.current_thread() is self.thread
+
+    # ------------------------------------------------------------ sending
+
+    def send_at_once(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> FutureRecordMetadata | None:
+        """Send a record if there is a batch that it can join. Otherwise return None."""
+        transactions = self.transactions
+        if self.is_plain and (transactions is None or transactions.is_open):
+            return self.append(topic, value, key, headers, partition, timestamp_ms)
+        return None
+
+    def send_steps(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Steps[FutureRecordMetadata]:
+        """Send a record. See :meth:`pyconsumer.KafkaProducer.send`."""
+        topic = topic if type(topic) is str else exact_topic(topic)
+        if self.closed or self._pid != os.getpid():
+            self.check_open()
+        config = self.config
+        transactions = self.transactions
+        if transactions is not None and not transactions.is_open:  # add_partition looks again, under the lock
+            with self._mutex:
+                transactions.check_send()
+        if timestamp_ms is None:
+            timestamp_ms = self.clock.wall_ms()
+        else:
+            timestamp_ms = checked_timestamp(timestamp_ms)
+        if config.interceptors:
+            topic, key, value, headers, partition, timestamp_ms = self._interceptors.on_send(
+                topic, key, value, headers, partition, timestamp_ms
+            )
+        key_bytes: bytes | None = self._serialize_key(topic, headers, key)
+        value_bytes: bytes | None = self._serialize_value(topic, headers, value)
+        if not self.is_plain and not config.interceptors:
+            appended_future = self.append(topic, value_bytes, key_bytes, headers, partition, timestamp_ms)
+            if appended_future is not None:
+                return appended_future
+        size = (
+            _RECORD_OVERHEAD
+            + (len(key_bytes) if key_bytes is not None else 0)
+            + (len(value_bytes) if value_bytes is not None else 0)
+        )
+        header_list: Sequence[tuple[str, bytes | None]] = ()
+        if headers:
+            header_list = checked_headers(headers)
+            size += sum(10 + 4 * len(name) + len(data or b"") for name, data in header_list)
+        if size + BATCH_OVERHEAD > config.max_request_size:
+            raise RecordTooLargeError(
+                f"the record has {size + BATCH_OVERHEAD} bytes with its headers, more than max_request_size "
+                f"({config.max_request_size})"
+            )
+        if size > config.buffer_memory:
+            raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
+        deadline = -1.0
+        known = self._topics.get(topic)
+        if partition is not None and (type(partition) is not int or partition < 0):
+            partition = checked_partition(partition)
+        if known is None or known.error is not None or (partition is not None and partition >= known.count):
+            deadline = self.clock.now() + config.max_block_ms / 1000
+            known = yield from self._topic_steps(topic, partition, deadline)
+        if partition is None and config.partitioner is not None:
+            partition = self._ask_partitioner(config.partitioner, topic, key_bytes, known)
+        while (
+            placed := self._place(topic, partition, timestamp_ms, key_bytes, value_bytes, header_list, size, known)
+        ) is None:
+            if deadline < 0:
+                deadline = self.clock.now() + config.max_block_ms / 1000
+            yield from self._room_steps(size, deadline)
+        tp, appended = placed
+        future = FutureRecordMetadata(
+            appended.batch.result,
+            appended.position,
+            timestamp_ms,
+            -1 if key_bytes is None else len(key_bytes),
+            -1 if value_bytes is None else len(value_bytes),
+            size_of_headers(header_list),
+        )
+        if config.interceptors:
+            future.add_both(self._interceptors.on_acknowledgement, tp)
+        if self.sender.at_exit and not self.in_own_thread:
+            yield from self._acknowledged_steps(future)
+        return future
+
+    def _acknowledged_steps(self, future: FutureRecordMetadata) -> Steps[None]:
+        """Wait for a record that was sent at the end of the interpreter: no later call would."""
+        deadline = self.clock.now() + self.sender.exit_timeout
+        while not future.is_done and self.clock.now() < deadline:
+            with self.condition:
+                change = self.condition.next_change()
+                done = future.is_done
+            if not done:
+                yield Wait(None, deadline, change=change)
+
+    def _place(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        size: int,
+        known: TopicFacts,
+    ) -> tuple[TopicPartition, Appended] | None:
+        """Choose the partition and append the record to a batch. Return None if there is no room for it."""
+        transactions = self.transactions
+        try:
+            with self._mutex:
+                if self.accumulator.closing:
+                    raise self.sender.closed_error()
+                if not self.accumulator.has_room(size):
+                    return None
+                if partition is None:
+                    partition = self._partitioner.partition(topic, key, known.count, known.preferred, size)
+                tp = TopicPartition(topic, partition)
+                if transactions is not None:
+                    transactions.add_partition(tp)
+                now = self._last_use[topic] = self.clock.now()
+                appended = self.accumulator.append(tp, timestamp_ms, key, value, headers, size, now)
+                self._records += 1
+                if not self.config.interceptors and self._topics.get(topic) is known:
+                    self._appender.remember(
+                        topic, known.count, appended.batch, partition, self._partitioner.sticky(topic)
+                    )
+            if appended.wake_sender:
+                self.client.wakeup()
+        except BaseException:
+            self.client.wakeup()  # Ctrl-C may have come when the record was in its batch already
+            raise
+        return tp, appended
+
+    def send_many_steps(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Steps[FutureRecords]:
+        """Send many records. See :meth:`pyconsumer.KafkaProducer.send_many`. Yields between batches, too."""
+        rows = list(values)
+        row_keys = None if keys is None else list(keys)
+        if row_keys is not None and len(row_keys) != len(rows):
+            raise ValueError(f"there are {len(rows)} values and {len(row_keys)} keys")
+        runs: list[tuple[BatchResult, int, int]] = []
+        at = 0
+        transactions = self.transactions
+        try:
+            while at < len(rows):
+                if self.is_plain and (transactions is None or transactions.is_open):
+                    at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs)
+                    if at == len(rows):
+                        break
+                key = None if row_keys is None else row_keys[at]
+                future = yield from self.send_steps(topic, rows[at], key, None, partition, timestamp_ms)
+                runs.append((*future.place, 1))
+                at += 1
+                yield YIELD
+        except Exception as error:
+            error.add_note(f"{at} of the {len(rows)} records of this call were accepted before the error, and are sent")
+            raise
+        return FutureRecords(runs)
+
+    def send_arrow_steps(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
+    ) -> Steps[FutureRecords]:
+        from pyconsumer.producer.arrow import send_steps  # pyarrow is optional
+
+        return send_steps(self.send_many_steps, self.send_at_once, self.send_steps, topic, table, partition)
+
+    @contextlib.contextmanager
+    def flushing(self) -> Iterator[list[BatchResult]]:
+        """Send batches without lingering in this block, which gets the results of those that are incomplete now."""
+        self.check_open()
+        with self.condition:
+            waiting = self.accumulator.incomplete()
+            self.accumulator.flush()
+        try:
+            if waiting:
+                self.client.wakeup()
+            yield waiting
+            if self.sender.failure is not None:
+                raise self.sender.closed_error()
+        finally:
+            with self.condition:
+                self.accumulator.flush(False)
+
+    # ------------------------------------------------------------ transactions
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        self.check_open()
+        transactions = self._require_transactions()
+        with self.condition:
+            transactions.begin()
+
+    def adding_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
+    ) -> Callable[[TransactionManager], TransactionResult] | None:
+        """Check the arguments of ``send_offsets_to_transaction``. Return its beginning, or None without offsets."""
+        group = checked_group(group_metadata)
+        checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
+
+        def begin(transactions: TransactionManager) -> TransactionResult:
+            for topic in {tp.topic for tp in checked}:  # the request names topics by their ids (KIP-1319)
+                self._last_use[topic] = self.clock.now()
+                if topic not in self._topics:
+                    self.sender.wanted_topics.add(topic)
+            return transactions.add_offsets(checked, group)
+
+        if checked:
+            return begin
+        transactions = self._require_transactions()
+        with self.condition:
+            transactions.check_send()
+        return None
+
+    def detach_transaction(self) -> DetachedTransaction | None:
+        """Let go of the transaction, which another process ends. Return it, or None if it is empty.
+
+        The caller has flushed, and may only call :meth:`close` afterwards.
+
+        Raises:
+            TransactionAbortableError: a record was not delivered.
+        """
+        transactions = self._require_transactions()
+        with self.condition:
+            return transactions.detach(has_incomplete=not self.accumulator.is_empty)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether ``init_transactions`` has succeeded."""
+        transactions = self._require_transactions()
+        with self.condition:
+            return transactions.producer[0] >= 0
+
+    @property
+    def may_abort(self) -> bool:
+        """Return whether a transaction is open that can be aborted."""
+        transactions = self._require_transactions()
+        with self.condition:
+            return transactions.may_abort and not self.closed
+
+    def _require_transactions(self) -> TransactionManager:
+        if self.transactions is None:
+            raise IllegalStateError("this producer is not transactional: set transactional_id")
+        return self.transactions
+
+    def begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
+        """Begin a call that the sender's thread completes, and return its result."""
+        self.check_open()
+        transactions = self._require_transactions()
+        if self.in_own_thread:
+            raise IllegalStateError("a callback of a record cannot wait for its own thread: do this in another one")
+        with self.condition:
+            result = begin(transactions)
+        self.client.wakeup()
+        return result
+
+    def check_outcome(self, result: TransactionResult, seconds: float) -> None:
+        """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
+        if not result.wait(0):
+            reason = result.last_failure or f"connections: {self.client.failures()}"
+            raise KafkaTimeoutError(
+                f"{result.call}() was not done within {seconds * 1000:g} ms. Call it again to wait longer. The last"
+                f" error: {reason}"
+            )
+        if result.error is not None:
+            raise result.error
+
+    def partitions_steps(self, topic: str) -> Steps[set[int]]:
+        """Return the partitions of a topic, after waiting for its metadata if necessary."""
+        self.check_open()
+        known = self._topics.get(topic)
+        if known is None or known.error is not None:
+            known = yield from self._topic_steps(topic, None, self.clock.now() + self.config.max_block_ms / 1000)
+        with self.condition:
+            self._last_use[topic] = self.clock.now()
+        return set(known.all)
+
+    # ------------------------------------------------------------ state, and the end
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return counters since the start, by group and name."""
+        sender = self.sender
+        return {
+            "producer-metrics": {
+                "record-send-total": self._records + self._appender.records,
+                "batch-send-total": sender.sent_batches,
+                "outgoing-byte-total": sender.sent_bytes,
+                "record-retry-total": sender.retried_batches,
+                "record-error-total": sender.failed_records,
+                "buffer-total-bytes": self.config.buffer_memory,
+                "buffer-available-bytes": self.config.buffer_memory - self.accumulator.memory_used,
+            }
+        }
+
+    def close(self, timeout_ms: float | None) -> None:
+        """Send the buffered records and end the thread. Blocks. See :meth:`pyconsumer.KafkaProducer.close`."""
+        seconds = None if timeout_ms is None else seconds_of(timeout_ms)
+        if self._pid != os.getpid():
+            self.closed = True
+            return
+        with self.condition:
+            self.closed = True
+            self._appender.close()
+            self.accumulator.close()
+            self.condition.notify_all()
+        inside = self.in_own_thread
+        if inside:
+            self.sender.stop_now()
+        self.client.wakeup()
+        if inside:
+            return
+        try:
+            wait = self.sender.delivery_timeout if seconds is None else seconds
+            self.thread.join(min(wait, threading.TIMEOUT_MAX))
+            while seconds is None and self.thread.is_alive():
+                self.sender.check_callbacks()
+                self.thread.join(min(wait, threading.TIMEOUT_MAX))
+        except BaseException:  # Ctrl-C, or a callback that does not return: the thread ends without its records
+            self.sender.stop_now()
+            self.client.wakeup()
+            raise
+        if self.thread.is_alive():
+            self.sender.stop_now()
+            self.client.wakeup()
+            self.thread.join(_LAST_TURN_S)
+            if timeout_ms and self.sender.dropped:
+                raise KafkaTimeoutError(
+                    f"the producer was closed within {timeout_ms:g} ms: {self.sender.describe_dropped()}"
+                )
+
+    def drop(self) -> bool:
+        """Let the thread send the buffered records and end by itself, without a wait or a lock, for finalizers.
+
+        Returns:
+            False if the producer was closed already, or was made before a fork.
+        """
+        if self.closed or self._pid != os.getpid():
+            return False
+        self.closed = True
+        self.sender.finish()
+        return True
+
+    def __del__(self) -> None:
+        self.drop()  # Ctrl-C may have come before a facade had this delegate, and could close it
+
+    @property
+    def close_timeout_after_error_ms(self) -> float:
+        """Time to close after an exception: none, but for the abort of a transaction."""
+        return 0 if self.transactions is None else _ABORT_MS
+
+    def _on_time_moved(self) -> None:
+        """Let calls that wait look at the time again."""
+        with self.condition:
+            self.condition.notify_all()
+
+    def check_open(self) -> None:
+        """Raise IllegalStateError if the producer was closed, its thread has ended, or this is another process."""
+        if self._pid != os.getpid():
+            raise IllegalStateError("the producer was made before a fork: make one in each process")
+        if self.closed or self.sender.failure is not None:
+            raise self.sender.closed_error()
+
+    def _ask_partitioner(self, custom: Callable[..., Any], topic: str, key: bytes | None, known: TopicFacts) -> int:
+        """Return the choice of the application's partitioner. No lock is held: it may take one, or send a record."""
+        return checked_choice(custom(key, known.all, known.available), topic, known.count)
+
+    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Steps[TopicFacts]:
+        """Wait until metadata knows a topic, and a partition of it."""
+        if not isinstance(topic, str):
+            raise ValueError(f"the topic must be a string, not {topic!r}")
+        if not is_topic_name(topic):
+            raise InvalidTopicError(
+                f"{topic[:300]!r} is no topic name: 1 to 249 letters, digits, dots, hyphens and underscores"
+            )
+        asked_at = self._topics.get(topic)
+        while True:
+            with self.condition:
+                known = self._topics.get(topic)
+                if known is not None and known.error is None and (partition is None or partition < known.count):
+                    return known
+                fresh = known is not None and known is not asked_at
+                if known is not None and known.error is not None and fresh and not known.error.retriable:
+                    raise known.error
+                if self._refused is not None:
+                    raise self._refused
+                if known is not None and known.error is None and partition is not None and fresh:
+                    raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
+                if self.accumulator.closing:
+                    raise self.sender.closed_error()
+                now = self._last_use[topic] = self.clock.now()
+                left = deadline - now
+                if left <= 0:
+                    raise self._no_metadata(topic, known)
+                self.sender.wanted_topics.add(topic)
+                if known is not None:
+                    self.metadata.request_update()
+                self.client.wakeup()
+                if self.in_own_thread:
+                    raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet, and a callback cannot wait for it")
+                change = self.condition.next_change()
+            yield Wait(None, deadline, change=change)
+
+    def _no_metadata(self, topic: str, known: TopicFacts | None) -> KafkaError:
+        text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
+        cause = known.error if known is not None else None
+        reason = str(cause) if cause is not None else f"connections: {self.sender.failures}"
+        error = KafkaTimeoutError(f"{text}: {reason}")
+        error.__cause__ = cause
+        return error
+
+    def _room_steps(self, size: int, deadline: float) -> Steps[None]:
+        """Wait until ``size`` bytes may be free."""
+        with self.condition:
+            self.accumulator.add_memory_pressure()
+        try:
+            while True:
+                with self.condition:
+                    if self.accumulator.closing:
+                        raise self.sender.closed_error(" while send waited for room")
+                    if self.accumulator.has_room(size):
+                        return
+                    if self.clock.now() >= deadline:
+                        raise BufferExhaustedError(
+                            f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}) within "
+                            f"max_block_ms ({self.config.max_block_ms} ms): records are made faster than the brokers "
+                            "take them"
+                        )
+                    if self.in_own_thread:
+                        raise BufferExhaustedError(
+                            f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}), and a callback "
+                            "cannot wait for it"
+                        )
+                    change = self.condition.next_change(in_turn=True)
+                self.client.wakeup()
+                yield Wait(None, deadline, change=change)
+        finally:
+            with self.condition:
+                self.accumulator.add_memory_pressure(False)
+
+    def _on_metadata(self) -> None:
+        """In the sender's thread: publish the metadata of our topics."""
+        metadata = self.metadata
+        topics: dict[str, TopicFacts] = {}
+        rack = self.config.client_rack if self.config.partitioner_rack_aware else None
+        near = None if rack is None else {broker.node_id for broker in metadata.brokers() if broker.rack == rack}
+        for topic in metadata.wanted_topics():
+            error = metadata.topic_error(topic)
+            partitions = metadata.partitions_for(topic)
+            if partitions:
+                topics[topic] = TopicFacts(sorted(partitions, key=lambda item: item.partition), near)
+            elif error is not None:
+                topics[topic] = TopicFacts((), error=error)
+        with self.condition:
+            self._topics = topics
+            self._appender.forget()
+            self._refused = metadata.fatal_error
+            self.condition.notify_all()
+
+    def _forget_idle(self, now: float) -> set[str]:
+        """In the sender's thread, before metadata is asked for: topics unused for ``metadata_max_idle_ms``."""
+        with self.condition:
+            self._last_use.update(dict.fromkeys(self.accumulator.topics(), now))
+            limit = now - self.config.metadata_max_idle_ms / 1000
+            idle = {topic for topic, used in self._last_use.items() if used <= limit}
+            for topic in idle:
+                del self._last_use[topic]
+                self._topics.pop(topic, None)
+        return idle
+
+
+def _weakly(method: Callable[P, R], otherwise: Callable[[], R]) -> Callable[P, R]:
+    """Return a function that calls a bound method as long as its object lives, without keeping it alive."""
+    found = weakref.WeakMethod(method)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        target = found()
+        return otherwise() if target is None else target(*args, **kwargs)
+
+    return call

@@ -1,0 +1,82 @@
+"""``sasl.jaas.config`` of Java clients, read as user name and password. No part of it is ever shown in a message."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = ["Login", "parse_jaas"]
+
+# A word, or a quoted string with backslashes before quotes and backslashes.
+_TOKEN: Final = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""")
+
+_FLAGS: Final = {"required", "requisite", "sufficient", "optional"}
+
+_MECHANISMS: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
+
+
+class Login(NamedTuple):
+    """The options of a login module. ``mechanisms`` are those that it can be used with."""
+
+    mechanisms: tuple[str, ...]
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({'/'.join(self.mechanisms)})"
+
+
+def parse_jaas(text: str) -> Login:
+    """Read ``...PlainLoginModule required username="u" password="p";`` (or ScramLoginModule, in any package).
+
+    Its errors show no part of the value: where a value is malformed, any word of it may be a password.
+
+    Raises:
+        ConfigurationError: another module, or another notation.
+    """
+    tokens = _tokens(text)
+    module = tokens[0].rpartition(".")[2] if tokens else ""
+    mechanisms = _MECHANISMS.get(module)
+    if mechanisms is None:
+        raise ConfigurationError(
+            "sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule,"
+            " but the value begins with another name"
+        )
+    if len(tokens) < 2 or tokens[1].lower() not in _FLAGS or tokens[-1] != ";":
+        raise _malformed()
+    given: dict[str, str] = {}
+    rest = tokens[2:-1]
+    if len(rest) % 3:
+        raise _malformed()
+    for name, equals, value in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        if equals != "=":
+            raise _malformed()
+        given[name] = value
+    if given.get("tokenauth", "false").lower() == "true":
+        raise ConfigurationError("sasl.jaas.config: delegation tokens (tokenauth) cannot be used")
+    missing = [name for name in ("username", "password") if name not in given]
+    if missing:
+        raise ConfigurationError(f"sasl.jaas.config: the login module is given no {' and no '.join(missing)}")
+    return Login(mechanisms, given["username"], given["password"])
+
+
+def _tokens(text: str) -> list[str]:
+    found: list[str] = []
+    position, text = 0, text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ConfigurationError("sasl.jaas.config: a quote is not closed")
+        double, single, sign, word = match.groups()
+        quoted = double if double is not None else single
+        found.append(re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else sign or word)
+        position = match.end()
+    return found
+
+
+def _malformed() -> ConfigurationError:
+    return ConfigurationError(
+        'sasl.jaas.config: write it as  ...LoginModule required username="..." password="...";  with the semicolon'
+    )
