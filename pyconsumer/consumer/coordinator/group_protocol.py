@@ -60,6 +60,7 @@ class GroupProtocol(ABC, Generic[M, S]):
     @property
     def due_at(self) -> float:
         """Return when to continue with a step whose wait the core does not know of. -inf is now."""
+        return self.steps.due_at
 
     @property
     @abstractmethod

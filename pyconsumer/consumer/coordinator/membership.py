@@ -187,7 +187,7 @@ class GroupMember(ABC):
 
     @property
     @abstractmethod
-    def term_of_commits(self) -> object:
+    def commit_scope(self) -> object:
         """Return the scope of a commit: repeated in a later one, it could overwrite a commit of the next owner."""
 
     @property
