@@ -39,7 +39,15 @@ def api_key_of(api: str | int) -> int:
 
 @dataclass(slots=True)
 class FaultRule:
-    """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them."""
+    """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them.
+
+    Args:
+        kind: one of :data:`KINDS`.
+        api: Kafka's name of the API, or its number.
+        node, topic, client_id: only requests to this node, about this topic, from this client.
+        error_code: for ``error``.
+        delay_ms: for ``delay``.
+    """
 
     kind: str
     api: str | int
