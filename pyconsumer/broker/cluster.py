@@ -366,7 +366,7 @@ class ClusterFaults:
         error_code: int = -1,
         delay_ms: int = 0,
     ) -> int:
-        """Inject a fault into requests. Return the rule's id. Arguments as :meth:`.faults.Faults.add`."""
+        """Inject a fault into requests. Return the rule's id. Arguments as :class:`.faults.FaultRule`."""
         arguments = {"node": node, "topic": topic, "client_id": client_id, "count": count}
         return int(
             self._cluster.command(

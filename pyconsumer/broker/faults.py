@@ -62,7 +62,7 @@ class FaultRule:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise ConfigurationError(f"there is no fault {self.kind!r}; there are {', '.join(KINDS)}")
+            raise ConfigurationError(f"there is no fault {self.kind!r}, only {', '.join(KINDS)}")
         self.api_key = api_key_of(self.api)
 
     @property
