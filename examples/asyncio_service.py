@@ -21,7 +21,7 @@ TOPIC, GROUP, TRANSFERS = "transfers", "ledger", 1000
 
 
 class Ledger(AsyncConsumerRebalanceListener):
-    """Commits what was booked before a partition goes to another member."""
+    """Commits the booked transfers before a partition goes to another member."""
 
     def __init__(self, consumer: AsyncKafkaConsumer) -> None:
         self.consumer = consumer

@@ -1,4 +1,4 @@
-"""A group of two members shares the partitions of a topic; each commits what it has processed.
+"""A group of two members shares the partitions of a topic, and each commits its processed records.
 
 Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """

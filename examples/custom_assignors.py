@@ -29,7 +29,7 @@ Shares = dict[str, list[TopicPartition]]
 
 
 class StandbyAssignor(PartitionAssignor):
-    """Gives everything to one member; the others stand by, and one of them takes over when it ends."""
+    """Gives everything to one member. The others stand by, and one of them takes over when it ends."""
 
     @property
     def name(self) -> str:
@@ -132,7 +132,7 @@ def shown(members: list[KafkaConsumer]) -> str:
 
 
 def read_on(servers: str, path: Path) -> int:
-    """Read what this member has not read yet."""
+    """Read the records that this member has not read yet."""
     count = 0
     with KafkaConsumer(
         bootstrap_servers=servers,

@@ -17,7 +17,7 @@ TOPIC, DEAD = "readings-json", "readings-json-dead"
 
 
 class DeadLetters:
-    """A sink for ``on_record_error``: sends the record as it came, and in headers where it was and what was wrong."""
+    """A sink for ``on_record_error``: sends the record as it came, and its place and the fault in headers."""
 
     def __init__(self, producer: KafkaProducer, topic: str) -> None:
         self.producer = producer

@@ -1,6 +1,6 @@
-"""Tests of a program that uses Kafka, with a real broker and nothing to install.
+"""Tests of a program that uses Kafka, with a real broker and without an installation.
 
-Run it with ``pytest examples/embedded_broker_test.py``; the fixtures ``kafka_cluster`` and ``kafka_topic`` come with
+Run it with ``pytest examples/embedded_broker_test.py``. The fixtures ``kafka_cluster`` and ``kafka_topic`` come with
 pyconsumer's pytest plugin.
 """
 
@@ -13,7 +13,7 @@ from pyconsumer.broker import EmbeddedCluster
 
 
 def copy_in_capitals(servers: str, source: str, target: str, *, group_id: str) -> int:
-    """The program to be tested: copies what is there from one topic to another; returns the number of records."""
+    """Copy the records of one topic to another and return their number: the program to be tested."""
     count = 0
     with (
         KafkaConsumer(

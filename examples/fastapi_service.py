@@ -1,7 +1,7 @@
 """A web service with FastAPI: requests become records, and a consumer on the same event loop keeps totals.
 
-Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster; needs ``pip install fastapi
-uvicorn``. Then, in another shell::
+Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster. It needs ``pip install
+fastapi uvicorn``. Then, in another shell::
 
     curl -X POST 'http://127.0.0.1:8000/orders/tea?cups=2'
     curl 'http://127.0.0.1:8000/totals'
@@ -33,7 +33,7 @@ def make_app(servers: str) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        """Open the clients when the service starts; on SIGTERM commit, leave the group, and send what is left."""
+        """Open the clients when the service starts. On SIGTERM commit, leave the group, and send the rest."""
         async with AsyncKafkaAdminClient(bootstrap_servers=servers) as admin:
             try:
                 await admin.create_topics([NewTopic(TOPIC, 2)])

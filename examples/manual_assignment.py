@@ -41,7 +41,7 @@ def main(servers: str) -> None:
 
 
 def count_to_the_end(consumer: KafkaConsumer, partitions: list[TopicPartition]) -> int:
-    """Read up to where the log ends now; what is written meanwhile is not waited for."""
+    """Read up to the present end of the log, without later records."""
     ends = consumer.end_offsets(partitions)
     count = 0
     while any(consumer.position(tp) < ends[tp] for tp in partitions):

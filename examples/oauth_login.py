@@ -1,11 +1,11 @@
 """Log in with a token of an OpenID Connect provider (OAUTHBEARER), by the grant for programs: client credentials.
 
-It starts no broker, since the embedded one knows passwords only; it takes a cluster that trusts the provider::
+It starts no broker, since the embedded one knows passwords only. It takes a cluster that trusts the provider::
 
     export CLIENT_SECRET=...
     python oauth_login.py -b HOST:PORT --token-url https://login.example.com/token --client-id orders --cafile ca.pem
 
-Without ``--cafile`` the connection to the broker is not encrypted, and whoever listens can use the token.
+Without ``--cafile`` the connection to the broker is not encrypted, and anyone who listens can use the token.
 """
 
 import argparse
@@ -24,7 +24,7 @@ TOPIC, RECORDS = "orders-by-token", 5
 
 
 class ClientCredentials:
-    """A provider of tokens for ``sasl_oauth_token_provider``; one may serve several clients.
+    """A provider of tokens for ``sasl_oauth_token_provider``. One may serve several clients.
 
     A token is used again until most of its life is over. Clients ask at each connection, and again before the broker
     ends a session (KIP-368), from threads of their own.

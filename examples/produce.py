@@ -1,4 +1,4 @@
-"""Send records: with keys, headers and a callback; wait for one of them; see what a refused record looks like.
+"""Send records: with keys, headers and a callback. Wait for one of them, and look at a refused record.
 
 Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """

@@ -1,6 +1,6 @@
 """Read a topic with Spark, as a batch and without a jar.
 
-Needs ``pip install 'pyconsumer[spark]'`` and Java 17 or newer; ``pip install 'pyconsumer[jvm]'`` brings one. Run it
+Needs ``pip install 'pyconsumer[spark]'`` and Java 17 or newer. ``pip install 'pyconsumer[jvm]'`` brings one. Run it
 as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """
 

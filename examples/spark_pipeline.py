@@ -1,11 +1,12 @@
 """A pipeline of five steps in Spark, from raw records to a table and a plot, exactly once all the way.
 
-Ingest (readings of sensors, some of them broken or sent twice), clean (a stream from topic to topic, exactly once),
-window and join (means of each minute, with the sensors' places), publish (to a topic, exactly once), table (Parquet).
+The steps are: ingest (readings of sensors, some of them broken or sent twice), clean (a stream from topic to topic,
+exactly once), window and join (means of each minute, with the sensors' places). Then publish (to a topic, exactly once)
+and table (Parquet).
 
-Needs ``pip install 'pyconsumer[demo]'`` and Java 17 or newer; ``pip install 'pyconsumer[jvm]'`` brings one. Run it
+Needs ``pip install 'pyconsumer[demo]'`` and Java 17 or newer. ``pip install 'pyconsumer[jvm]'`` brings one. Run it
 as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster. There, with a ``--folder``, kill it
-at any time after the ingest and run it again: nothing is there twice.
+at any time after the ingest and run it again: no reading is there twice.
 """
 
 import argparse
@@ -30,7 +31,7 @@ SHAPE = "sensor string, number int, at timestamp, celsius double"
 
 
 def ingest(servers: str) -> None:
-    """Send what devices would: one reading each 10 s, every 50th broken, every 20th twice."""
+    """Send readings as devices would: one each 10 s, every 50th broken, every 20th twice."""
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(name, 2, 1) for name in (RAW, CLEAN, PLACES, MEANS)])
     with KafkaProducer(bootstrap_servers=servers) as producer:
@@ -81,7 +82,7 @@ def means(readings: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def table(published: DataFrame, folder: Path) -> DataFrame:
-    """Return what was published, as a table in Parquet files."""
+    """Return the published records as a table in Parquet files."""
     shape = "minute long, sensor string, place string, celsius double, readings long"
     rows = published.select(f.from_json(f.col("value").cast("string"), shape).alias("m")).select("m.*")
     rows.write.mode("overwrite").parquet(str(folder / "table"))

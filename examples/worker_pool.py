@@ -1,8 +1,8 @@
-"""Process records in a pool of threads, in any order, and commit what is finished.
+"""Process records in a pool of threads, in any order, and commit finished ones.
 
-Two members share the partitions, each with a pool of its own. A member stores the offsets below which everything is
-finished; automatic commits take those, and nothing that is still under way. Before partitions move to the other member,
-the listener waits for what is under way in them. (Everything would work the same way with processes or tasks.)
+Two members share the partitions, each with a pool of its own. A member stores the offsets below which all records are
+finished, and automatic commits take only those. Before partitions move to the other member, the listener waits for the
+records under way in them. (Everything would work the same way with processes or tasks.)
 
 Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """

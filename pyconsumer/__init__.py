@@ -6,7 +6,9 @@ The names below are imported when they are first used, so that ``import pyconsum
 from __future__ import annotations
 
 import _thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pyconsumer.lazy_names import lazy_names
 
 if not getattr(_thread, "daemon_threads_allowed", lambda: True)():
     raise ImportError(
@@ -56,6 +58,7 @@ _HOMES = {
     "RecordProgress": "pyconsumer.consumer.progress",
     "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
+    "errors": "pyconsumer.errors",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
 }
@@ -83,19 +86,4 @@ __all__ = [
     "stop_on_signals",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name == "errors":
-        return importlib.import_module("pyconsumer.errors")
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'pyconsumer' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

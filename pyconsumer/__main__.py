@@ -21,7 +21,7 @@ def main() -> None:
         run()
     elif sys.argv[1:] == ["--version"]:
         from pyconsumer import __version__
-        from pyconsumer.protocol.compiled import version_text
+        from pyconsumer.protocol.version_text import version_text
 
         print(version_text(__version__))
     else:

@@ -1,7 +1,7 @@
 """Topics, groups, offsets, settings and transactions: what operators and tests do with a cluster.
 
-``client`` is the facade; ``topics``, ``groups``, ``configs`` and ``transactions`` hold the steps of each operation as
-generators without I/O; ``calls`` sends one request to the right broker until it succeeds or time is up; ``types`` are
+``client`` is the facade. ``topics``, ``groups``, ``configs`` and ``transactions`` hold the steps of each operation as
+generators without I/O. ``calls`` sends one request to the right broker until it succeeds or time is up. ``types`` are
 the results.
 """
 

@@ -1,4 +1,4 @@
-"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``; those of several threads take turns."""
+"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``. Those of several threads take turns."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class KafkaAdminClient:
         configs: settings in a mapping, which allows Kafka's dotted names.
         clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
             machine's.
-        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is needed.
 
     Every method takes ``timeout_ms``, ``default_api_timeout_ms`` where it is None, and raises ``KafkaTimeoutError``
     when that has passed.
@@ -72,7 +72,7 @@ class KafkaAdminClient:
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(ADMIN_SETTINGS, path, overrides))
 
@@ -145,7 +145,7 @@ class KafkaAdminClient:
         Args:
             new_topics: descriptions, or names for topics with the broker's defaults.
             validate_only: check the request without creating anything.
-            raise_errors: True raises the first error; False returns errors in the result.
+            raise_errors: True raises the first error, or False returns errors in the result.
 
         Returns:
             The error of each topic, None for success.
@@ -185,7 +185,7 @@ class KafkaAdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition (-1: all); return the first offset that is left."""
+        """Delete the records before an offset of each partition (-1: all), and return the first offset that is left."""
         return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
 
     def list_offsets(
@@ -195,7 +195,7 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the start, the end, or the first record at or after a time in ms; None if there is none.
+        """Return the offset of the start, the end, or the first record at or after a time, None without one.
 
         Args:
             isolation_level: under ``read_committed`` the end is the last stable offset.
@@ -239,7 +239,7 @@ class KafkaAdminClient:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> None:
-        """Change only the settings that are named; None resets one to its default (KIP-339)."""
+        """Change only the settings that are named. None resets one to its default (KIP-339)."""
         return self._run(
             lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms
         )
@@ -279,7 +279,7 @@ class KafkaAdminClient:
         """Delete empty groups with their offsets. Return the error of each group, None for success.
 
         Raises:
-            NonEmptyGroupError: a group has members; the message names them.
+            NonEmptyGroupError: a group has members. The message names them.
         """
         wanted = _names(group_ids)
 
@@ -298,7 +298,7 @@ class KafkaAdminClient:
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, for some partitions or all; empty if there is no such group."""
+        """Return the committed offsets of a group, for some partitions or all, or empty if there is no such group."""
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
@@ -312,10 +312,10 @@ class KafkaAdminClient:
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Set the committed offsets of a group that has no members; create the group if it does not exist.
+        """Set the committed offsets of a group that has no members. Create the group if it does not exist.
 
         Raises:
-            UnknownMemberIdError: the group has members; the message names them.
+            UnknownMemberIdError: the group has members. The message names them.
         """
         return self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
@@ -325,7 +325,7 @@ class KafkaAdminClient:
         """Delete the committed offsets of a group for some partitions.
 
         Raises:
-            GroupSubscribedToTopicError: members of the group read such a topic; the message names them.
+            GroupSubscribedToTopicError: members of the group read such a topic. The message names them.
             GroupIdNotFoundError: there is no such group.
         """
         wanted = list(partitions)
@@ -513,7 +513,7 @@ def _names(names: Iterable[str]) -> list[str]:
 
 
 def _raising(steps: Steps[dict[str, KafkaError | None]], wanted: bool) -> Steps[dict[str, KafkaError | None]]:
-    """Return the result of a call for several things; if ``wanted``, raise the first error in it."""
+    """Return the result of a call for several things. If ``wanted``, raise the first error in it."""
     result = yield from steps
     for error in result.values():
         if wanted and error is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from pyconsumer.config import CLIENT_HINTS, CLIENT_SETTINGS, ClientConfig, Integer, Setting, Settings
+from pyconsumer.settings.config import CLIENT_HINTS, CLIENT_SETTINGS, ClientConfig, Integer, Setting, Settings
 
 __all__ = ["ADMIN_SETTINGS", "AdminConfig"]
 
@@ -24,7 +24,7 @@ ADMIN_SETTINGS: Final = Settings(
             "retries",
             2147483647,
             Integer(0),
-            "Most retries of a request; the timeout of the call limits them as well.",
+            "Most retries of a request. The timeout of the call limits them as well.",
             blanks=(math.inf,),
         ),
     ),

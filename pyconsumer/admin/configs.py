@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: read and change; and the resources that have any."""
+"""Settings of topics, brokers and groups: read and change, and the resources that have any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _target(calls: Calls, resource: ConfigResource) -> Target | None:
 
 
 def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: float) -> Steps[list[ConfigResource]]:
-    """Return the resources of these types that have settings, sorted; without a type, of all (KIP-1142).
+    """Return the resources of these types that have settings, sorted. Without a type, of all (KIP-1142).
 
     Raises:
         UnsupportedVersionError: the broker lists client metrics alone (before Apache Kafka 4.1), or nothing.
@@ -102,10 +102,10 @@ def alter(
     *,
     validate_only: bool = False,
 ) -> Steps[None]:
-    """Set settings, or with None give them back their default; others stay as they are (KIP-339).
+    """Set settings, or with None give them back their default. Others stay as they are (KIP-339).
 
     Raises:
-        KafkaError: what the broker says of a resource; others may have been changed.
+        KafkaError: what the broker says of a resource. Others may have been changed.
     """
     for resource, values in changes.items():
         response = yield from calls.call(

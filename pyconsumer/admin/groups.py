@@ -58,7 +58,7 @@ def list_all(
     """Return the groups of all brokers, by id.
 
     Args:
-        states, types: only those, such as ``Stable`` and ``consumer``; empty for all.
+        states, types: only those, such as ``Stable`` and ``consumer``, or empty for all.
 
     Raises:
         UnsupportedVersionError: a broker is too old for such a filter.
@@ -154,7 +154,7 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
 def _ask(
     calls: Calls, api_key: ApiKey, request: Message, response_class: type[Described], group_id: str, deadline: float
 ) -> Steps[Described]:
-    """Ask the coordinator to describe a group; return a response that contains it."""
+    """Ask the coordinator to describe a group, and return a response that contains it."""
 
     def check(response: Described) -> KafkaError | None:
         if not response.groups:
@@ -222,7 +222,7 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
 def _naming_members(
     call: Steps[object], refusal: type[KafkaError], advice: str, calls: Calls, group_id: str, deadline: float
 ) -> Steps[None]:
-    """Make a call that fails while the group has members; the error names them and says what to do.
+    """Make a call that fails while the group has members. The error names them and says what to do.
 
     Args:
         call: the steps of the call.
@@ -269,7 +269,7 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
 def offsets_of(
     calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
 ) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-    """Return the committed offsets of a group, for some partitions or all; those without one are left out."""
+    """Return the committed offsets of a group, for some partitions or all. Those without one are left out."""
     wanted = None if partitions is None else list(partitions)
     sent_version = offset_fetch.OffsetFetchRequest.MIN_VERSION
 

@@ -61,7 +61,7 @@ def _metadata(calls: Calls, names: list[str] | None, deadline: float) -> Steps[m
 
 
 def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[list[TopicDescription]]:
-    """Describe topics, in the order requested; all topics, in order of name, by default.
+    """Describe topics, in the order requested. All topics, in order of name, by default.
 
     Raises:
         UnknownTopicOrPartitionError: one does not exist.
@@ -111,7 +111,7 @@ def describe_cluster(calls: Calls, deadline: float) -> Steps[ClusterDescription]
 def create(
     calls: Calls, topics: list[NewTopic], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
-    """Make topics; return by name what went wrong, None for success."""
+    """Make topics, and return by name what went wrong, None for success."""
     request = create_topics.CreateTopicsRequest(
         topics=[
             create_topics.CreatableTopic(
@@ -145,7 +145,7 @@ def create(
 
 
 def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, KafkaError | None]]:
-    """Remove topics; return by name what went wrong, None for success."""
+    """Remove topics, and return by name what went wrong, None for success."""
 
     def build(version: int) -> delete_topics.DeleteTopicsRequest:
         timeout_ms = _left_ms(calls, deadline)
@@ -171,7 +171,7 @@ def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, K
 def raise_partitions(
     calls: Calls, wanted: Mapping[str, int | NewPartitions], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
-    """Give topics more partitions; return by name what went wrong, None for success."""
+    """Give topics more partitions, and return by name what went wrong, None for success."""
     topics = []
     for name, count in wanted.items():
         new = count if isinstance(count, NewPartitions) else NewPartitions(count)
@@ -200,10 +200,10 @@ def raise_partitions(
 def delete_before(
     calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float
 ) -> Steps[dict[TopicPartition, int]]:
-    """Move the start of logs forward; return each one's new start. -1 as offset stands for the high watermark.
+    """Move the start of logs forward, and return each one's new start. -1 as offset stands for the high watermark.
 
     Raises:
-        KafkaError: what the broker says of a partition; others may have been changed.
+        KafkaError: what the broker says of a partition. Others may have been changed.
     """
 
     def ask(node: int, asked: Mapping[TopicPartition, int]) -> RequestFuture[ClientResponse]:

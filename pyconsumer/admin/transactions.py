@@ -76,7 +76,7 @@ def list_all(
 
 
 def describe(calls: Calls, transactional_id: str, deadline: float) -> Steps[TransactionDescription]:
-    """Describe the transaction of an id; ``TransactionalIdNotFoundError`` if no producer has used it lately."""
+    """Describe the transaction of an id. Raises ``TransactionalIdNotFoundError`` if no producer has used it lately."""
     coordinator = None
 
     def target(until: float) -> Steps[int | None]:

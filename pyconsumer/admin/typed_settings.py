@@ -5,7 +5,7 @@ Made of the table of settings by ``python -m tests.support.make_typed_settings``
 
 from __future__ import annotations
 
-from pyconsumer.typed_settings import ClientSettings
+from pyconsumer.settings.typed_settings import ClientSettings
 
 __all__ = ["AdminSettings"]
 
@@ -14,4 +14,4 @@ class AdminSettings(ClientSettings, total=False):
     """Keyword arguments of an admin client."""
 
     retries: int | float
-    """Most retries of a request; the timeout of the call limits them as well."""
+    """Most retries of a request. The timeout of the call limits them as well."""

@@ -65,7 +65,7 @@ class NewPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic: ``topic_id`` is in Kafka's base64 form; ``partitions`` are in order."""
+    """A topic: ``topic_id`` is in Kafka's base64 form. ``partitions`` are in order."""
 
     name: str
     topic_id: str
@@ -84,7 +84,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as listed; ``state`` and ``group_type`` are empty where the broker is too old to report them."""
+    """A group as listed. ``state`` and ``group_type`` are empty where the broker is too old to report them."""
 
     group_id: str
     protocol_type: str
@@ -97,14 +97,14 @@ class GroupListing:
 class MemberDescription:
     """A member of a group, with the partitions that it owns and the topics that it asked for.
 
-    What follows only members of groups of type ``consumer`` have (KIP-848); None in others.
+    What follows only members of groups of type ``consumer`` have (KIP-848), or None in others.
 
     Attributes:
-        epoch: how far it has followed the group; when it equals the group's, it has all of its ``target``.
+        epoch: how far it has followed the group. When it equals the group's, it has all of its ``target``.
         target: what it is to own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
-        member_type: ``consumer``, or ``classic`` for a member of the classic protocol; None if the broker does not say.
+        member_type: ``consumer``, ``classic`` for a member of the classic protocol, or None if it is unknown.
     """
 
     member_id: str
@@ -216,7 +216,7 @@ class TransactionDescription:
     """The transaction of a transactional id.
 
     Attributes:
-        start_ms: ms since the epoch; None if none is open.
+        start_ms: ms since the epoch, or None if none is open.
         partitions: those that it has written to, or whose offsets it commits, until they have their markers.
     """
 
@@ -236,7 +236,7 @@ class ProducerState:
 
     Attributes:
         last_timestamp_ms: of its last batch, ms since the epoch.
-        coordinator_epoch: of the last marker; -1 before the first one.
+        coordinator_epoch: of the last marker. -1 before the first one.
         transaction_start_offset: of its open transaction, None without.
     """
 
@@ -255,7 +255,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that holds a partition back and will not end; ``transactional_id`` is None if nobody knows it."""
+    """A transaction that holds a partition back and will not end. ``transactional_id`` is None if nobody knows it."""
 
     partition: TopicPartition
     producer: ProducerState

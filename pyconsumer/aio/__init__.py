@@ -5,7 +5,9 @@ See ``docs/asyncio.md``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pyconsumer.aio.admin import AsyncKafkaAdminClient as AsyncKafkaAdminClient
@@ -33,17 +35,4 @@ __all__ = [
     "AsyncProducer",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'pyconsumer.aio' has no attribute {name!r}")
-    value = getattr(importlib.import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

@@ -1,12 +1,11 @@
 """``AsyncKafkaAdminClient``: the calls of ``KafkaAdminClient`` as coroutines.
 
-The client belongs to the event loop of its first call. One call runs at a time; a lock makes those of other tasks wait.
+The client belongs to the event loop of its first call. One call runs at a time. A lock makes those of other tasks wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
+from pyconsumer.aio.awaited import awaited
 from pyconsumer.aio.driver import LoopDriver
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
@@ -78,7 +78,7 @@ class _LoopAdminClient(KafkaAdminClient):
             self._one_call.release()
 
     def close(self) -> None:
-        """Close the connections at once; a call in progress fails."""
+        """Close the connections at once. A call in progress fails."""
         self._closed = True
         self._driver.close()
 
@@ -86,18 +86,15 @@ class _LoopAdminClient(KafkaAdminClient):
         return super().__repr__().replace("KafkaAdminClient", _NAME)
 
 
+def _on_calls(client: AsyncKafkaAdminClient, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Begin a call on the client whose ``_run`` returns a coroutine."""
+    return method(client.calls, *args, **kwargs)
+
+
 def _awaited(
     method: Callable[Concatenate[KafkaAdminClient, P], R],
-) -> Callable[Concatenate[AsyncKafkaAdminClient, P], Coroutine[Any, Any, R]]:
-    """Return a method of the blocking client as a coroutine function."""
-
-    @functools.wraps(method)
-    async def call(self: AsyncKafkaAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        coroutine: Any = method(self.calls, *args, **kwargs)
-        result: R = await coroutine
-        return result
-
-    return call
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    return awaited(method, _on_calls)
 
 
 class AsyncKafkaAdminClient:
@@ -107,13 +104,13 @@ class AsyncKafkaAdminClient:
         configs: settings in a mapping, which allows Kafka's dotted names.
         clock: the clock, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default that of
             the machine.
-        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is required.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is required.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     Every call of :class:`pyconsumer.KafkaAdminClient` is a coroutine here, with the same arguments, results and errors.
-    Calls of several tasks run one after the other. The client belongs to the loop of its first call; use it in ``async
+    Calls of several tasks run one after the other. The client belongs to the loop of its first call. Use it in ``async
     with``, or await :meth:`close`.
     """
 
@@ -123,7 +120,7 @@ class AsyncKafkaAdminClient:
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(ADMIN_SETTINGS, path, overrides))
 
@@ -163,7 +160,7 @@ class AsyncKafkaAdminClient:
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
 
     async def close(self) -> None:
-        """Close the connections at once; a call of another task in progress fails. A second call does nothing."""
+        """Close the connections at once. A call of another task in progress fails. A second call has no effect."""
         self.calls.close()
 
     __reduce__ = refuse_pickling

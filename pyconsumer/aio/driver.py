@@ -16,8 +16,9 @@ Rules
 * A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
   next one does so before it changes anything. Unless another call waits, no sockets are served at that moment, as with
   the blocking driver: responses that are read while the buffer is full make the next requests smaller.
-* While a call has what it needs, the system receives the next response ahead (:meth:`.NetworkClient.leave`). A socket
-  is not reported as readable then, so the sockets are served in the next iteration of the loop, before it waits.
+* While a call has all that it needs, the system receives the next response ahead
+  (:meth:`.NetworkClient.arm_read_ahead`). A socket is not reported as readable then, so the sockets are served in the
+  next iteration of the loop, before it waits.
 * A cancelled call throws ``CancelledError`` into its generator where it waits. Its requests stay in flight, and their
   responses are processed when they arrive.
 * The loop holds no strong reference to the client, so that a client that was dropped without ``close`` is noticed.
@@ -51,7 +52,7 @@ def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.Abstr
 
     Args:
         name: name of the object, for messages.
-        mine: the loop of its first call; None if this is the first one.
+        mine: the loop of its first call, or None if this is the first one.
 
     Raises:
         IllegalStateError: no loop is running in this thread, or another one than ``mine``.
@@ -73,7 +74,7 @@ async def yield_to_loop() -> None:
     """Let all tasks run that are ready, or whose timer has expired.
 
     A sleeping task runs two iterations after its timer: the first one completes its future, the second one resumes it.
-    In each of them the caller comes first; hence three.
+    In each of them the caller comes first, hence three.
     """
     for _ in range(3):
         await asyncio.sleep(0)
@@ -93,7 +94,7 @@ class _Waiter:
         self.interruptible = interruptible
 
     def resume(self, error: BaseException | None = None) -> None:
-        """Let the call continue, or raise ``error`` in it; do nothing if it has continued already."""
+        """Let the call continue, or raise ``error`` in it. No effect if it has continued already."""
         if self.resumed.done():
             return
         if error is None:
@@ -120,7 +121,7 @@ class TaskDriver:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def bind(self) -> asyncio.AbstractEventLoop:
-        """Return the running loop; the first call makes it that of this driver.
+        """Return the running loop. The first call makes it that of this driver.
 
         Raises:
             IllegalStateError: no loop is running in this thread, or another one than at the first call.
@@ -129,7 +130,7 @@ class TaskDriver:
         return loop
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
-        """Run a blocking call to its end and return its result; see :func:`pyconsumer.network.futures.drive`.
+        """Run a blocking call to its end and return its result. See :func:`pyconsumer.network.futures.drive`.
 
         Args:
             steps: the generator.
@@ -173,7 +174,7 @@ class LoopDriver(TaskDriver):
     Args:
         client: the network client.
         name: name of the application's object, for messages.
-        check: called when a wait is over; an error that it raises is thrown into the call.
+        check: called when a wait is over. An error that it raises is thrown into the call.
     """
 
     def __init__(
@@ -186,7 +187,7 @@ class LoopDriver(TaskDriver):
         super().__init__(name, client.clock.now)
         self._client = client
         self._check = check
-        client.on_leave(_weakly(self._schedule_service))
+        client.before_read_ahead(_weakly(self._schedule_service))
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
@@ -240,7 +241,7 @@ class LoopDriver(TaskDriver):
         self._on_event()
 
     def _schedule_service(self) -> bool:
-        """Serve the sockets in the next iteration of the loop, before it waits; return False if it is closed."""
+        """Serve the sockets in the next iteration of the loop, before it waits, and return False if it is closed."""
         if self._loop is None or self._loop.is_closed():
             return False
         if not self._service_is_scheduled:
@@ -259,7 +260,7 @@ class LoopDriver(TaskDriver):
             self._on_event()
 
     def _serve(self) -> bool:
-        """Serve the sockets without waiting, and resume calls whose wait is over; return whether anything happened."""
+        """Serve the sockets without waiting, resume calls whose wait is over, return whether anything happened."""
         if self._client.closed:
             return True
         due, happened = self._client.step(self._now())
@@ -298,7 +299,7 @@ class LoopDriver(TaskDriver):
     async def let_others_run(self) -> None:
         """Yield to the loop, before a call changes anything, if none has done so for :data:`LONGEST_TURN_S`."""
         if not self._client.closed:
-            self._client.leave()
+            self._client.arm_read_ahead()
         self._yielding += 1
         try:
             await yield_to_loop()

@@ -11,6 +11,7 @@ import os
 import weakref
 from collections.abc import Callable
 from threading import get_ident
+from types import TracebackType
 
 from pyconsumer.consumer.guard import Forks
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
@@ -26,7 +27,7 @@ class TaskGuard:
     """Guards the calls of one object on an event loop.
 
     Every task of the loop may read state, seek, pause and commit. *Exclusive* calls (``poll``, ``subscribe``) are
-    allowed to one task at a time; a second one is refused. If the same task makes it, it is inside a callback.
+    allowed to one task at a time. A second one is refused. If the same task makes it, it is inside a callback.
 
     Args:
         name: name of the guarded object, for messages.
@@ -70,7 +71,7 @@ class TaskGuard:
         return self._forks != Forks.count
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call; None for none."""
+        """Set a function that is called at the start of each call. None for none."""
         self._on_enter = callback
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -95,11 +96,11 @@ class TaskGuard:
         """
         if self._forks != Forks.count:
             raise ConcurrentAccessError(
-                f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
+                f"this {self._name} belongs to process {self._pid}: create a new one after a fork"
             )
         if self._thread is not None and self._thread != get_ident():
             raise ConcurrentAccessError(
-                f"this {self._name} belongs to the thread of its event loop; from other threads use only wakeup(), or "
+                f"this {self._name} belongs to the thread of its event loop. From other threads use only wakeup(), or "
                 "asyncio.run_coroutine_threadsafe"
             )
         if self._on_enter is not None:
@@ -107,7 +108,14 @@ class TaskGuard:
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
 
-    def refuse_in_exclusive(self, name: str) -> None:
+    __enter__ = enter
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End a call that did not wait: there is no trace of it."""
+
+    def refuse_in_callback(self, name: str) -> None:
         """Check that no exclusive call is in progress.
 
         Args:
@@ -126,22 +134,21 @@ class TaskGuard:
             "poll, or change the subscription or assignment"
         )
 
-    def begin(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin an exclusive call; :meth:`end` must follow if this does not raise.
+    def begin(self, name: str) -> None:
+        """Begin an exclusive call in the running loop. :meth:`end` must follow if this does not raise.
 
         Args:
             name: name of the call.
-            loop: see :meth:`bind`.
 
         Raises:
-            ConcurrentAccessError, IllegalStateError: as :meth:`enter` and :meth:`refuse_in_exclusive`, or the object is
+            ConcurrentAccessError, IllegalStateError: as :meth:`enter` and :meth:`refuse_in_callback`, or the object is
                 closing.
         """
-        self._loop = loop
+        loop = self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
         if self._task is not None or self.closing or self._on_enter is not None or self._forks != Forks.count:
             self.enter()
-            self.refuse_in_exclusive(name)
+            self.refuse_in_callback(name)
             if self.closing:
                 raise IllegalStateError(f"this {self._name} is closed")
         self._task = task = asyncio.current_task(loop)

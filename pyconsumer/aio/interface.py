@@ -3,6 +3,9 @@
 A program that is written for them runs with :class:`pyconsumer.aio.AsyncKafkaConsumer` and
 :class:`pyconsumer.aio.AsyncKafkaProducer`, and is tested with :class:`pyconsumer.testing.AsyncMockConsumer` and
 :class:`pyconsumer.testing.AsyncMockProducer`, which need no cluster.
+
+Made of the interfaces of the blocking clients by ``python -m tests.support.make_async_interfaces``.
+Change these, not this module.
 """
 
 from __future__ import annotations
@@ -13,7 +16,15 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Never, Protocol, Self, overload, runtime_checkable
 
-from pyconsumer.consumer.interface import CommitCallback, Committed, ConsumerRebalanceListener, Metrics, StorableOffsets
+from pyconsumer.aio.awaited import not_written
+from pyconsumer.consumer.interface import (
+    CommitCallback,
+    Committed,
+    ConsumerRebalanceListener,
+    Metrics,
+    Offsets,
+    StorableOffsets,
+)
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
 from pyconsumer.producer.future_records import FutureRecords
@@ -28,99 +39,158 @@ from pyconsumer.structs import (
     TopicPartition,
 )
 
-__all__ = ["AsyncConsumer", "AsyncProducer"]
+if TYPE_CHECKING:
+    import pyarrow
 
-_Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+__all__ = ["AsyncConsumer", "AsyncProducer"]
 
 
 @runtime_checkable
 class AsyncConsumer(Protocol[K, V]):
-    """The methods of a consumer of keys ``K`` and values ``V`` on an event loop; see :class:`pyconsumer.Consumer`."""
+    """The calls of a consumer of keys ``K`` and values ``V`` on an event loop. See :class:`pyconsumer.Consumer`."""
 
     async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that have arrived, or wait for some."""
-        ...
+        """Return records that have arrived, or wait for some, and move the positions past them.
 
-    def __aiter__(self) -> Self: ...
+        Args:
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most records to return. By default ``max_poll_records``.
 
-    async def __anext__(self) -> ConsumerRecord[K, V]: ...
+        Returns:
+            The records by partition, each partition's in the order of offsets. Empty if none arrived in time.
 
-    def subscribe(
+        Raises:
+            IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
+                calls this.
+            WakeupError: another thread called :meth:`wakeup`.
+            ConcurrentAccessError: another thread uses the consumer. On an event loop: another task is in :meth:`poll`,
+                or iterates over the consumer.
+            NoOffsetForPartitionError: a partition has no committed offset, and ``auto_offset_reset`` is ``none``.
+            OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
+                ``auto_offset_reset`` is ``none``.
+            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
+                position stays at it.
+            CorruptRecordError: a batch is damaged. The position stays at it, and a :meth:`seek` to the error's
+                ``next_offset`` skips it.
+            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
+                credentials, or denied access to a topic or to the group.
+            KafkaError: the group failed in another way, or the rebalance listener raised an error.
+
+        Example::
+
+            records = await consumer.poll(timeout_ms=1000)
+            for record in records.records():
+                print(record.topic, record.offset, record.value)
+        """
+        raise not_written("poll")
+
+    async def poll_arrow(
         self,
-        topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
-        listener: ConsumerRebalanceListener | None = None,
-    ) -> None:
-        """Subscribe to topics, whose partitions the group assigns."""
-        ...
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
+
+        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
+        overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
+
+        Args:
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most rows to return. None for no limit besides the 8 MiB.
+            columns: names of the columns, in the order of the result: ``topic``, ``partition``, ``offset``,
+                ``timestamp`` (ms, UTC), ``key``, ``value``, ``headers`` (the default up to here), ``timestamp_type``,
+                ``leader_epoch``. A column that is left out costs no time.
+            dictionary_topic: True encodes the topic column as a dictionary.
+
+        Returns:
+            Rows partition by partition, in the order of offsets. Without rows, with the same schema, if no record
+            arrived in time.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: a column is unknown, or is named twice.
+            KafkaError: as for :meth:`poll`, but no record is deserialized.
+
+        Example::
+
+            batch = await consumer.poll_arrow(timeout_ms=1000, columns=["offset", "value"])
+        """
+        raise not_written("poll_arrow")
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Drop the subscription and the assignment."""
-        ...
+        """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first.
 
-    def subscription(self) -> set[str]:
-        """Return the subscribed topics."""
-        ...
+        Raises:
+            IllegalStateError: a callback calls this.
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand, without a group."""
-        ...
+        Example::
 
-    def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions."""
-        ...
-
-    def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Make the group rebalance at the next poll."""
-        ...
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's identity in the group."""
-        ...
-
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from an offset."""
-        ...
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue from the start of the log."""
-        ...
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue from the end of the log."""
-        ...
+            await consumer.unsubscribe()
+        """
+        raise not_written("unsubscribe")
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record."""
-        ...
+        """Return the offset of the next record of an assigned partition. Wait until there is a position.
 
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions for now."""
-        ...
+        Raises:
+            IllegalStateError: the partition is not assigned.
+            NoOffsetForPartitionError: there is no committed offset, and ``auto_offset_reset`` is ``none``.
+            KafkaTimeoutError: no position was found in time.
 
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again."""
-        ...
+        Example::
 
-    def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
-        ...
+            offset = await consumer.position(TopicPartition("orders", 0))
+        """
+        raise not_written("position")
 
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return the number of offsets from the position to the end, None if unknown."""
-        ...
+    async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
+        """Commit offsets and wait for the broker's response.
 
-    async def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
-        """Commit offsets, by default all positions, and wait."""
-        ...
+        Without offsets, all positions are committed. With ``enable_auto_offset_store=False`` these are the stored
+        offsets.
 
-    def commit_async(self, offsets: _Offsets | None = None, callback: CommitCallback | None = None) -> Awaitable[None]:
-        """Commit offsets without waiting."""
-        ...
+        On an event loop, commits of several tasks are sent one after the other, in the order of the calls. If a call
+        is cancelled, its request stays in flight, and the offsets may or may not be committed.
 
-    def store_offsets(self, offsets: StorableOffsets) -> None:
-        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``."""
-        ...
+        Args:
+            offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
+
+        Raises:
+            CommitFailedError: this consumer no longer belongs to the group's generation. Its partitions may have
+                another owner.
+            RebalanceInProgressError: the group is rebalancing. Call :meth:`poll`, then commit again.
+            InvalidGroupIdError: there is no ``group_id``.
+            KafkaTimeoutError: no response came in time. The offsets may or may not be committed.
+
+        Example::
+
+            await consumer.commit({record.topic_partition: record.offset + 1})
+        """
+        raise not_written("commit")
+
+    def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> Awaitable[None]:
+        """Commit offsets without waiting.
+
+        Args:
+            offsets: as for :meth:`commit`.
+            callback: a later call of this consumer runs ``callback(offsets, error or None)``. On an event loop it may
+                be a coroutine function.
+
+        Returns:
+            The future of the commit. On an event loop it is an awaitable that raises the error of the commit, if any.
+            It need not be awaited.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+
+        Example::
+
+            consumer.commit_async(callback=lambda offsets, error: print(offsets, error))
+        """
+        raise not_written("commit_async")
 
     @overload
     async def committed(
@@ -148,46 +218,402 @@ class AsyncConsumer(Protocol[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Committed | dict[TopicPartition, int | None] | dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of one partition, or of several."""
-        ...
+        """Return the offsets that the group has committed.
+
+        Args:
+            partition: one partition, or several.
+            metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
+
+        Returns:
+            The offset, or None if there is none. For several partitions a dict of these.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+            GroupAuthorizationFailedError: the broker denied access to the group.
+            KafkaTimeoutError: no response came in time.
+
+        Example::
+
+            offset = await consumer.committed(TopicPartition("orders", 0))
+        """
+        raise not_written("committed")
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after a time."""
-        ...
+        """Return the first offset of each partition whose timestamp is at or after a time, or None if there is none.
+
+        Args:
+            timestamps: times in ms since the epoch, by partition.
+
+        Raises:
+            ValueError: a time is negative.
+            TopicAuthorizationFailedError: the broker denied access to a topic.
+            KafkaTimeoutError: not all partition leaders responded in time.
+
+        Example::
+
+            found = await consumer.offsets_for_times({TopicPartition("orders", 0): 1_700_000_000_000})
+        """
+        raise not_written("offsets_for_times")
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log."""
-        ...
+        """Return the first offset of each log. Raises as :meth:`offsets_for_times`.
+
+        Example::
+
+            first = await consumer.beginning_offsets([TopicPartition("orders", 0)])
+        """
+        raise not_written("beginning_offsets")
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record."""
-        ...
+        """Return the offset after the last readable record: the high watermark, or the last stable offset.
+
+        Raises as :meth:`offsets_for_times`.
+
+        Example::
+
+            ends = await consumer.end_offsets(consumer.assignment())
+        """
+        raise not_written("end_offsets")
 
     async def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the numbers of a topic's partitions, None if there is no such topic."""
-        ...
+        """Return the numbers of a topic's partitions, None if there is no such topic.
+
+        Example::
+
+            numbers = await consumer.partitions_for_topic("orders")
+        """
+        raise not_written("partitions_for_topic")
 
     async def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all topics."""
-        ...
+        """Return the names of all visible topics. Internal ones are included with ``exclude_internal_topics=False``.
 
-    def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name."""
-        ...
+        Example::
 
-    def wakeup(self) -> None:
-        """Make the current waiting call, or the next one, raise ``WakeupError``."""
-        ...
+            assert "orders" in await consumer.topics()
+        """
+        raise not_written("topics")
 
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """Commit if commits are automatic, leave the group, close all connections."""
-        ...
+        """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
+
+        The commit covers all returned records. It is left out while an exception is being handled, as in
+        ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again. A second
+        call has no effect.
+
+        On an event loop, a :meth:`poll` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
+        another task is processing records, or was cancelled, the commit ends before the records that it got last. If
+        the closing task is cancelled, closing continues, and another call waits until it is done.
+
+        Args:
+            timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
+            leave_group: True leaves the group, False stays in it. None leaves unless ``group_instance_id`` is set
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
+                will come back: its partitions wait for it until its session ends.
+
+        Raises:
+            KafkaError: the commit or the listener failed. The consumer is closed nevertheless.
+            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but may not have left the group, which
+                then waits for ``session_timeout_ms``.
+
+        Example::
+
+            await consumer.close(timeout_ms=5000)
+        """
+        raise not_written("close")
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to topics by name or by pattern. The group assigns their partitions during later polls.
+
+        A new subscription replaces the one before. Without a ``group_id`` the consumer gets all partitions, and those
+        that are added later, which it reads from their beginning. (Java's consumer refuses that. kafka-python and
+        aiokafka do it.)
+
+        An empty list of topics means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
+        instead.
+
+        Args:
+            topics: names of topics.
+            pattern: a regular expression that must match the whole name of a topic, instead of ``topics``. The client
+                evaluates it. The broker evaluates a :class:`SubscriptionPattern`.
+            listener: is notified when partitions are assigned, revoked or lost. On an event loop its methods may be
+                coroutines.
+
+        Raises:
+            IllegalStateError: partitions are assigned by hand, the other kind of subscription is active, or a callback
+                calls this.
+            TypeError, ValueError: the topics are None, are not names, or come together with a pattern.
+
+        Example::
+
+            consumer.subscribe(["orders", "payments"])
+        """
+        raise not_written("subscribe")
+
+    def subscription(self) -> set[str]:
+        """Return the subscribed topics. The set is empty if partitions are assigned by hand.
+
+        For a pattern these are the topics that match. For a :class:`SubscriptionPattern` these are the topics with
+        partitions that are assigned to this consumer.
+
+        Example::
+
+            assert consumer.subscription() == {"orders"}
+        """
+        raise not_written("subscription")
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Assign partitions by hand, without a group. The list replaces the assignment.
+
+        An empty list means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe` instead.
+
+        Args:
+            partitions: the partitions to read.
+
+        Raises:
+            IllegalStateError: topics or a pattern are subscribed, or a callback calls this.
+            TypeError, ValueError: the argument is not a list of partitions.
+
+        Example::
+
+            consumer.assign([TopicPartition("orders", 0)])
+        """
+        raise not_written("assign")
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that are assigned now, by hand or by the group.
+
+        Example::
+
+            for tp in consumer.assignment():
+                print(tp.topic, tp.partition)
+        """
+        raise not_written("assignment")
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
+
+        Under ``group_protocol="consumer"`` the broker decides when to rebalance. The call then logs a warning and has
+        no effect.
+
+        Args:
+            reason: a text for the logs of the members and of the broker.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+
+        Example::
+
+            consumer.enforce_rebalance("the cache is full")
+        """
+        raise not_written("enforce_rebalance")
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return this member's identity in the group, for a producer's ``send_offsets_to_transaction`` (KIP-447).
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+
+        Example::
+
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+        """
+        raise not_written("group_metadata")
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Continue from an offset at the next poll. An offset with a leader epoch is validated first (KIP-320).
+
+        Args:
+            partition: an assigned partition.
+            offset: the offset of the next record to return.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+            ValueError: the offset is negative.
+
+        Example::
+
+            consumer.seek(TopicPartition("orders", 0), 42)
+        """
+        raise not_written("seek")
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue from the start of the log. The next :meth:`poll` or :meth:`position` looks up the offset.
+
+        Args:
+            partitions: assigned partitions. Without arguments, all of them.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+
+        Example::
+
+            consumer.seek_to_beginning()
+        """
+        raise not_written("seek_to_beginning")
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue from the end of the log (with ``read_committed``: from its last stable offset).
+
+        Arguments and errors are those of :meth:`seek_to_beginning`.
+
+        Example::
+
+            consumer.seek_to_end(TopicPartition("orders", 0))
+        """
+        raise not_written("seek_to_end")
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until :meth:`resume`. They stay assigned and keep buffered records.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+
+        Example::
+
+            consumer.pause(TopicPartition("orders", 0))
+        """
+        raise not_written("pause")
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again, after :meth:`pause`.
+
+        Example::
+
+            consumer.resume(*consumer.paused())
+        """
+        raise not_written("resume")
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions.
+
+        Example::
+
+            assert TopicPartition("orders", 0) in consumer.paused()
+        """
+        raise not_written("paused")
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Return the number of offsets from the position to the end at the last fetch, or None if unknown (KIP-695).
+
+        The end is that of the isolation level: the high watermark, or the last stable offset.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+
+        Example::
+
+            lag = consumer.current_lag(TopicPartition("orders", 0))
+        """
+        raise not_written("current_lag")
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of an assigned partition as of its last fetch, None if unknown.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+
+        Example::
+
+            end = consumer.highwater(TopicPartition("orders", 0))
+        """
+        raise not_written("highwater")
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+
+        Example::
+
+            stable = consumer.last_stable_offset(TopicPartition("orders", 0))
+        """
+        raise not_written("last_stable_offset")
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records for the next commit. This needs ``enable_auto_offset_store=False``.
+
+        Automatic commits and :meth:`commit` without offsets then take the stored offsets instead of the positions.
+        Commits are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
+        The stored offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish
+        records in any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
+
+        Args:
+            offsets: one or more finished records, which include all records before them. Or the *next* offset to read
+                of each partition, as :meth:`commit` takes it.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. No offset is
+                stored.
+            InvalidGroupIdError: there is no ``group_id``.
+            TypeError, ValueError: the argument has another type, or an offset is negative.
+
+        librdkafka: ``rd_kafka_offsets_store``. confluent-kafka: ``Consumer.store_offsets``.
+
+        Example::
+
+            consumer.store_offsets(record)
+        """
+        raise not_written("store_offsets")
+
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions according to the metadata at hand. It may be empty.
+
+        Example::
+
+            numbers = consumer.known_partitions("orders")
+        """
+        raise not_written("known_partitions")
+
+    def metrics(self, raw: bool = False) -> Metrics:
+        """Return counters by group and name, with the names of Kafka's metrics. Times are in ms.
+
+        Args:
+            raw: accepted for compatibility with kafka-python. There is only one form.
+
+        Example::
+
+            consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"]
+        """
+        raise not_written("metrics")
+
+    def wakeup(self) -> None:
+        """Make the current call that waits, or the next one, raise ``WakeupError``. Any thread may call this.
+
+        Example::
+
+            threading.Timer(60, consumer.wakeup).start()
+        """
+        raise not_written("wakeup")
+
+    def __aiter__(self) -> Self: ...
+
+    async def __anext__(self) -> ConsumerRecord[K, V]:
+        """Return the next record and move the position past it: a commit in the loop covers it, but no later record.
+
+        The loop ends when no record has arrived for ``consumer_timeout_ms``. On an event loop it also ends when another
+        task closes the consumer.
+
+        Raises:
+            KafkaError: as for :meth:`poll`.
+
+        Example::
+
+            async for record in consumer:
+                print(record.value)
+        """
+        raise not_written("__anext__")
 
     async def __aenter__(self) -> Self: ...
 
@@ -201,7 +627,7 @@ class AsyncConsumer(Protocol[K, V]):
 
 @runtime_checkable
 class AsyncProducer(Protocol[KeyIn, ValueIn]):
-    """The methods of a producer on an event loop; see :class:`pyconsumer.Producer`."""
+    """The calls of a producer on an event loop. See :class:`pyconsumer.Producer`."""
 
     async def send(
         self,
@@ -212,8 +638,8 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Enqueue a record to be sent; return the future of its metadata."""
-        ...
+        """Send a record; return the promise of its place."""
+        raise not_written("send")
 
     async def send_and_wait(
         self,
@@ -224,8 +650,8 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record and wait for the broker's response."""
-        ...
+        """Send a record and wait for the broker's response. Raises as :meth:`send`, and the broker's error."""
+        raise not_written("send_and_wait")
 
     async def send_many(
         self,
@@ -236,24 +662,39 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one future for all."""
-        ...
+        """Send many records, with one promise for all."""
+        raise not_written("send_many")
+
+    async def send_arrow(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
+    ) -> FutureRecords:
+        """Send the rows of a table."""
+        raise not_written("send_arrow")
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Wait until all records that were sent have succeeded or failed."""
-        ...
+        """Wait until everything that was sent has succeeded or failed."""
+        raise not_written("flush")
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic."""
-        ...
+        raise not_written("partitions_for")
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return counters by group and name."""
+        raise not_written("metrics")
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Prepare for transactions: get a producer id, and fence older producers with the same transactional id."""
-        ...
+        """Get ready for transactions."""
+        raise not_written("init_transactions")
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
+        raise not_written("is_initialized")
 
     def begin_transaction(self) -> None:
         """Begin a transaction."""
-        ...
+        raise not_written("begin_transaction")
 
     async def send_offsets_to_transaction(
         self,
@@ -262,27 +703,23 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         timeout_ms: int | None = None,
     ) -> None:
         """Commit the positions of a consumer with the transaction."""
-        ...
+        raise not_written("send_offsets_to_transaction")
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Commit the transaction."""
-        ...
+        raise not_written("commit_transaction")
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Abort the transaction."""
-        ...
+        """Give up the transaction."""
+        raise not_written("abort_transaction")
 
     def transaction(self) -> AbstractAsyncContextManager[Self]:
         """Run a block as a transaction."""
-        ...
-
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters by group and name."""
-        ...
+        raise not_written("transaction")
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send the buffered records and close the producer."""
-        ...
+        """Send what is left and end."""
+        raise not_written("close")
 
     async def __aenter__(self) -> Self: ...
 

@@ -122,7 +122,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 

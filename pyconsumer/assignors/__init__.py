@@ -1,6 +1,6 @@
 """Assignors, with which a group's leader divides partitions among its members, and a base class for your own.
 
-The setting ``partition_assignment_strategy`` names them in order of preference; :func:`resolve` turns it into objects.
+The setting ``partition_assignment_strategy`` names them in order of preference. :func:`resolve` turns it into objects.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     Args:
         strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
             ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, the dotted path of an :class:`Assignor`
-            class (``"package.module.Class"``), such a class or an object of it; a list of those. A string
+            class (``"package.module.Class"``), such a class or an object of it. A list of those. A string
             may name several, separated by commas.
 
     Raises:
@@ -96,7 +96,7 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
 
 
 def _imported(path: str) -> object:
-    """Import the object that a dotted path names; raise ``ConfigurationError`` if that fails."""
+    """Import the object that a dotted path names. Raise ``ConfigurationError`` if that fails."""
     module, dot, name = path.rpartition(".")
     if not (dot and all(part.isidentifier() for part in path.split("."))):
         known = ", ".join(name for name in _BUILT_IN if "." not in name)

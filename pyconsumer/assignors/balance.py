@@ -16,9 +16,9 @@ __all__ = ["Balancer", "Movements"]
 
 
 class Movements:
-    """Previous owners of the partitions that one run has moved; keeps members from swapping partitions of a topic.
+    """Previous owners of the partitions that one run has moved. Keeps members from swapping partitions of a topic.
 
-    A partition that moved several times counts as one move from its first owner; if it is back there, as none.
+    A partition that moved several times counts as one move from its first owner. If it is back there, as none.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Balancer:
     """One run of the algorithm: the members, the partitions they have and may have, and the steps that move these.
 
     Args:
-        shares: what each member begins with; changed in place.
+        shares: what each member begins with. Changed in place.
         topics: the known topics that each member subscribed to.
         counts: partitions of each topic.
         tolerance: how many more partitions than another subscriber an owner may have and still count as balanced.
@@ -98,7 +98,7 @@ class Balancer:
     def deal(
         self, partitions: Iterable[TopicPartition], may_have: Callable[[str, TopicPartition], bool] | None = None
     ) -> list[TopicPartition]:
-        """Give each partition to the subscriber with the fewest; return those without a subscriber."""
+        """Give each partition to the subscriber with the fewest, and return those without a subscriber."""
         left = []
         for partition in partitions:
             for _, rank in self._by_size:
@@ -120,7 +120,7 @@ class Balancer:
         former: Mapping[TopicPartition, str] | None = None,
         initial: bool = False,
     ) -> None:
-        """Move partitions until no move makes the shares more even; undo the run if it made them no more even.
+        """Move partitions until no move makes the shares more even. Undo the run if it made them no more even.
 
         Args:
             order: all partitions, in the order in which to try them.

@@ -6,7 +6,7 @@ here: bytes on the wire (``protocol.consumer_protocol``), and the calls of an as
 Rules for every assignor:
 
 1. The result has an entry for each member of the input, an empty one included.
-2. A topic without known partitions is left out; that is no error.
+2. A topic without known partitions is left out. That is no error.
 3. The same input gives the same result: iterate in the order that :func:`sorted_members` and sorted topics give.
 4. ``assign`` runs on the leader only, ``on_assignment`` on every member, both in the thread that calls ``poll``.
 """
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyconsumer.clock import Clock
-from pyconsumer.config import Config
+from pyconsumer.settings.config import Config
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
 __all__ = [
@@ -41,7 +41,7 @@ class RebalanceProtocol(enum.IntEnum):
     """The treatment of a member's partitions when a rebalance begins (KIP-429).
 
     ``EAGER``: it gives up all of them before it joins. ``COOPERATIVE``: it keeps them, and gives up only what the new
-    assignment took away; a partition then needs two rebalances to move.
+    assignment took away. A partition then needs two rebalances to move.
     """
 
     EAGER = 0
@@ -55,7 +55,7 @@ class Subscription:
     Attributes:
         topics: names that it subscribed to.
         user_data: bytes of the assignor's own, None if it sent none.
-        owned_partitions: its partitions before this rebalance; empty under ``EAGER`` and from members before Kafka 2.4.
+        owned_partitions: its partitions before this rebalance. Empty under ``EAGER`` and from members before Kafka 2.4.
         generation_id: the generation in which it owned them, -1 if unknown (KIP-792).
         rack_id: its ``client_rack`` (KIP-881).
         group_instance_id: its static identity (KIP-345).
@@ -97,7 +97,7 @@ class Assignor(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name on the wire, by which members vote; it must differ from Kafka's own (range, roundrobin, sticky, ...)."""
+        """Name on the wire, by which members vote. It must differ from Kafka's own (range, roundrobin, sticky, ...)."""
 
     @abstractmethod
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
@@ -112,7 +112,7 @@ class Assignor(ABC):
         """
 
     def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """Return the rebalance protocols that it supports; all configured assignors must have one in common."""
+        """Return the rebalance protocols that it supports. All configured assignors must have one in common."""
         return (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
@@ -128,9 +128,9 @@ class Assignor(ABC):
         """Receive the consumer's settings and clock. Called once, before any other method. Java's ``Configurable``."""
 
     def rebalance_due_in(self) -> float:
-        """Return the seconds from now until the member requests a rebalance by itself; infinity for never.
+        """Return the seconds from now until the member requests a rebalance by itself. Infinity for never.
 
-        Called after each :meth:`on_assignment`; the latest result counts, unless a rebalance happens before.
+        Called after each :meth:`on_assignment`. The latest result counts, unless a rebalance happens before.
         """
         return math.inf
 
@@ -169,14 +169,14 @@ class PartitionAssignor(Assignor):
 
     @staticmethod
     def put(shares: MutableMapping[str, list[TopicPartition]], member_id: str, partition: TopicPartition) -> None:
-        """Append a partition to a member's share; create the share if it is missing."""
+        """Append a partition to a member's share. Create the share if it is missing."""
         shares.setdefault(member_id, []).append(partition)
 
 
 def subscribed_topics(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription]
 ) -> dict[str, Sequence[PartitionMetadata]]:
-    """Return the partitions of all subscribed topics; topics are in order, without unknown and empty ones."""
+    """Return the partitions of all subscribed topics. Topics are in order, without unknown and empty ones."""
     names = {topic for subscription in subscriptions.values() for topic in subscription.topics}
     known = ((topic, cluster.partitions_for(topic)) for topic in sorted(names))
     return {topic: partitions for topic, partitions in known if partitions}

@@ -14,7 +14,7 @@ without topics), and generations in user data (Kafka 2.4 to 3.1) count for both 
 One gap in Java is closed. The member that gave up partitions requests the second rebalance, but a static member
 (KIP-345) may end before it does so. Its next process receives the same assignment without a rebalance and has nothing
 to give up, so those partitions would stay without an owner until the next rebalance. Therefore the user data of a
-static member's assignment says that it has to give something up; other clients ignore it.
+static member's assignment says that it has to give something up. Other clients ignore it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REJOIN = b"rejoin"  # in an assignment: whichever process has it by now is to a
 
 
 class CooperativeStickyAssignor(Assignor):
-    """Java's ``CooperativeStickyAssignor`` of Kafka 4.x; usable under eager rebalancing as well.
+    """Java's ``CooperativeStickyAssignor`` of Kafka 4.x. Usable under eager rebalancing as well.
 
     An eager group moves to it in two rolling restarts: first with this *and* the old assignor, then with this alone.
     """
@@ -73,7 +73,7 @@ class CooperativeStickyAssignor(Assignor):
         self._rejoins = False
 
     def rebalance_due_in(self) -> float:
-        """Return 0 if a static member has to give something up, in this process or an earlier one; see the module."""
+        """Return 0 if a static member has to give something up, in this process or an earlier one. See the module."""
         return 0.0 if self._rejoins else math.inf
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:

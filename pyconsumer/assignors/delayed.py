@@ -1,12 +1,12 @@
 """The delayed assignor: partitions of a member that disappeared wait for its return (KIP-415, for a consumer group).
 
 A restart, or a pause longer than the session timeout, moves partitions twice in an ordinary group: away, and back.
-Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``; all other members continue
+Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``. All other members continue
 undisturbed. In all other respects it is the cooperative sticky assignor.
 
 Where state lives. Nowhere but in the members: the leader writes into each assignment's user data who got what and what
 waits, and members bring that back in their subscription's user data (:mod:`.delayed_data`). So any member that becomes
-leader knows. Every member learns who waits; what a present member has, to itself and :data:`WITNESSES` others, which
+leader knows. Every member learns who waits. What a present member has, to itself and :data:`WITNESSES` others, which
 keeps the group's record small. Times travel as what is left of them, since clocks of two machines have nothing in
 common.
 
@@ -21,7 +21,7 @@ Rules of the leader
 4. While something waits, members keep what they have, and no partition is taken away to even out shares. What is free
    for another reason goes to those with the fewest.
 5. After the deadline the lost partitions are free. What one member lost goes as a whole to one that has nothing, most
-   likely the same one under a new member id; then shares are evened out as always.
+   likely the same one under a new member id, then shares are evened out as always.
 6. Under eager rebalancing members own nothing when they join: what a present member had counts as its own.
 7. Safety rests on the members' own claims alone: user data decides only about partitions that nobody owns.
 
@@ -29,10 +29,10 @@ Rules of a member
 
 8. When the deadline that the assignment named is over, it asks for a rebalance, whoever is first. An assignment since
    then replaces the deadline.
-9. It also does so if it has to give something up, by itself under cooperative rebalancing; but a static member may be
+9. It also does so if it has to give something up, by itself under cooperative rebalancing, but a static member may be
    another process by then, which has nothing and does not know of it. So the assignment says that it *owes* one.
 10. A member that leaves permanently says so: it gives up its partitions and joins once more with that message, so that
-    the leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
+    the leader deals them out at once. Only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
     in time, ``close(leave_group=False)`` and the close of a static member are absences. The leader keeps it in mind
     until an assignment has reached it, for LeaveGroup may come before the others have that of the leave notice.
 11. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
@@ -60,7 +60,7 @@ from pyconsumer.assignors.base import (
 from pyconsumer.assignors.cooperative_sticky import Claims, changing_hands, even_shares, gives_up
 from pyconsumer.assignors.delayed_data import PRESENT, Memory, Share, decode, encode
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.config import Config
+from pyconsumer.settings.config import Config
 from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
 __all__ = ["DEFAULT_DELAY_MS", "WITNESSES", "CooperativeStickyDelayedAssignor"]
@@ -78,7 +78,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
     No other Kafka client has it.
 
     Args:
-        delay_ms: how long they wait, in milliseconds; 0: not at all; None: the setting ``rebalance_delay_ms``. The
+        delay_ms: how long they wait, in milliseconds. 0: not at all. None: the setting ``rebalance_delay_ms``. The
             leader's value counts for the group.
     """
 
@@ -127,7 +127,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
         self._has_partitions = False
 
     def rebalance_due_in(self) -> float:
-        """Return the seconds until the first delay is over, infinity without one; 0 if this member owes a rebalance."""
+        """Return the seconds until the first delay is over, infinity without one. 0 if this member owes a rebalance."""
         if self._memory.owes:
             return 0.0
         left = [share.left_ms for share in self._memory.shares if share.left_ms != PRESENT]
@@ -251,7 +251,7 @@ def _latest(memories: Mapping[str, Memory]) -> list[Share]:
 def _as_they_are(
     topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription], past: _Past
 ) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
-    """Everybody keeps what it has; what is free and waits for nobody goes to those that have the fewest."""
+    """Everybody keeps what it has. What is free and waits for nobody goes to those that have the fewest."""
     claims = Claims(members, topics)
     shares = {member: [p for p in claims.owned[member] if p.topic in members[member].topics] for member in members}
     wanted = {member: {t for t in subscription.topics if t in topics} for member, subscription in members.items()}

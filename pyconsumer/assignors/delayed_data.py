@@ -1,7 +1,7 @@
 """The user data of the delayed assignor's members: the last assignment, who is missing, and the time left.
 
 The same blob goes both ways: from the leader to a member in its assignment, from a member to the next leader in its
-subscription. An int16 version, then the fields in Kafka's notation; what a later version has more is left alone.
+subscription. An int16 version, then the fields in Kafka's notation. What a later version has more is left alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Share(NamedTuple):
     """The partitions of one member.
 
     Attributes:
-        member_id, instance_id: the member; only static members have an instance id.
+        member_id, instance_id: the member. Only static members have an instance id.
         partitions: its last assignment.
         left_ms: time for which its partitions still wait for it, or :data:`PRESENT`.
     """
@@ -55,7 +55,7 @@ class Memory:
     """One member's knowledge of the last assignment.
 
     Attributes:
-        generation_id: generation of that assignment, -1 for none; not set in an assignment, whose generation is known.
+        generation_id: generation of that assignment, -1 for none. Not set in an assignment, whose generation is known.
         shares: those of members that are present or missing.
         leaves: whether it is about to leave permanently.
         left: members that announced to this one, as leader, that they leave permanently (in a subscription).
@@ -112,7 +112,7 @@ def encode(memory: Memory) -> bytes:
 
 
 def decode(data: bytes | None) -> Memory:
-    """Decode the bytes; unreadable ones count as an empty memory, so that a faulty member does not stop the group."""
+    """Decode the bytes. Unreadable ones count as an empty memory, so that a faulty member does not stop the group."""
     if not data:
         return Memory()
     try:

@@ -1,7 +1,7 @@
 """The cooperative sticky assignor if all members subscribe to the same topics: shares by count.
 
 With P partitions and M members, ``P % M`` members get one more than ``P // M``. A member keeps what it owned up to that
-number, the lowest partition numbers first; the rest is dealt in turn to members that have too few. As every member may
+number, the lowest partition numbers first. The rest is dealt in turn to members that have too few. As every member may
 have every partition, none needs to move twice. Java's "constrained" algorithm (Kafka 2.4 and later).
 """
 
@@ -22,7 +22,7 @@ class EqualSubscriptions:
 
     Args:
         partitions: all partitions, by topic and number.
-        owned: the partitions that each member had; its order is the order of assignment.
+        owned: the partitions that each member had. Its order is the order of assignment.
         contested: partitions that several members claim in the same generation; nobody keeps them.
         racks: the racks of members and replicas.
 
@@ -79,13 +79,13 @@ class EqualSubscriptions:
         self._given_up.update(dict.fromkeys(mine[limit:], member))
 
     def _one_larger(self) -> None:
-        """Count a member that got the larger number; after the last of them, none may get more than the smaller."""
+        """Count a member that got the larger number. After the last of them, none may get more than the smaller."""
         self._larger_left -= 1
         if not self._larger_left:
             self._even.clear()
 
     def _deal_nearby(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions in turn to members in a rack of their replicas; return those without such a member."""
+        """Give partitions in turn to members in a rack of their replicas, and return those without such a member."""
         left = []
         turn = 0
         for partition in partitions:

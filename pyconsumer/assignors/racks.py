@@ -12,7 +12,7 @@ __all__ = ["Racks"]
 
 
 class Racks:
-    """Racks of members and replicas; ``aware`` says whether they affect the result.
+    """Racks of members and replicas. ``aware`` says whether they affect the result.
 
     They do if a member is in a rack with replicas, and partitions differ in the racks of their replicas.
     """

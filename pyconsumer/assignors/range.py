@@ -1,11 +1,11 @@
 """The range assignor: topic by topic, each member gets a run of consecutive partitions.
 
-Members are in order; with P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
+Members are in order. With P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
 So topics with equal partition counts and subscribers are *co-partitioned*: one member has the same numbers of each.
 The surplus of every topic goes to the same first members.
 
 Racks (KIP-881). If members have racks and not every partition has a replica in every rack, members first get partitions
-with a replica in their own rack, up to their fair number; the rest is dealt as runs. Topics with equal partition counts
+with a replica in their own rack, up to their fair number. The rest is dealt as runs. Topics with equal partition counts
 and subscribers are matched together, so that they stay co-partitioned.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["RangeAssignor"]
 
 
 class RangeAssignor(Assignor):
-    """Java's ``RangeAssignor`` of Kafka 4.x; the default."""
+    """Java's ``RangeAssignor`` of Kafka 4.x. The default."""
 
     @property
     def name(self) -> str:

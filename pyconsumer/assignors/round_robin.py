@@ -1,7 +1,7 @@
 """The round robin assignor: all partitions of all topics, dealt one by one to the members in turn.
 
 Topics are in order of name, partitions of number. A member without a subscription to a topic is skipped and not
-compensated; the turn carries over from topic to topic. So members with equal subscriptions differ by at most one
+compensated. The turn carries over from topic to topic. So members with equal subscriptions differ by at most one
 partition, members with different ones may differ a lot.
 """
 

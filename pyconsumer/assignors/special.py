@@ -23,7 +23,7 @@ Shares = dict[str, list[TopicPartition]]
 
 
 class RandomAssignor(PartitionAssignor):
-    """Assignor that gives each partition to a random subscriber of its topic; shares may be uneven.
+    """Assignor that gives each partition to a random subscriber of its topic. Shares may be uneven.
 
     Args:
         generator: source of randomness. With a seed, as in ``random.Random(7)``, results are the same in every run.
@@ -53,7 +53,7 @@ class RackAwareAssignor(Assignor):
     Members send their rack in their user data, which :class:`PartitionAssignor` would ignore.
 
     Args:
-        rack: rack of this member, as in the brokers' ``broker.rack``; by default the consumer's ``client_rack``.
+        rack: rack of this member, as in the brokers' ``broker.rack``, by default the consumer's ``client_rack``.
     """
 
     def __init__(self, rack: str | None = None) -> None:
@@ -99,7 +99,7 @@ class BroadcastAssignor(PartitionAssignor):
     """Assignor that gives every member all partitions of the topics that it subscribed to.
 
     Commits of such a group are useless: its members overwrite each other's offsets. Each member has to store its own
-    positions, and seek to them when it is assigned partitions; see ``examples/custom_assignors.py``.
+    positions, and seek to them when it is assigned partitions. See ``examples/custom_assignors.py``.
     """
 
     @property

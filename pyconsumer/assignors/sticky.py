@@ -1,6 +1,6 @@
 """The sticky assignor of eager rebalancing: shares as even as subscriptions allow, with as few moves as possible.
 
-Members give up all partitions when a rebalance begins; so each sends its last share as user data, and the leader starts
+Members give up all partitions when a rebalance begins. So each sends its last share as user data, and the leader starts
 from those. It is the algorithm of Kafka 2.0 for all groups, with sorted order where that one follows a
 hash map, and a partition that two members claim stays with one of them. (Since 2.6 Java uses another algorithm if
 subscriptions are equal: its shares are just as even, but other partitions may move.)
@@ -43,7 +43,7 @@ class _Previous(NamedTuple):
 
 
 class StickyAssignor(Assignor):
-    """Java's ``StickyAssignor``, with the results of Kafka 2.0; its user data is that of Kafka 2.3 and later."""
+    """Java's ``StickyAssignor``, with the results of Kafka 2.0. Its user data is that of Kafka 2.3 and later."""
 
     def __init__(self) -> None:
         self._previous: _Previous | None = None
@@ -53,7 +53,7 @@ class StickyAssignor(Assignor):
         return "sticky"
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return the last share, by topic, and its generation; None before the first assignment."""
+        """Return the last share, by topic, and its generation, or None before the first assignment."""
         return None if self._previous is None else _encode(self._previous)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -95,7 +95,7 @@ def _encode(previous: _Previous) -> bytes:
 
 
 def _decode(data: bytes | None) -> _Previous | None:
-    """Decode user data of either version; unreadable bytes count as an empty share."""
+    """Decode user data of either version. Unreadable bytes count as an empty share."""
     if not data:
         return None
     for version in (1, 0):
@@ -113,7 +113,7 @@ def _decode(data: bytes | None) -> _Previous | None:
 def _one_owner_each(
     previous: Mapping[str, _Previous | None], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Return each member's existing partitions; of several owners, the first of the latest generation keeps one."""
+    """Return each member's existing partitions. Of several owners, the first of the latest generation keeps one."""
     owner: dict[TopicPartition, tuple[int, str]] = {}
     for member, before in previous.items():
         for partition in before.partitions if before is not None else ():

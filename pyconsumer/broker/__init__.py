@@ -10,7 +10,9 @@ It is not for production: everything depends on one machine and its disk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pyconsumer.broker.cluster import ClusterFaults, EmbeddedCluster
@@ -18,9 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterFaults", "EmbeddedCluster", "run_broker"]
 
+#: Imported on first use: the rules of groups, for example, can be used without the rest.
+_HOMES = {
+    "ClusterFaults": "pyconsumer.broker.cluster",
+    "EmbeddedCluster": "pyconsumer.broker.cluster",
+    "run_broker": "pyconsumer.broker.process",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use: the rules of groups, for example, can be used without the rest.
+    # Imported on first use, so that the rules of groups, for example, can be used without the rest.
     if name in ("ClusterFaults", "EmbeddedCluster"):
         from pyconsumer.broker import cluster
 

@@ -1,4 +1,4 @@
-"""``python -m pyconsumer.broker``: a broker until SIGTERM; with ``--control``, the child of an ``EmbeddedCluster``."""
+"""``python -m pyconsumer.broker``: a broker until SIGTERM, with ``--control`` the child of an ``EmbeddedCluster``."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.fetch_sessions import FetchSessions
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.log.manager import LogManager, LogToOpen, Recovery
@@ -34,7 +34,7 @@ __all__ = ["Broker", "Endpoints"]
 
 _log = Log(__name__)
 
-#: Pauses before a topic's logs that could not be opened are tried again: the first one, doubled up to the longest.
+#: Backoff before retrying to open a topic's logs: the initial delay, doubled up to the maximum.
 _FIRST_RETRY_S: Final = 1.0
 _LONGEST_RETRY_S: Final = 60.0
 
@@ -46,15 +46,15 @@ class Broker:
     """A node.
 
     Args:
-        folder: its data; None keeps it in memory.
+        folder: the folder of the data. None keeps it in memory.
         endpoints: returns the addresses of all brokers.
         peers: all brokers that are alive, by node id.
         call_soon: runs a call after the current one.
         fenced_endpoints: returns the addresses of brokers that are not alive.
 
     Attributes:
-        partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
-        group_coordinator: that of consumer groups; ``transaction_coordinator``: that of transactional ids.
+        partitions: the replicas on this node. ``fetcher`` copies those that other brokers lead.
+        group_coordinator: the coordinator of consumer groups. ``transaction_coordinator``: that of transactional ids.
         cluster: the other brokers, as far as transactions need them.
         recovery: the progress of :meth:`opening`.
     """
@@ -123,9 +123,9 @@ class Broker:
     # --- life
 
     def opening(self) -> Iterator[None]:
-        """Open all logs in steps, and recover those that need it; :meth:`start` comes next.
+        """Open all logs in steps and recover those that need it. Call :meth:`start` next.
 
-        The broker serves nobody yet, and the other brokers of the process get their turn between two steps.
+        The broker serves no client yet, and the other brokers of the process run between two steps.
         """
         self._apply_broker_config()
         wanted = []
@@ -138,7 +138,7 @@ class Broker:
         yield from self.logs.opening_all(wanted, self.recovery)
 
     def start(self) -> None:
-        """Open the logs that are not open yet, and lead the partitions that the controller names."""
+        """Open the remaining logs and lead the partitions that the controller assigns."""
         known = {
             f"{name}-{index}": topic.topic_id
             for name, topic in self.controller.topics.items()
@@ -159,13 +159,13 @@ class Broker:
         self.logs.started()
 
     def stop(self, *, flush: bool = True) -> None:
-        """Shut down cleanly: nothing has to be recovered at the next start."""
+        """Shut down cleanly, so that the next start needs no recovery."""
         self._leave()
         self.logs.close(self.high_watermarks(), flush=flush)
         self.partitions.clear()
 
     def abandon(self) -> None:
-        """End as if the process had been killed: nothing more is written."""
+        """End without writing anything, as if the process had been killed."""
         self._leave()
         self.logs.abandon()
         self.partitions.clear()
@@ -216,16 +216,16 @@ class Broker:
             self._behind.discard(name)
 
     def apply_topic(self, name: str) -> None:
-        """Bring this node's replicas of a topic in line with what the controller says.
+        """Bring this node's replicas of a topic in line with the controller's decision.
 
         Raises:
-            OSError: a log could not be opened; the other partitions of the topic were.
+            OSError: a log could not be opened. The topic's other partitions were.
         """
         for _ in self._applying(name):
             pass
 
     def _applying(self, name: str) -> Iterator[None]:
-        """Do so in steps of one log each. The topic may change between two of them."""
+        """Apply a topic in steps of one log each. The topic may change between two of them."""
         topic = self.controller.topics.get(name)
         if topic is None:
             self.group_coordinator.on_topic_changed(name, created=False)
@@ -234,7 +234,7 @@ class Broker:
             removed = [self._remove(tp) for tp in gone if tp in self.partitions]
             if all(removed) and name not in self._behind:
                 self.controller.on_removed(self.node_id, ids)
-            # Also if there was no replica here: a group that is coordinated here may have offsets of it.
+            # Also without a replica here: a group that is coordinated here may have offsets of the topic.
             if gone:
                 self.group_coordinator.on_partitions_deleted(gone)
             return
@@ -326,7 +326,7 @@ class Broker:
         return partition
 
     def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """The partition to let a consumer read from, which this node leads or follows (KIP-392); errors likewise."""
+        """Return a partition that a consumer may read, which this node leads or follows (KIP-392). Errors as above."""
         partition = self.partitions.get(TopicPartition(topic, index))
         if partition is None:
             return self.partition(topic, index, current_leader_epoch)
@@ -365,10 +365,10 @@ class Broker:
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {tp: partition.high_watermark for tp, partition in self.partitions.items()}
 
-    # --- what handlers ask
+    # --- questions of handlers
 
     def topic_id(self, name: str) -> bytes | None:
-        """Return the id of a topic, None if there is no such topic."""
+        """Return the id of a topic, or None if there is no such topic."""
         topic = self.controller.topics.get(name)
         return None if topic is None else topic.topic_id
 
@@ -396,7 +396,7 @@ class Broker:
         return found
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """Return the leader of a partition of an internal topic, as the client can reach it; None if it has none."""
+        """Return the leader of an internal topic's partition at the client's listener, or None without a leader."""
         topic = self.controller.ensure_internal(topic_name)
         leader = topic.partitions[partition].leader
         for node in self.endpoints(context.listener):
@@ -413,16 +413,16 @@ class Broker:
         self._producer_ids = iter(self.controller.allocate_producer_ids())
         return next(self._producer_ids)
 
-    # --- work from time to time; a host calls these
+    # --- periodic work, called by a host
 
     def delete_old_segments(self) -> None:
-        """Apply retention.ms and retention.bytes, and what else is looked at as often."""
+        """Apply ``retention.ms`` and ``retention.bytes``, and do the other checks of that interval."""
         for partition in self.partitions.values():
             if partition.log.config.delete:
                 removed = partition.log.delete_old_segments(partition.high_watermark)
                 if removed:
                     _log.info(
-                        "%s: removed %d old segments; the log now starts at %d",
+                        "%s: removed %d old segments, so the log now starts at %d",
                         partition.tp,
                         removed,
                         partition.log.log_start_offset,

@@ -1,7 +1,7 @@
 """One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
 
-As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues in the meantime, up to
-a bound, so that a client that disconnects is noticed. Records that a client does not read stay in the log's file, see
+As in Kafka, one request of a connection is served at a time, and later ones wait. Reading continues in the meantime, up
+to a bound, so that a disconnect is noticed. Records that a client has not read yet stay in the log's file, see
 :mod:`.outgoing`.
 
 A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
@@ -41,8 +41,8 @@ _log = Log(__name__)
 
 _MOST_WAITING_FRAMES: Final = 64
 _MOST_WAITING_BYTES: Final = 8 << 20
-#: The buffer of a frame grows as its bytes arrive, so that a size alone costs no memory. One step adds three times as
-#: many bytes as have arrived, but at least the first of these numbers and at most the second.
+#: The minimum and maximum growth of a frame's buffer in one step. It grows with the bytes that arrive, by three times
+#: their number, so that an announced size alone costs no memory.
 _LEAST_ROOM: Final = 64 << 10
 _MOST_ROOM: Final = 4 << 20
 _ZEROS: Final = memoryview(bytes(_MOST_ROOM))
@@ -66,10 +66,10 @@ class ConnectionOwner(Protocol):
 
 
 class ClientConnection:
-    """A connection that was accepted.
+    """An accepted connection.
 
     Args:
-        listener: name of the listener; ``client_host``: the peer's address.
+        listener: name of the listener. ``client_host`` is the peer's address.
         tls: set on a listener with TLS.
     """
 
@@ -112,7 +112,7 @@ class ClientConnection:
     def busy(self) -> bool:
         """Return whether a request is being served.
 
-        It no longer is while its response is being sent: the client may never read that.
+        The connection is not busy while a response is being sent, because the client may never read it.
         """
         return self._busy
 
@@ -122,7 +122,7 @@ class ClientConnection:
         try:
             body = self._body
             if body is not None and self._tls is None and self._filled:
-                # The beginning of a frame is there: read the rest right into it.
+                # The beginning of a frame has arrived: read the rest right into its buffer.
                 if len(body) == self._filled:
                     self._make_room(body)
                 with memoryview(body) as view:
@@ -248,8 +248,8 @@ class ClientConnection:
     def _pump(self) -> None:
         """Serve the next waiting request, unless one is being served or a response cannot be written.
 
-        The one after it waits for the loop's next turn: each connection gets one request served in a turn, so that a
-        client that sends many requests ahead does not delay the others.
+        The next request waits for the loop's next turn. Each connection gets one request per turn, so that a client
+        that pipelines many requests does not delay the others.
         """
         if self._pumping or self._has_turn:
             return
@@ -373,7 +373,7 @@ class ClientConnection:
         self.close()
 
     def _on_error(self, error: BaseException, request: Message, header: RequestHeader) -> None:
-        """A handler failed; the client gets an error response, as from Java's ``KafkaApis.handleError``."""
+        """Send an error response after a handler failed, as Java's ``KafkaApis.handleError`` does."""
         self._coroutine = None
         _log.error("handling a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
         if isinstance(request, ProduceRequest) and request.acks == 0:
@@ -396,7 +396,7 @@ class ClientConnection:
         if response is not None:
             try:
                 buffers = _encode(response, version, correlation_id)
-            except KafkaError as error:  # a bug in a handler; the client must not wait for a response
+            except KafkaError as error:  # a bug in a handler. The client must not wait for a response.
                 _log.error("the response to %s cannot be encoded: %s", self.client_host, error, exc_info=error)
                 self.close()
                 return
@@ -411,7 +411,7 @@ class ClientConnection:
     # --- faults
 
     def _inject_before(self, rule: FaultRule, request: Message, header: RequestHeader) -> bool:
-        """Inject a fault in place of the request's handling; return False if the request is to be handled."""
+        """Inject a fault in place of the request's handling. Return False if the request must be handled."""
         if rule.kind == "error":
             response = error_response(request, header.api_version, rule.error_code)
             self._reply(response, header.api_version, header.correlation_id)
@@ -424,7 +424,7 @@ class ClientConnection:
         return True
 
     def _inject_after(self, rule: FaultRule, response: Message | None, header: RequestHeader) -> bool:
-        """Inject a fault into the response; return False if the response is to be sent as it is."""
+        """Inject a fault into the response. Return False if the response must be sent unchanged."""
         if rule.kind == "delay":
             when = self._broker.clock.now() + rule.delay_ms / 1000
             self._broker.timer.schedule(when, lambda: self._reply(response, header.api_version, header.correlation_id))
@@ -446,7 +446,7 @@ class ClientConnection:
     def _send(self, parts: Sequence[Part]) -> None:
         begins = not self._out
         self._out.add(parts)
-        if begins:  # otherwise something is being sent, or waits for its turn
+        if begins:  # otherwise output is being sent, or waits for its turn
             self._flush()
 
     def _flush(self) -> None:
@@ -471,11 +471,11 @@ class ClientConnection:
 
     @property
     def can_send(self) -> bool:
-        """Return whether there is more to send, and the socket may take it."""
+        """Return whether there is output that the socket may accept."""
         return bool(self._out) and not self._out.blocked
 
     def send_piece(self, most_bytes: int) -> int:
-        """Send at most ``most_bytes``, or a little more; return how many were sent."""
+        """Send about ``most_bytes`` at most. Return the number of bytes that were sent."""
         out = self._out
         try:
             sent = out.send(most_bytes)
@@ -491,7 +491,7 @@ class ClientConnection:
                 self._await_room(True)
             return sent
         self._await_room(False)
-        if not self._busy:  # otherwise ``_reply`` goes on, or the handler
+        if not self._busy:  # otherwise ``_reply`` or the handler continues
             if self.session.close_after:
                 self.close()
             else:
@@ -499,7 +499,7 @@ class ClientConnection:
         return sent
 
     def _send_now(self, data: bytes) -> None:
-        """Try to send something before the connection is closed."""
+        """Try to send pending output before the connection is closed."""
         if data:
             try:
                 self._sock.send(data)
@@ -509,7 +509,7 @@ class ClientConnection:
     # --- the end
 
     def close(self, *, flush: bool = False) -> None:
-        """Close the connection; with ``flush``, only once all pending output has been sent."""
+        """Close the connection, with ``flush`` only once all pending output has been sent."""
         if self._closed or (flush and self._out):
             return
         self._closed = True

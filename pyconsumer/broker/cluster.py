@@ -1,8 +1,8 @@
-"""The embedded cluster as its users see it: started and stopped from a program or a test.
+"""The embedded cluster for users, who start and stop it from a program or a test.
 
 It runs in a child process, so that it can be killed like a real one and does not compete with the program for the
-interpreter lock; tests that need neither run it in a thread. The child ends when the pipe from its parent closes, so it
-never outlives the parent.
+interpreter lock. Tests that do not need that run it in a thread. The child ends when the pipe from its parent closes,
+so it never outlives the parent.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ __all__ = ["ClusterFaults", "EmbeddedCluster"]
 
 
 class EmbeddedCluster:
-    """A Kafka cluster of our own on this machine; a context manager that starts and stops it.
+    """A Kafka cluster on this machine. As a context manager it starts and stops itself.
 
     Args:
-        brokers: how many; their node ids are 0, 1, and so on. All run in one process, each with its own listeners and
+        brokers: the number of brokers. Their node ids are 0, 1, and so on. All run in one process, each with its own
+            listeners and
             files, and replicate to each other.
-        data_dir: where data is kept. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
+        data_dir: the folder of the data. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
-        features: versions of features, such as ``{"transaction.version": 1}``; the newest by default.
+        features: versions of features, such as ``{"transaction.version": 1}``. The newest by default.
         host: address to listen on.
-        port: of the first listener of the first broker, and the next ones of the other brokers; 0 picks free ones.
-        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; the first one is that of ``bootstrap_servers``.
-        ssl_certfile, ssl_keyfile: PEM files for the TLS listeners; the key may be in the first.
-        ssl_client_cafile: clients must show a certificate of this authority.
+        port: of the first listener of the first broker. The other brokers get the next ports. 0 picks free ones.
+        listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. ``bootstrap_servers`` has the first one.
+        ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The first may contain the key.
+        ssl_client_cafile: clients must present a certificate of this authority.
         sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
         in_thread: run in a thread of this process instead of a child process.
-        start_timeout_ms: how long :meth:`start`, :meth:`restart` and :meth:`restart_broker` may take. After a crash
+        start_timeout_ms: the longest time for :meth:`start`, :meth:`restart` and :meth:`restart_broker`. After a crash
             the brokers read their logs from the last flush on, some hundred megabytes a second.
-        stop_timeout_ms: how long :meth:`stop` waits before it kills the brokers, which then recover at the next start.
+        stop_timeout_ms: the time after which :meth:`stop` kills the brokers, which then recover at the next start.
 
     Raises:
-        ConfigurationError: a setting is unknown, or contradicts another one.
+        ConfigurationError: a setting is unknown or contradicts another one.
     """
 
     def __init__(
@@ -96,10 +97,10 @@ class EmbeddedCluster:
         self._runner: Runner | None = None
         self._ports: list[dict[str, int]] = list(map(dict, self._options.ports))
         self._down: set[int] = set()
-        self._late: set[int] = set()  # of those, the ones whose restart timed out
+        self._late: set[int] = set()  # killed brokers whose restart timed out
         self._killed = False
         self._held_ports: list[HeldPorts] = []  # while all brokers are killed
-        #: Faults that the brokers are to commit.
+        #: The faults that the brokers inject.
         self.faults = ClusterFaults(self)
 
     # --- life
@@ -142,7 +143,7 @@ class EmbeddedCluster:
         for ports in self._ports:
             try:
                 self._held_ports.append(hold_ports(self._options.host, ports))
-            except OSError:  # somebody has taken one already, which the next start says
+            except OSError:  # another program has taken one, which the next start reports
                 self._held_ports.append({})
 
     def _release_ports(self) -> None:
@@ -152,7 +153,7 @@ class EmbeddedCluster:
                 sock.close()
 
     def stop(self) -> None:
-        """Stop cleanly, and remove a temporary folder. Does nothing if the cluster does not run."""
+        """Stop cleanly and remove a temporary folder. No effect if the cluster does not run."""
         runner, self._runner = self._runner, None
         self._down.clear()
         self._late.clear()
@@ -186,7 +187,7 @@ class EmbeddedCluster:
         return self.address(self._options.listeners[0])
 
     def address(self, listener: str) -> str:
-        """Return the same for a listener by name; ``ConfigurationError`` if there is no such listener."""
+        """Return ``host:port`` of a listener by name. ``ConfigurationError`` if there is no such listener."""
         if listener not in self._options.listeners:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
@@ -195,15 +196,15 @@ class EmbeddedCluster:
 
     @property
     def data_dir(self) -> Path | None:
-        """Return the folder of the data; None if it is in memory, or before the start if it is temporary."""
+        """Return the folder of the data. None if it is in memory, or temporary and not started yet."""
         return self._folder
 
-    # --- what tests do
+    # --- calls for tests
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, object] | None = None
     ) -> None:
-        """Create a topic; -1 for the broker's defaults. Raises the errors of CreateTopics."""
+        """Create a topic. -1 stands for the broker's defaults. Raises the errors of CreateTopics."""
         own = {key: _text(value) for key, value in (config or {}).items()}
         self.command(
             "create_topic", name=name, partitions=partitions, replication_factor=replication_factor, config=own
@@ -214,12 +215,12 @@ class EmbeddedCluster:
         self.command("delete_topic", name=name)
 
     def kill_broker(self, node_id: int) -> None:
-        """End a broker as ``kill -9`` does: its connections are reset, and what it had in memory is lost.
+        """End a broker as ``kill -9`` does: its connections are reset, and its memory is lost.
 
         It leaves the ISRs, and other replicas in sync take over its partitions. With one broker this is :meth:`kill`.
 
         Raises:
-            IllegalStateError: the cluster is in memory, so the broker could not come back; or it does not run.
+            IllegalStateError: the cluster is in memory, so the broker could not restart, or the cluster does not run.
             ConfigurationError: there is no such broker.
         """
         self._check_node(node_id)
@@ -231,14 +232,14 @@ class EmbeddedCluster:
         self._down.add(node_id)
 
     def restart_broker(self, node_id: int) -> None:
-        """Start a broker that was killed, on its ports and with its files.
+        """Start a killed broker again on its ports and with its files.
 
-        It follows the present leaders, truncates what they do not have, and joins the ISRs when it has caught up. That
+        It follows the present leaders, truncates records that they lack, and joins the ISRs when it has caught up. That
         continues after this call has returned.
 
         Raises:
             IllegalStateError: it was not killed.
-            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It continues; call this again to wait.
+            KafkaTimeoutError: it did not restart within ``start_timeout_ms``. It continues. Call this again to wait.
             BrokerStartError: it cannot start. You may call this again.
         """
         self._check_node(node_id)
@@ -257,7 +258,7 @@ class EmbeddedCluster:
             self._late.add(node_id)
             raise
         except IllegalStateError:
-            if node_id not in self._late:  # or it has restarted since the timeout
+            if node_id not in self._late:  # otherwise it has restarted since the timeout
                 raise
         self._late.discard(node_id)
 
@@ -267,7 +268,7 @@ class EmbeddedCluster:
         Until :meth:`restart` or :meth:`stop` their ports stay reserved: clients are refused.
 
         Raises:
-            IllegalStateError: the cluster is in memory, so it could not come back; or it does not run.
+            IllegalStateError: the cluster is in memory, so it could not restart, or it does not run.
         """
         runner = self._running()
         self._check_files()
@@ -291,7 +292,7 @@ class EmbeddedCluster:
         self._late.clear()
 
     def repair(self) -> None:
-        """Undo what a test did: remove all faults, resume replication, start killed brokers."""
+        """Undo the changes of a test: remove all faults, resume replication, start killed brokers."""
         if self._killed:
             self.restart()
         for node_id in sorted(self._down):
@@ -309,13 +310,13 @@ class EmbeddedCluster:
             raise ConfigurationError(f"there is no broker {node_id}")
 
     def elect_preferred_leaders(self) -> int:
-        """Make the first replica of each partition its leader, if it is in sync; return how many have become one."""
+        """Make the first replica of each partition its leader, if it is in sync. Return the number of new leaders."""
         return int(self.command("elect_preferred_leaders"))
 
     def advance_clock(self, seconds: float) -> None:
-        """Move the brokers' clock ahead, so that what is due by then happens now: a session ends, a record expires.
+        """Move the brokers' clock ahead. Everything due by then happens now: sessions end, records expire.
 
-        Clients keep their own time; see :class:`pyconsumer.testing.RunningClock`.
+        Clients keep their own time, see :class:`pyconsumer.testing.RunningClock`.
 
         Raises:
             ValueError: ``seconds`` is negative.
@@ -325,7 +326,7 @@ class EmbeddedCluster:
         self.command("advance_clock", seconds=seconds)
 
     def command(self, name: str, /, **arguments: Any) -> Any:
-        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`; may be called from several threads.
+        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`. You may call it from several threads.
 
         Raises:
             KafkaTimeoutError: the brokers did not respond within 30 s. They may still carry it out.
@@ -349,7 +350,7 @@ class EmbeddedCluster:
 
 
 class ClusterFaults:
-    """Faults of a running cluster; see :mod:`pyconsumer.broker.faults` for what each kind does."""
+    """Faults of a running cluster. :mod:`pyconsumer.broker.faults` describes each kind."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -366,7 +367,7 @@ class ClusterFaults:
         error_code: int = -1,
         delay_ms: int = 0,
     ) -> int:
-        """Inject a fault into requests; return the rule's id. Arguments as :meth:`.faults.Faults.add`."""
+        """Inject a fault into requests. Return the rule's id. Arguments as :meth:`.faults.Faults.add`."""
         arguments = {"node": node, "topic": topic, "client_id": client_id, "count": count}
         return int(
             self._cluster.command(
@@ -375,15 +376,15 @@ class ClusterFaults:
         )
 
     def move_leader(self, topic: str, partition: int, node: int | None = None) -> int:
-        """Make another replica in sync the leader of a partition; return its node id.
+        """Make another in-sync replica the leader of a partition. Return its node id.
 
         Args:
             node: None for the next one in the order of the replicas.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            EligibleLeadersNotAvailableError: the node is no replica that is alive and in sync, or there is none.
-            ElectionNotNeededError: it leads already.
+            EligibleLeadersNotAvailableError: the node has no replica that is alive and in sync, or no node has one.
+            ElectionNotNeededError: the node leads already.
         """
         return int(self._cluster.command("move_leader", name=topic, partition=partition, node=node))
 
@@ -395,9 +396,9 @@ class ClusterFaults:
         return int(self._cluster.command("move_coordinator", group_id=group_id, node=node))
 
     def pause_replication(self, node: int) -> None:
-        """Stop a broker's replication from leaders until :meth:`resume_replication`; it does everything else as usual.
+        """Stop a broker's replication from leaders until :meth:`resume_replication`. All else continues.
 
-        ``acks=all`` waits for it as long as it is in sync, at most ``replica.lag.time.max.ms``.
+        ``acks=all`` waits for this broker while it is in sync, at most ``replica.lag.time.max.ms``.
         """
         self._cluster.command("pause_replication", node_id=node)
 
@@ -414,7 +415,7 @@ class ClusterFaults:
         self._cluster.command("clear_faults")
 
     def hits(self, rule_id: int) -> int:
-        """Return into how many requests a rule has injected its fault."""
+        """Return the number of requests into which a rule has injected its fault."""
         return int(self._cluster.command("fault_hits", rule_id=rule_id))
 
 

@@ -1,14 +1,14 @@
-"""The files of the controller's state: ``cluster.json``, a snapshot, and ``cluster.journal``, the changes since.
+"""The files of the controller's state: the snapshot ``cluster.json``, and ``cluster.journal`` with later changes.
 
-A change is one line of the journal, forced to disk before anybody acts on it, so that the cost of a change depends on
-its own size and not on the cluster's. A journal that has outgrown its snapshot is replaced by a new snapshot.
+A change is one line of the journal, flushed to disk before it takes effect, so that its cost depends on its own size
+and not on the cluster's. A journal that has outgrown its snapshot is replaced by a new snapshot.
 
 Rules
-1. A snapshot is replaced as a whole (write, force to disk, rename). Its ``generation`` is that of the last plus one.
+1. A snapshot is replaced as a whole (write, flush to disk, rename). Its ``generation`` is that of the last plus one.
 2. A journal begins with the generation of the snapshot that it continues, and counts for no other. A crash between the
-   new snapshot and its journal leaves a journal of the generation before, which the snapshot holds already.
-3. Each line of the journal has a checksum. A last line that is incomplete was never acknowledged and is dropped. Damage
-   before the last line is an error: changes that were acknowledged would be lost.
+   new snapshot and its journal leaves the previous journal, whose changes are in the snapshot.
+3. Each line of the journal has a checksum. An incomplete last line was never acknowledged and is dropped. Damage before
+   the last line is an error, because acknowledged changes would be lost.
 
 The meaning of a snapshot and of a change belongs to :class:`~pyconsumer.broker.controller.Controller`.
 """
@@ -34,13 +34,13 @@ _log = Log(__name__)
 
 _FORMAT: Final = 2
 _OLD_FORMAT: Final = 1  # without a journal
-#: Below this size a journal is never replaced by a snapshot.
+#: A journal below this size is never replaced by a snapshot.
 _SMALL_JOURNAL_BYTES: Final = 64 << 10
 _PARTITION_FOLDER = re.compile(r".+-\d+")
 
 
 def partition_to_json(state: PartitionState) -> dict[str, Any]:
-    """Return a partition as it stands in both files."""
+    """Return a partition in the form of both files."""
     return {
         "leader": state.leader,
         "leader_epoch": state.leader_epoch,
@@ -50,7 +50,7 @@ def partition_to_json(state: PartitionState) -> dict[str, Any]:
 
 
 def topic_to_json(topic: TopicState) -> dict[str, Any]:
-    """Return a topic as it stands in both files, beside its name."""
+    """Return a topic in the form of both files, without its name."""
     return {
         "id": uuid_to_str(topic.topic_id),
         "config": topic.config,
@@ -59,7 +59,7 @@ def topic_to_json(topic: TopicState) -> dict[str, Any]:
 
 
 def partition_from_json(data: Mapping[str, Any]) -> PartitionState:
-    """Return the partition; ``KeyError``, ``TypeError`` or ``ValueError`` if it is none."""
+    """Return the partition. ``KeyError``, ``TypeError`` or ``ValueError`` if it is none."""
     leader, epoch, replicas, isr = data["leader"], data["leader_epoch"], tuple(data["replicas"]), tuple(data["isr"])
     if not replicas or not all(type(number) is int for number in (leader, epoch, *replicas, *isr)):
         raise ValueError(f"{dict(data)} is not a partition")
@@ -79,10 +79,10 @@ class ClusterFile:
     # --- reading
 
     def load(self) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-        """Return the snapshot and the changes since, oldest first; None if the folder is new.
+        """Return the snapshot and later changes, oldest first. None if the folder is new.
 
         Raises:
-            BrokerStartError: a file is damaged, or logs are there and no ``cluster.json``.
+            BrokerStartError: a file is damaged, or there are logs without ``cluster.json``.
         """
         try:
             content = self.path.read_bytes()
@@ -94,7 +94,7 @@ class ClusterFile:
         return snapshot, self._changes() if self._generation else []
 
     def _check_new(self) -> None:
-        """Raise if there are logs: without their topics' ids and leaders they can neither be served nor be removed."""
+        """Raise if there are logs: without their topics' ids and leaders they cannot be served or removed."""
         folder = self.path.parent
         found = sorted(
             str(path.parent.relative_to(folder))
@@ -114,7 +114,7 @@ class ClusterFile:
             )
 
     def damaged(self, problem: object) -> BrokerStartError:
-        """Return the error of a file that cannot be understood."""
+        """Return the error of a file that cannot be parsed."""
         return BrokerStartError(
             f"{self.path} is damaged ({problem}): restore it from a backup; without it the topics are not known"
         )
@@ -161,12 +161,12 @@ class ClusterFile:
                 self.path,
                 self._journal,
             )
-            self._generation = generation  # the next snapshot must not be taken for the one of that journal
+            self._generation = generation  # the next snapshot must not have the generation of that journal
         elif generation == self._generation:
             incomplete = bad < len(changes) or lines[-1] != b""
             if incomplete:
                 _log.warning(
-                    "%s: the last line is incomplete; its change was not acknowledged and is dropped", self._journal
+                    "%s: the incomplete last line is dropped, because its change was not acknowledged", self._journal
                 )
             else:
                 self._journal_size = len(content)
@@ -179,7 +179,7 @@ class ClusterFile:
         """Make a change durable.
 
         Args:
-            snapshot: returns the whole state with the change, should that be written.
+            snapshot: returns the whole state with the change, in case a snapshot is written.
 
         Raises:
             OSError: the change is not stored.
@@ -190,7 +190,7 @@ class ClusterFile:
         line = _format_line(change)
         try:
             append_line(self._journal, line, self._journal_size)
-        except FileNotFoundError:  # somebody has removed it
+        except FileNotFoundError:  # another program has removed it
             self._replace(snapshot())
             return
         self._journal_size += len(line)
@@ -198,7 +198,7 @@ class ClusterFile:
             self.compact(snapshot)
 
     def compact(self, snapshot: Callable[[], Mapping[str, Any]]) -> None:
-        """Put a snapshot in the place of the journal, unless the journal is empty. A disk that refuses is logged."""
+        """Replace the journal by a snapshot, unless the journal is empty. An error of the disk is logged."""
         if self._journal_size <= len(self._header()):
             return
         try:
@@ -219,12 +219,12 @@ class ClusterFile:
             header = self._header()
             replace_file(self._journal, header)
             self._journal_size = len(header)
-        except OSError as error:  # the snapshot has everything; the next change is written as one too
-            _log.warning("%s cannot be begun yet: %s", self._journal, error)
+        except OSError as error:  # the snapshot has all changes, and the next change is written as a snapshot, too
+            _log.warning("%s cannot be created yet: %s", self._journal, error)
 
 
 def _snapshot_lines(data: Mapping[str, Any]) -> Iterable[bytes]:
-    """The snapshot as JSON with one topic a line."""
+    """Return the snapshot as JSON with one topic a line."""
     topics = data["topics"]
     for name, value in data.items():
         if name != "topics":

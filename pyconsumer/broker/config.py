@@ -1,8 +1,8 @@
 """Broker and topic settings under Kafka's own names, with Kafka 4.3's defaults and bounds.
 
-Settings are layered as in Kafka: a topic's own value, then values set while running (for one broker, then for all
-brokers), then those given at start, then the default. Many a topic setting has a broker setting under another name as
-its default; some of those come in several units, of which the finest that is set wins.
+Settings are layered as in Kafka. From the strongest on: a topic's own value, dynamic values (of one broker, then of all
+brokers), the values given at start, the default. Many topic settings default to a broker setting with another name. If
+that exists in several units, the finest unit that is set wins.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyconsumer.broker.group.config import SERVER_ASSIGNORS
+from pyconsumer.broker.group.common.config import SERVER_ASSIGNORS
 from pyconsumer.broker.settings import (
     BrokerSetting,
     Check,
@@ -68,15 +68,15 @@ _TOPIC_TABLE = (
         "cleanup.policy",
         _LIST,
         ["delete"],
-        "delete: drop old segments; compact: keep the last value of each key.",
+        "delete: drop old segments. compact: keep the last value of each key.",
         _POLICY,
     ),
     BrokerSetting(
-        "compression.gzip.level", _INT, -1, "Level when compression.type is gzip; -1 is the codec's own.", _gzip_level
+        "compression.gzip.level", _INT, -1, "Level when compression.type is gzip (-1: the codec's own).", _gzip_level
     ),
     BrokerSetting("compression.lz4.level", _INT, 9, "Level when compression.type is lz4.", between(1, 17), used=False),
     BrokerSetting(
-        "compression.type", _STRING, "producer", "How batches are stored; producer keeps what was sent.", _COMPRESSION
+        "compression.type", _STRING, "producer", "Compression of stored batches. producer: as sent.", _COMPRESSION
     ),
     BrokerSetting("compression.zstd.level", _INT, 3, "Level when compression.type is zstd.", between(-131072, 22)),
     BrokerSetting("delete.retention.ms", _LONG, _DAY_MS, "How long a compacted topic keeps tombstones.", between(0)),
@@ -120,9 +120,9 @@ _TOPIC_TABLE = (
     BrokerSetting("min.insync.replicas", _INT, 1, "Replicas that must have a record for acks=all.", between(1)),
     BrokerSetting("preallocate", _BOOLEAN, False, "Reserve a segment's file at once.", used=False),
     BrokerSetting(
-        "retention.bytes", _LONG, -1, "Size of a partition beyond which old segments go; -1: no bound.", between(-1)
+        "retention.bytes", _LONG, -1, "Size of a partition beyond which old segments go (-1: no bound).", between(-1)
     ),
-    BrokerSetting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go; -1: never.", between(-1)),
+    BrokerSetting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go (-1: never).", between(-1)),
     BrokerSetting("segment.bytes", _INT, 2**30, "Size at which a segment is closed.", between(2**20)),
     BrokerSetting("segment.index.bytes", _INT, 10 * 2**20, "Largest size of an index file.", between(4)),
     BrokerSetting("segment.jitter.ms", _LONG, 0, "Random part taken off segment.ms.", between(0)),
@@ -131,7 +131,7 @@ _TOPIC_TABLE = (
         "unclean.leader.election.enable", _BOOLEAN, False, "Whether a replica out of sync may become leader."
     ),
 )
-#: Not shown by DescribeConfigs, as in Kafka: overrides segment.bytes without its lower bound.
+#: Overrides segment.bytes without its lower bound. As in Kafka, DescribeConfigs does not show it.
 _INTERNAL_TOPIC_TABLE = (
     BrokerSetting("internal.segment.bytes", _INT, None, "Size at which a segment is closed, for tests.", between(14)),
 )
@@ -172,7 +172,7 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 
 
 def _topic_default(name: str, synonym: str, default: Value = ...) -> BrokerSetting:
-    """The broker setting that is the default of a topic setting."""
+    """Return the broker setting that is the default of a topic setting."""
     topic = TOPIC_SETTINGS[name]
     return BrokerSetting(
         synonym, topic.type, topic.default if default is ... else default, topic.doc, topic.check, topic.used
@@ -201,7 +201,7 @@ _BROKER_TABLE = (
         "add.partitions.to.txn.retry.backoff.ms",
         _INT,
         20,
-        "Pause before partitions are added again; the embedded broker knows when to, and does not pause.",
+        "Pause before partitions are added again. The embedded broker knows when to, and does not pause.",
         between(1),
         used=False,
     ),
@@ -212,9 +212,9 @@ _BROKER_TABLE = (
     BrokerSetting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
     BrokerSetting("broker.rack", _STRING, None, "Rack of the broker, sent to clients."),
     BrokerSetting(
-        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms; -1: never."
+        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms (-1: never)."
     ),
-    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients; 0: none (KIP-368)."),
+    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients (0: none, KIP-368)."),
     BrokerSetting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
     BrokerSetting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
     BrokerSetting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
@@ -230,7 +230,7 @@ _BROKER_TABLE = (
         "group.consumer.assignors",
         _LIST,
         list(SERVER_ASSIGNORS),
-        "Assignors that members may ask for; the first is the default.",
+        "Assignors that members may ask for. The first is the default.",
         some_of(*SERVER_ASSIGNORS),
     ),
     BrokerSetting(
@@ -385,7 +385,7 @@ _BROKER_TABLE = (
         "offsets.topic.replication.factor",
         _SHORT,
         3,
-        "Replicas of __consumer_offsets; if it is not set, at most one per broker.",
+        "Replicas of __consumer_offsets. If it is not set, at most one per broker.",
         between(1),
     ),
     BrokerSetting("offsets.topic.segment.bytes", _INT, 104_857_600, "Segment size of __consumer_offsets.", between(1)),
@@ -403,7 +403,7 @@ _BROKER_TABLE = (
         "pyconsumer.validate.records",
         _BOOLEAN,
         True,
-        "Whether records inside a produced batch are checked, as Kafka does; that costs some time, above all of "
+        "Whether records inside a produced batch are checked, as Kafka does. That costs some time, above all of "
         "compressed batches, and most without the compiled decoder. Not a setting of Kafka.",
     ),
     BrokerSetting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
@@ -491,19 +491,19 @@ _DYNAMIC = (
 }
 
 
-#: Name of the setting, its value there, where it was set.
+#: Name of the setting, its value in a layer, the source of the value.
 Layer = tuple[str, Value, ConfigSource]
 
 
 class Resolved(NamedTuple):
-    """A setting's value, and every layer that has one, strongest first."""
+    """A setting's value, and all layers with a value, strongest first."""
 
     value: Value
     source: ConfigSource
     synonyms: list[Layer]
 
 
-#: Settings of Kafka's that are options of the command and of its function here.
+#: Kafka's settings that are options of the command and arguments of its function here.
 _INSTEAD: Final = {
     name: f" (use {option} of `pyconsumer broker` instead)"
     for name, option in {
@@ -522,7 +522,7 @@ class BrokerConfig:
     """The settings of one broker.
 
     Args:
-        given: those given at start, by Kafka's names, as text or Python values.
+        given: the settings at start, by Kafka's names, as text or Python values.
 
     Raises:
         ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
@@ -535,7 +535,7 @@ class BrokerConfig:
 
     @staticmethod
     def parse(given: Mapping[str, object]) -> dict[str, Value]:
-        """Typed values of broker settings; errors as for the class."""
+        """Return typed values of broker settings. Errors as for the class."""
         values = {}
         for name, value in given.items():
             setting = BROKER_SETTINGS.get(name)
@@ -547,21 +547,21 @@ class BrokerConfig:
 
     @staticmethod
     def is_dynamic(name: str) -> bool:
-        """Return whether a setting may be changed while the broker runs."""
+        """Return whether a setting is dynamic: it may be changed while the broker runs."""
         return name in _DYNAMIC
 
     def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
-        """Replace the values that were set while running, for all brokers and for this one."""
+        """Replace the dynamic values of all brokers and of this one."""
         self._default_dynamic = self.parse(for_all)
         self._dynamic = self.parse(for_this)
 
     def resolve(self, name: str) -> Resolved:
-        """The value of a broker setting and where it comes from. ``KeyError`` for an unknown name."""
+        """Return the value of a broker setting and its source. ``KeyError`` for an unknown name."""
         layers = self.layers(name)
         return Resolved(layers[0][1], layers[0][2], layers)
 
     def layers(self, name: str) -> list[Layer]:
-        """Every layer that has a value of a broker setting, strongest first."""
+        """Return all layers with a value of a broker setting, strongest first."""
         setting = BROKER_SETTINGS[name]
         found: list[Layer] = []
         if name in self._dynamic:
@@ -575,30 +575,30 @@ class BrokerConfig:
         return found
 
     def is_set(self, name: str) -> bool:
-        """Return whether a setting was given, at start or while running, so that its default does not count."""
+        """Return whether a setting was given, at start or dynamically, so that its default does not count."""
         return name in self._static or name in self._default_dynamic or name in self._dynamic
 
     def value(self, name: str) -> Value:
-        """The value of a setting, None if it is not set. ``KeyError`` for an unknown name."""
+        """Return the value of a setting, None if it is not set. ``KeyError`` for an unknown name."""
         for layer in (self._dynamic, self._default_dynamic, self._static):
             if name in layer:
                 return layer[name]
         return BROKER_SETTINGS[name].default
 
     def integer(self, name: str) -> int:
-        """The value of a setting that is a whole number and always set."""
+        """Return the value of an integer setting that is always set."""
         return int(self.value(name))
 
     def boolean(self, name: str) -> bool:
-        """The value of a boolean setting."""
+        """Return the value of a boolean setting."""
         return bool(self.value(name))
 
     def strings(self, name: str) -> list[str]:
-        """The value of a list setting."""
+        """Return the value of a list setting."""
         return list(self.value(name))
 
     def text(self, name: str) -> str | None:
-        """A setting as Kafka writes it, None if it is not set."""
+        """Return a setting as Kafka writes it, None if it is not set."""
         return format_value(self.value(name))
 
 
@@ -633,7 +633,7 @@ class TopicConfig:
 
     @classmethod
     def of(cls, own: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
-        """From a topic's own settings over the broker's defaults."""
+        """Resolve a topic's own settings over the broker's defaults."""
         typed = parse_topic_config(own)
 
         def get(name: str) -> Value:
@@ -669,7 +669,7 @@ class TopicConfig:
 
 
 def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
-    """Typed values of topic settings.
+    """Return typed values of topic settings.
 
     Raises:
         ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
@@ -687,7 +687,7 @@ def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
 
 
 def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
-    """The value of a topic setting and where it comes from. ``KeyError`` for an unknown name."""
+    """Return the value of a topic setting and its source. ``KeyError`` for an unknown name."""
     value, synonyms = _broker_default(name, broker)
     if name in own:
         value = parse_value(_ALL_TOPIC_SETTINGS[name], own[name])
@@ -696,10 +696,9 @@ def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Re
 
 
 def _broker_default(name: str, broker: BrokerConfig) -> tuple[Value, list[Layer]]:
-    """Return what the broker's settings make of a topic setting that the topic does not have, and where that comes
-    from.
+    """Return the default that the broker's settings give to a topic setting, and its source.
 
-    What was set in any unit is stronger than a default. The layers hold the values as they were set, in their unit.
+    A value in any unit is stronger than a default. The layers hold the values in their original units.
     """
     found = [
         (layer, factor)

@@ -1,8 +1,8 @@
 """The log of a broker that runs as a program: on standard error, with repeated lines counted.
 
-While a disk is full, or a client does something wrong again and again, the same line would be written many times a
-second. The first one is written at once. Those that follow within ten seconds are counted, and one line says how many
-there were. State: :class:`CountingHandler` has the lines that it counts, at most a hundred.
+While a disk is full, or a client repeats a mistake, the same line would be written many times a second. The first one
+is written at once. Those that follow within ten seconds are counted, and one line reports their number. State:
+:class:`CountingHandler` has the lines that it counts, at most a hundred.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WITH_TIME: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class _Line:
-    """A line that was written, and how often it came again."""
+    """A written line and the number of its repetitions."""
 
     __slots__ = ("again", "began", "record")
 
@@ -32,17 +32,17 @@ class _Line:
         self.again = 0
 
     def repeat(self, record: logging.LogRecord) -> None:
-        """Count the line once more. Its time is then that of the last one."""
+        """Count the line once more and adopt its time."""
         self.record = record
         self.again += 1
 
 
 class CountingHandler(logging.StreamHandler[IO[str]]):
-    """Writes each line once in ten seconds, and then how often it was repeated.
+    """Writes each line once in ten seconds, and then the number of its repetitions.
 
     Args:
         now: monotonic seconds.
-        timed: report the counts without being called; tests call :meth:`report`.
+        timed: report the counts by a thread. Tests call :meth:`report` instead.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class CountingHandler(logging.StreamHandler[IO[str]]):
 
 
 def log_to_stderr(level: int | str = logging.WARNING, *, with_time: bool | None = None) -> None:
-    """Let this process log to standard error. The progress of a long recovery is always written.
+    """Make this process log to standard error. The progress of a long recovery is always written.
 
     Args:
-        with_time: begin lines with time, level and logger; by default unless standard error is a terminal.
+        with_time: begin lines with time, level and logger. The default is True unless standard error is a terminal.
     """
     if with_time is None:
         with_time = not sys.stderr.isatty()

@@ -11,17 +11,17 @@ __all__ = ["ANONYMOUS", "RequestContext"]
 
 @dataclass(slots=True)
 class RequestContext:
-    """The origin of a request, and what a handler needs to know to respond to it.
+    """The origin of a request, and the facts that a handler needs for the response.
 
     Attributes:
         api_key, api_version, correlation_id: from its header.
-        client_id: from its header; empty if it gave none.
+        client_id: from its header, empty if it has none.
         client_host: the peer's address in Kafka's form, such as ``/127.0.0.1``.
-        listener: name of the listener that it came through, such as ``PLAINTEXT``.
-        principal: who sent it, such as ``User:alice``.
+        listener: name of the listener of the connection, such as ``PLAINTEXT``.
+        principal: the sender, such as ``User:alice``.
         now: monotonic seconds when its handling began.
-        wall_ms: the same in ms since the epoch.
-        session: what is known about the client of the connection.
+        wall_ms: the same in ms since 1970.
+        session: the client of the connection.
     """
 
     api_key: int

@@ -1,10 +1,10 @@
 """The state of the cluster: topics, leaders of partitions, settings, blocks of producer ids.
 
 A change is written to the cluster's files (:mod:`.cluster_file`) before the response is sent or any broker acts on it.
-If the write fails, nothing has changed, and the caller gets the ``OSError``.
+If the write fails, the state is unchanged, and the caller gets the ``OSError``.
 
 Deleted topics are remembered by id until every node with a replica has removed its folder. A node that crashed or was
-down learns from this which of its folders it may remove: only those of topics that are known to be deleted.
+down may remove a folder only if its topic is known to be deleted.
 
 Rules and errors are those of Apache Kafka's controller.
 """
@@ -61,16 +61,16 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
 
-#: Features that clients and tools may ask for, with their lowest and highest version.
+#: The supported features, with their lowest and highest version.
 SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"group.version": (0, 1), "transaction.version": (0, 2)}
 
-#: Producer ids handed to a broker at a time.
+#: Producer ids in a block that a broker gets.
 PRODUCER_ID_BLOCK: Final = 1000
 _MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
 
 def check_feature(name: str, level: int) -> None:
-    """Raise ``InvalidUpdateVersionError`` if a feature is not known, or has no such version."""
+    """Raise ``InvalidUpdateVersionError`` if a feature is unknown, or has no such version."""
     least, most = SUPPORTED_FEATURES.get(name, (0, -1))
     if not least <= level <= most:
         known = f"has the versions {least} to {most}" if name in SUPPORTED_FEATURES else "is not known"
@@ -90,18 +90,18 @@ class Controller:
     """The cluster's state.
 
     Args:
-        folder: of the cluster's files; None keeps its state in memory.
+        folder: of the cluster's files. None keeps its state in memory.
         config: defaults of new topics.
 
     Attributes:
-        topics: by name; don't change them except through the methods here.
+        topics: by name. Change them only by the methods of this class.
         names: of topics by id.
-        brokers: node ids that are alive; ``registered``: all that the cluster has.
-        features: finalized version of each feature; ``features_epoch``: raised by every change of them.
-        on_change: called with a topic's name after it was created, changed or deleted; each may return its work as
-            steps, between which other calls may run. What one of them raises is logged; it reaches neither the others
-            nor the caller who made the change.
-        on_broker_config: called after settings of brokers were changed; likewise.
+        brokers: node ids that are alive. ``registered`` has those of all brokers of the cluster.
+        features: finalized version of each feature. Every change raises ``features_epoch``.
+        on_change: called with a topic's name after it was created, changed or deleted. Each may return its work as
+            steps, between which other calls may run. An error of one is logged. The others still run, and the caller
+            who made the change does not see it.
+        on_broker_config: called in the same way after settings of brokers were changed.
     """
 
     def __init__(self, folder: Path | None, config: BrokerConfig) -> None:
@@ -109,7 +109,7 @@ class Controller:
         self._config = config
         self.topics: dict[str, TopicState] = {}
         self.names: dict[bytes, str] = {}
-        #: Names of topics by what they look like in metrics, where '.' and '_' are the same.
+        #: Names of topics by their names in metrics, where '.' and '_' are the same.
         self._plain_names: dict[str, str] = {}
         #: Ids of deleted topics, each with the nodes that may still have folders of it.
         self._deleted: dict[bytes, set[int]] = {}
@@ -129,7 +129,7 @@ class Controller:
     # --- the files
 
     def _load(self, file: ClusterFile) -> None:
-        """Read the state; ``BrokerStartError`` if that cannot be."""
+        """Read the state. ``BrokerStartError`` if that fails."""
         found = file.load()
         if found is None:
             return
@@ -170,18 +170,18 @@ class Controller:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
         if "features" in change:
-            # A feature that the file does not know is as in a new cluster.
+            # A feature that is not in the file has its version of a new cluster.
             self.features |= {str(name): int(level) for name, level in change["features"].items()}
             self.features_epoch = int(change["features_epoch"])
 
     def _save(self, undo: Callable[[], None], change: Mapping[str, Any]) -> None:
-        """Store a change that was made in memory, which is undone if that fails."""
+        """Store a change that was made in memory. It is undone if that fails."""
         if self._file is None:
             return
         try:
             self._file.save(change, self._snapshot)
         except OSError as error:
-            _log.error("a change of the cluster is refused: its file cannot be written: %s", error)
+            _log.error("a change of the cluster is refused because its file cannot be written: %s", error)
             undo()
             raise
 
@@ -198,7 +198,7 @@ class Controller:
         }
 
     def close(self) -> None:
-        """Leave ``cluster.json`` complete, after a stop in good order."""
+        """Write a complete ``cluster.json`` at a clean shutdown."""
         if self._file is not None:
             self._file.compact(self._snapshot)
 
@@ -215,13 +215,13 @@ class Controller:
     # --- deleted topics
 
     def is_deleted(self, topic_id: bytes) -> bool:
-        """Return whether a topic with this id was deleted, as far as that is remembered."""
+        """Return whether a topic with this id is remembered as deleted."""
         return topic_id in self._deleted
 
     def on_removed(self, node: int, topic_ids: Iterable[bytes] | None = None) -> None:
-        """Note that a node has no folders of deleted topics any more; None: of none of them.
+        """Record that a node has removed the folders of deleted topics. None stands for all of them.
 
-        It is stored with the next snapshot. If it is lost, the node finds nothing to remove.
+        The next snapshot stores it. If it is lost, the node simply finds no folder to remove.
         """
         for topic_id in list(self._deleted) if topic_ids is None else topic_ids:
             nodes = self._deleted.get(topic_id, set())
@@ -233,11 +233,11 @@ class Controller:
 
     @property
     def controller_id(self) -> int:
-        """The node that clients send changes to: the first that is alive. Every node would take them."""
+        """Return the node to which clients send changes: the first that is alive. Every node would accept them."""
         return self.brokers[0] if self.brokers else -1
 
     def register(self, node_ids: Sequence[int]) -> None:
-        """Let brokers be alive from now on. Every partition that they can lead gets a leader in a new epoch."""
+        """Mark brokers as alive. Every partition that they lead, or can lead if it is offline, begins a new epoch."""
         before = self.registered, self.brokers
         self.registered = sorted({*self.registered, *node_ids})
         self.brokers = sorted({*self.brokers, *node_ids})
@@ -256,10 +256,10 @@ class Controller:
             raise
 
     def unregister(self, node_ids: Sequence[int]) -> None:
-        """Brokers have died: they leave the ISRs, and what they led is led by others in a new epoch, or by nobody.
+        """Remove dead brokers from the ISRs. Their partitions get other leaders in a new epoch, or none.
 
-        They are not alive whatever happens. If the file cannot be written, the rest is made up for when a broker comes
-        or goes the next time.
+        The brokers count as dead in any case. If the file cannot be written, the other changes are made when a broker
+        next comes or goes.
         """
         self.brokers = [node for node in self.brokers if node not in node_ids]
 
@@ -279,7 +279,7 @@ class Controller:
         self._replace_partitions(changed)
 
     def _replace_partitions(self, changed: Mapping[str, list[PartitionState]]) -> None:
-        """Give topics other partitions."""
+        """Replace the partitions of topics."""
         if not changed:
             return
         before = {name: self.topics[name].partitions for name in changed}
@@ -302,10 +302,10 @@ class Controller:
             self._notify(name)
 
     def alter_isrs(self, node: int, changes: Sequence[IsrChange]) -> None:
-        """A leader has seen replicas catch up or fall behind.
+        """Apply the ISRs that leaders propose after replicas have caught up or fallen behind.
 
-        Changes that come too late are skipped: those of a leader that was replaced, and of topics that are gone.
-        Brokers that are not alive don't enter an ISR (KIP-903).
+        Late changes are skipped: those of a replaced leader, and of deleted topics. Brokers that are not alive don't
+        enter an ISR (KIP-903).
         """
         changed: dict[str, list[PartitionState]] = {}
         for change in changes:
@@ -324,15 +324,15 @@ class Controller:
         self._replace_partitions(changed)
 
     def move_leader(self, name: str, partition: int, node: int | None = None) -> int:
-        """Let another replica in sync lead a partition; return which.
+        """Make another in-sync replica the leader of a partition. Return its node.
 
         Args:
             node: None for the next one in the order of the replicas.
 
         Raises:
             UnknownTopicOrPartitionError: there is no such partition.
-            EligibleLeadersNotAvailableError: the node is no replica that is alive and in sync, or there is none.
-            ElectionNotNeededError: it leads already.
+            EligibleLeadersNotAvailableError: the node has no replica that is alive and in sync, or no node has one.
+            ElectionNotNeededError: the node leads already.
         """
         topic = self.topic(name)
         if not 0 <= partition < len(topic.partitions):
@@ -355,7 +355,7 @@ class Controller:
         return node
 
     def elect_preferred_leaders(self) -> int:
-        """Let every partition be led by its first replica, where that is in sync; return how many have moved."""
+        """Make the first replica of each partition its leader, if it is in sync. Return the number of changes."""
         moved = 0
 
         def change(state: PartitionState, unclean: bool) -> PartitionState:
@@ -370,10 +370,10 @@ class Controller:
         return moved
 
     def allocate_producer_ids(self) -> range:
-        """A block of producer ids that nobody has had, whatever happens to the process."""
+        """Return a block of producer ids that are never used again, even if the process is killed."""
         start = self._next_producer_id
         self._next_producer_id += PRODUCER_ID_BLOCK
-        self._save(lambda: None, {"next_producer_id": self._next_producer_id})  # if that fails they are left out
+        self._save(lambda: None, {"next_producer_id": self._next_producer_id})  # after a failure these ids stay unused
         return range(start, self._next_producer_id)
 
     # --- features
@@ -382,7 +382,7 @@ class Controller:
         """Set finalized versions of features (KIP-584).
 
         Raises:
-            InvalidUpdateVersionError: a feature is not known, or has no such version; nothing was changed.
+            InvalidUpdateVersionError: a feature is unknown, or has no such version. No feature was changed.
         """
         for name, level in levels.items():
             check_feature(name, level)
@@ -399,14 +399,14 @@ class Controller:
     # --- topics
 
     def topic(self, name: str) -> TopicState:
-        """A topic by name; ``UnknownTopicOrPartitionError`` if there is none."""
+        """Return a topic by name. ``UnknownTopicOrPartitionError`` if there is none."""
         found = self.topics.get(name)
         if found is None:
             raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
         return found
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id."""
+        """Return the name of the topic with this id."""
         return self.names.get(topic_id)
 
     def plan_topic(
@@ -417,14 +417,14 @@ class Controller:
         config: Mapping[str, str] | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicState:
-        """Check a topic that is to be created and say what it would be, without creating it.
+        """Check a topic to be created, and return its state without creating it.
 
         Args:
-            partitions, replication_factor: -1 for the brokers' defaults, or with ``assignments``.
+            partitions, replication_factor: -1 for the brokers' defaults, and -1 with ``assignments``.
             assignments: replicas by partition.
 
         Raises:
-            KafkaError: with the code that Kafka's controller gives.
+            KafkaError: with the error code of Kafka's controller.
         """
         check_topic_name(name)
         if name == CLUSTER_METADATA:
@@ -470,7 +470,7 @@ class Controller:
         dead = [node for node in self.registered if node not in self.brokers]
         placed = []
         for index in range(first, first + count):
-            # Those that are not alive come last, but they do get replicas, which are in sync once they are back.
+            # Brokers that are not alive come last, but they do get replicas, which are in sync after a restart.
             at, behind = index % len(self.brokers), index % len(dead) if dead else 0
             nodes = [*self.brokers[at:], *self.brokers[:at], *dead[behind:], *dead[:behind]]
             placed.append(self._new_partition(tuple(nodes[:replication_factor])))
@@ -499,7 +499,7 @@ class Controller:
         return placed
 
     def create_topics(self, planned: Sequence[TopicState]) -> None:
-        """Create topics that were planned, with one write."""
+        """Create planned topics with one write."""
         self._commit_topics(planned)
         for topic in planned:
             self._notify(topic.name)
@@ -507,7 +507,7 @@ class Controller:
     def create_topics_in_steps(
         self, planned: Sequence[TopicState], call_soon: Callable[[Callable[[], None]], None]
     ) -> Deferred[None]:
-        """Create topics that were planned; the result is set when all their logs are open, see :func:`run_in_steps`.
+        """Create planned topics. The result is set when all their logs are open, see :func:`run_in_steps`.
 
         Until then requests for partitions without a log get a retriable error.
         """
@@ -527,13 +527,13 @@ class Controller:
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, str] | None = None
     ) -> TopicState:
-        """Create one topic; errors as :meth:`plan_topic`."""
+        """Create one topic. Errors as :meth:`plan_topic`."""
         topic = self.plan_topic(name, partitions, replication_factor, config)
         self.create_topics([topic])
         return topic
 
     def ensure_internal(self, name: str) -> TopicState:
-        """Return an internal topic, created with its own settings if it is not there."""
+        """Return an internal topic, which is created with its own settings if it does not exist."""
         found = self.topics.get(name)
         if found is not None:
             return found
@@ -543,7 +543,7 @@ class Controller:
             "compression.type": "producer",
         }
         segment_bytes = self._config.integer(f"{prefix}.segment.bytes")
-        # A size below what segment.bytes may be is meant for tests.
+        # Tests use sizes below the minimum of segment.bytes.
         config["segment.bytes" if segment_bytes >= 2**20 else "internal.segment.bytes"] = str(segment_bytes)
         replicas, min_isr = self._internal_replicas(name, prefix)
         if min_isr is not None:
@@ -553,8 +553,8 @@ class Controller:
     def _internal_replicas(self, name: str, prefix: str) -> tuple[int, int | None]:
         """Return an internal topic's replication factor, and its own min.insync.replicas (None: the brokers').
 
-        What is not set fits the cluster: a factor of min(3, brokers) and min(2, factor) replicas in sync. A factor that
-        is set holds, so that the topic cannot be created while fewer brokers are alive.
+        The defaults fit the cluster: a factor of min(3, brokers) and min(2, factor) replicas in sync. With an explicit
+        factor, the topic cannot be created while fewer brokers are alive.
 
         Raises:
             InvalidReplicationFactorError: fewer brokers are alive. Creation is tried again at the next request.
@@ -574,11 +574,11 @@ class Controller:
         return replicas, None if name == OFFSETS_TOPIC else self._config.integer(min_isr)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic; ``UnknownTopicOrPartitionError`` if there is none."""
+        """Delete a topic. ``UnknownTopicOrPartitionError`` if there is none."""
         self.delete_topics([name])
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete different topics with one write of the cluster's file: all of them, or none if that fails.
+        """Delete several topics with one write of the cluster's file: all of them, or none if that fails.
 
         Raises:
             UnknownTopicOrPartitionError: there is no topic with one of the names.
@@ -604,7 +604,7 @@ class Controller:
     def plan_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
     ) -> list[PartitionState]:
-        """The partitions that a topic would have in addition if it had ``count``; errors as Kafka's controller."""
+        """Return the partitions to add to a topic for a total of ``count``. Errors as Kafka's controller."""
         topic = self.topic(name)
         have = len(topic.partitions)
         if count == have:
@@ -628,11 +628,11 @@ class Controller:
         return placed
 
     def create_partitions(self, name: str, added: Sequence[PartitionState]) -> None:
-        """Add partitions that were planned."""
+        """Add planned partitions."""
         self.create_partitions_of({name: added})
 
     def create_partitions_of(self, added: Mapping[str, Sequence[PartitionState]]) -> None:
-        """Add partitions that were planned, by topic, with one write of the cluster's file."""
+        """Add planned partitions, by topic, with one write of the cluster's file."""
         if added:
             self._replace_partitions(
                 {name: [*self.topic(name).partitions, *partitions] for name, partitions in added.items()}
@@ -641,7 +641,7 @@ class Controller:
     # --- settings
 
     def set_topic_config(self, name: str, config: Mapping[str, str]) -> None:
-        """Replace a topic's own settings, which were checked."""
+        """Replace a topic's own settings with checked ones."""
         topic = self.topic(name)
         before = topic.configure(config)
 
@@ -652,7 +652,7 @@ class Controller:
         self._notify(name)
 
     def set_broker_config(self, node: str, config: Mapping[str, str]) -> None:
-        """Replace settings that were set while running: those of one node, or ("") of all."""
+        """Replace the dynamic settings of one node, or ("") of all."""
         before = self.broker_configs
         self.broker_configs = before | {node: dict(config)}
 
@@ -663,7 +663,7 @@ class Controller:
         call_each(self.on_broker_config, "changed settings")
 
     def set_group_config(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Replace the dynamic settings of a group; none at all removes its entry."""
+        """Replace the dynamic settings of a group. An empty mapping removes its entry."""
         before = self.group_configs
         self.group_configs = {name: own for name, own in before.items() if name != group_id}
         if config:
@@ -679,7 +679,7 @@ class Controller:
             pass
 
     def _steps(self, name: str) -> Iterator[None]:
-        """Let brokers follow a change of a topic, in steps of about one log each."""
+        """Make brokers follow a change of a topic, in steps of about one log each."""
         for listener in list(self.on_change):
             try:
                 yield from listener(name) or ()

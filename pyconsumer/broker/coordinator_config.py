@@ -1,4 +1,4 @@
-"""Coordinators' settings, read from those of their broker."""
+"""Settings of coordinators, read from those of their broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CoordinatorConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """Make it from a broker's settings under Kafka's dotted names; those of other parts are skipped.
+        """Build it from a broker's settings under Kafka's dotted names. Other settings are skipped.
 
         Raises:
             ConfigurationError: a value is not a whole number, or out of range.
@@ -27,7 +27,7 @@ class CoordinatorConfig:
 
     @staticmethod
     def numbers_of(cls: type[CoordinatorConfig], settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of a class that are whole numbers, by the names of its fields; errors as above."""
+        """Return the settings of a class that are whole numbers, by the names of its fields. Errors as above."""
         values: dict[str, Any] = {}
         for item in dataclasses.fields(cls):
             name = item.name.replace("_", ".")

@@ -1,11 +1,11 @@
-"""Results that come later, handlers that wait for them, and replies that are sent once the work is done.
+"""Deferred results, handlers that wait for them, and replies that are sent once the work is done.
 
-None of them needs an event loop.
+The module needs no event loop.
 
 Deferred results
 ----------------
-Coordinators and logs return a :class:`Deferred`; whoever drives them (the asyncio server, a simulation) decides how
-to wait. Callbacks run at once in the call that sets the result, in the order in which they were added.
+Coordinators and logs return a :class:`Deferred`. Their driver (the asyncio server, a simulation) decides how to wait.
+Callbacks run at once in the call that sets the result, in the order in which they were added.
 
 Handlers
 --------
@@ -16,10 +16,10 @@ Pending replies
 ---------------
 A reply runs the client's next step at once, and that step may be another request to the same group: a pipelined one on
 a connection, anything in a simulation. Replies are therefore collected while a request, a timer or the end of an append
-is handled, and sent when all of it is done: no callback sees a group that is half changed.
+is handled. They are sent when that work is complete, so no callback sees a group that is half changed.
 
-Replies that such a next step causes are queued behind those that are ready: one loop sends them all, however many
-clients continue at once. A reply whose callback fails is logged and does not affect the others.
+Replies of such a next step are queued behind the ready ones. One loop sends them all, however many clients continue at
+once. A reply whose callback fails is logged and does not affect the others.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Deferred(Generic[T]):
     def value(self) -> T:
         """Return the result. Raises ``RuntimeError`` while there is none."""
         if not self._done:
-            raise RuntimeError("the result is not there yet")
+            raise RuntimeError("the result is not set yet")
         return self._value  # type: ignore[return-value]
 
     def set(self, value: T) -> None:
@@ -76,7 +76,7 @@ class Deferred(Generic[T]):
             callback(value)
 
     def on_done(self, callback: Callable[[T], None]) -> None:
-        """Call ``callback(value)`` once the result is there, which may be now."""
+        """Call ``callback(value)`` once the result is set, or now if it is."""
         if self._done:
             callback(self._value)  # type: ignore[arg-type]
         else:
@@ -96,7 +96,7 @@ class _Await:
 
 
 async def wait_for(deferred: Deferred[T]) -> T:
-    """Wait in a handler until ``deferred`` is set, and return its value. If it is set already, nothing waits."""
+    """Wait in a handler until ``deferred`` is set, and return its value. If it is set, return it at once."""
     if deferred.done:
         return deferred.value
     value: T = await _Await(deferred)
@@ -108,13 +108,13 @@ def run_handler(
     on_result: Callable[[T], None],
     on_error: Callable[[BaseException], None],
 ) -> None:
-    """Run a handler up to its next wait, now and each time what it waits for is set.
+    """Run a handler up to its next wait, now and each time its awaited result is set.
 
     Args:
         on_result: called with its return value, in the call in which it ends (which may be this one).
         on_error: called instead with the exception that it raised.
 
-    To abandon a handler that waits, close the coroutine: what it waits for may still be set, without effect.
+    To abandon a waiting handler, close the coroutine. If its awaited result is set later, that has no effect.
     """
     _step(coroutine, None, on_result, on_error)
 
@@ -133,7 +133,7 @@ def _step(
         except StopIteration as stop:
             on_result(stop.value)
             return
-        except Exception as error:  # whatever a handler raises is reported by its driver
+        except Exception as error:  # the driver reports every error of a handler
             on_error(error)
             return
         if not deferred.done:
@@ -143,7 +143,7 @@ def _step(
 
 
 class PendingReplies:
-    """Replies that are ready. ``with replies:`` brackets a piece of work; the outermost one sends them, in order."""
+    """Replies that are ready. ``with replies:`` brackets a piece of work. The outermost one sends them in order."""
 
     def __init__(self) -> None:
         self._depth = 0

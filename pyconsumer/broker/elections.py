@@ -1,12 +1,12 @@
-"""Elections: who leads a partition and who is in sync, as functions of a partition's state.
+"""Elections: the choice of a partition's leader and ISR, as functions of the partition's state.
 
-1. The leader is the first of the replicas, in the order in which they were assigned, that is in sync and alive.
-2. Whenever the leader changes, also to nobody, the leader epoch rises by one. A replica that leaves or enters the ISR
+1. The leader is the first assigned replica that is in sync and alive.
+2. Whenever the leader changes or is lost, the leader epoch rises by one. A replica that leaves or enters the ISR
    changes no epoch.
-3. A broker that dies leaves the ISR, except for the last one in it: it has everything that was acknowledged, so only
-   it can lead again. Until it is back the partition is offline.
-4. Only with ``unclean.leader.election.enable`` a replica out of sync leads a partition that would be offline; it is
-   alone in the ISR then, and what it did not have is lost.
+3. A broker that dies leaves the ISR, except for the last one in it. That one has all acknowledged records, so only it
+   can lead again. Until it restarts the partition is offline.
+4. Only with ``unclean.leader.election.enable`` does a replica out of sync lead a partition that would be offline. It is
+   then alone in the ISR, and the records that it lacks are lost.
 5. The preferred leader is the first replica.
 """
 
@@ -45,7 +45,7 @@ class TopicState:
     partitions: list[PartitionState] = field(default_factory=list)
 
     def configure(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Replace the settings; return the previous ones."""
+        """Replace the settings and return the previous ones."""
         before, self.config = self.config, dict(config)
         return before
 
@@ -71,14 +71,14 @@ def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> Part
 def after_death(
     state: PartitionState, dead: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """Return the state when some brokers have died; the same object if nothing changes for the partition.
+    """Return the state after some brokers have died. An unaffected partition gets the same object.
 
     Args:
-        alive: those that are left.
+        alive: the remaining ones.
     """
     left = tuple(node for node in state.isr if node not in dead)
     if left != state.isr:
-        # The leader is the last one to go: nobody has more than it.
+        # The leader stays the longest: no replica has more records.
         state = replace(state, isr=left or ((state.leader,) if state.leader in state.isr else state.isr[:1]))
     if state.leader in dead:
         return _elect(state, alive, unclean)
@@ -88,13 +88,13 @@ def after_death(
 def after_return(
     state: PartitionState, back: Collection[int], alive: Collection[int], *, unclean: bool = False
 ) -> PartitionState:
-    """Return the state when some brokers are alive again; the same object if nothing changes for the partition.
+    """Return the state after some brokers have restarted. An unaffected partition gets the same object.
 
-    A leader that comes back as such, because nobody noticed its absence, leads in a new epoch: what it remembered of
-    the old one is gone.
+    A broker may restart as the leader that it still is, because no other could take over. It leads in a new epoch,
+    because its memory of the old one is lost.
 
     Args:
-        alive: all that are alive, those that came back included.
+        alive: all live brokers, with the restarted ones.
     """
     if state.leader in back:
         return replace(state, leader_epoch=state.leader_epoch + 1)

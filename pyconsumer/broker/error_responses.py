@@ -16,7 +16,7 @@ __all__ = ["code_and_text", "error_response", "storage_error", "too_late"]
 
 _log = Log(__name__)
 
-#: Names of lists in requests that differ from those in responses, by the response's message and field.
+#: Names of the requests' lists that are called differently in responses, by the response's message and field.
 _SOURCES = {
     ("ProduceResponse", "responses"): "topic_data",
     ("TopicProduceResponse", "partition_responses"): "partition_data",
@@ -52,10 +52,10 @@ _NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "sessi
 
 
 def code_and_text(error: BaseException) -> tuple[int, str | None]:
-    """Return the protocol's code of an error, and its text for responses that have room for one.
+    """Return the protocol's code of an error, and its text for responses with a field for one.
 
     An error of the disk is KAFKA_STORAGE_ERROR, which clients retry. An error without a code in the protocol is
-    UNKNOWN_SERVER_ERROR; its text may contain anything and is not for clients (Java's ``ApiError.fromThrowable``).
+    UNKNOWN_SERVER_ERROR. Clients do not get its text, which may contain anything (Java's ``ApiError.fromThrowable``).
     """
     if isinstance(error, BrokerResponseError):
         return error.errno, str(error.args[0]) if error.args else None
@@ -67,10 +67,10 @@ def code_and_text(error: BaseException) -> tuple[int, str | None]:
 def storage_error(action: str, topic: str, partition: int, folder: Path | None, error: OSError) -> KafkaStorageError:
     """Log that the disk refused to read or write a partition, and return the error for the client.
 
-    The log line names the folder, the file and the operating system's error; the client's text names no path.
+    The log line names the folder, the file and the operating system's error. The client's text names no path.
 
     Args:
-        action: what failed, for instance ``"append to"``.
+        action: the failed action, for instance ``"append to"``.
         folder: the broker's data.
     """
     _log.error("cannot %s %s-%d in %s: %s", action, topic, partition, folder, error)
@@ -80,12 +80,12 @@ def storage_error(action: str, topic: str, partition: int, folder: Path | None, 
 
 
 def too_late() -> RequestTimedOutError:
-    """Return the error for a change of the cluster that had no time: Kafka does not begin with it."""
+    """Return the error for a change of the cluster whose timeout is over: Kafka does not begin it."""
     return RequestTimedOutError("the request's timeout_ms is not positive, so its time was over before it began")
 
 
 def error_response(request: Message, version: int, error_code: int, text: str | None = None) -> Message:
-    """Return the response to ``request`` that has this error code, and text, wherever there is a field for one."""
+    """Return the response to ``request`` with this error code and text in every field for them."""
     kind = response_type(request.API_KEY)
     values = _values(kind, request, version, error_code, text)
     if issubclass(kind, FetchResponse) and values.get("responses") and error_code not in _SESSION_ERRORS:
@@ -94,7 +94,7 @@ def error_response(request: Message, version: int, error_code: int, text: str | 
 
 
 def _values(kind: type[Struct], source: Any, version: int, error_code: int, text: str | None = None) -> dict[str, Any]:
-    """Return the fields of a part of a response, from those of the same part of the request."""
+    """Return the fields of a part of a response, from the same part of the request."""
     values: dict[str, Any] = {}
     for spec in kind.FIELDS:
         name = spec.name

@@ -2,12 +2,12 @@
 
 The rule for a request is chosen once, after its header and body were read. The kinds of faults:
 
-``error``            the request is not carried out; the response has an error code wherever there is room for one
-``delay``            the request is carried out; the response is sent later
-``drop_request``     not carried out; no response
-``drop_response``    carried out; no response (what a client's timeout and idempotence are for)
-``disconnect``       not carried out; the connection is closed
-``cut``              carried out; half of the response is sent, then the connection is reset
+* ``error``: the request is not carried out, and the response has an error code in every field for one.
+* ``delay``: the request is carried out, and the response is sent later.
+* ``drop_request``: the request is not carried out, and no response is sent.
+* ``drop_response``: the request is carried out, and no response is sent. It tests timeouts and idempotence of clients.
+* ``disconnect``: the request is not carried out, and the connection is closed.
+* ``cut``: the request is carried out, half of the response is sent, then the connection is reset.
 """
 
 from __future__ import annotations
@@ -39,31 +39,36 @@ def api_key_of(api: str | int) -> int:
 
 @dataclass(slots=True)
 class FaultRule:
-    """One fault: injected into ``count`` requests, None: into all until it is removed. ``hits`` counts them."""
+    """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them."""
 
-    rule_id: int
     kind: str
-    api: int
+    api: str | int
     node: int | None = None
     topic: str | None = None
+    client_id: str | None = None
     count: int | None = 1
     error_code: int = -1
     delay_ms: int = 0
-    client_id: str | None = None
-    hits: int = field(default=0)
+    api_key: int = field(init=False)
+    hits: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ConfigurationError(f"there is no fault {self.kind!r}; there are {', '.join(KINDS)}")
+        self.api_key = api_key_of(self.api)
 
     @property
     def active(self) -> bool:
         return self.count is None or self.hits < self.count
 
     def count_hit(self) -> None:
-        """Count a request into which it is injected."""
+        """Count a request into which the fault is injected."""
         self.hits += 1
 
     def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
         return (
             self.active
-            and self.api == api_key
+            and self.api_key == api_key
             and self.node in (None, node)
             and self.client_id in (None, client_id)
             and (self.topic is None or self.topic in topics)
@@ -71,7 +76,7 @@ class FaultRule:
 
 
 class Faults:
-    """The rules of a cluster, in the order in which they were added; the first that matches is injected."""
+    """The rules of a cluster, in the order in which they were added. The first match is injected."""
 
     def __init__(self) -> None:
         self._rules: dict[int, FaultRule] = {}
@@ -100,19 +105,19 @@ class Faults:
         Args:
             kind: one of :data:`KINDS`.
             api: Kafka's name of the API, or its number.
-            node, topic, client_id: only requests to this node, that name this topic, of this client.
-            count: how many requests; None: all.
+            node, topic, client_id: only requests to this node, about this topic, from this client.
+            count: the number of requests. None: all.
             error_code: for ``error``.
             delay_ms: for ``delay``.
         """
         if kind not in KINDS:
-            raise ConfigurationError(f"there is no fault {kind!r}; there are {', '.join(KINDS)}")
+            raise ConfigurationError(f"there is no fault {kind!r}, only {', '.join(KINDS)}")
         rule = FaultRule(next(self._ids), kind, api_key_of(api), node, topic, count, error_code, delay_ms, client_id)
         self._rules[rule.rule_id] = rule
         return rule.rule_id
 
     def remove(self, rule_id: int) -> None:
-        """Remove a rule; nothing happens if it is not there."""
+        """Remove a rule. An unknown rule is ignored."""
         self._rules.pop(rule_id, None)
 
     def clear(self) -> None:
@@ -120,11 +125,11 @@ class Faults:
         self._rules.clear()
 
     def hits(self, rule_id: int) -> int:
-        """Return into how many requests a rule has injected its fault."""
+        """Return the number of requests into which a rule has injected its fault."""
         return self._rules[rule_id].hits
 
     def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:
-        """Return the rule for a request, and count the request; None if there is none."""
+        """Return the rule for a request and count the request. None if no rule matches."""
         for rule in self._rules.values():
             if rule.matches(api_key, node, client_id, topics):
                 rule.count_hit()
@@ -133,7 +138,7 @@ class Faults:
 
 
 def topics_of(request: Message, names: dict[bytes, str]) -> set[str]:
-    """Return the topics that a request names, by name or (``names``) by id."""
+    """Return the topics of a request, which it gives by name or (``names``) by id."""
     found: set[str] = set()
     _collect(request, names, found)
     return found

@@ -1,8 +1,8 @@
-"""Fetch sessions, the broker's side (KIP-227): what a client fetches is remembered, and only changes are sent.
+"""Fetch sessions, the broker's side (KIP-227): the broker remembers a client's partitions and sends only changes.
 
-A request is *full* (epoch 0: lists everything and asks for a session; -1: lists everything and wants none, or ends one)
-or *incremental* (epoch n: lists changes to the session; n must be the one after the last). The response to an
-incremental request leaves out partitions that have not changed.
+A *full* request lists all partitions. With epoch 0 it asks for a session. With epoch -1 it wants none, or ends one.
+An *incremental* request has epoch n, which must be the one after the last, and lists changes to the session. Its
+response leaves out partitions that have not changed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ PartitionKey = tuple[str, bytes, int]
 
 @dataclass(slots=True)
 class CachedPartition:
-    """A partition of a session: what the client asks for, and what it was sent last."""
+    """A partition of a session: the client's request, and the state that was sent last."""
 
     wanted: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def want(self, wanted: FetchPartition) -> None:
-        """Replace what the client asks for."""
+        """Replace the client's request."""
         self.wanted = wanted
 
     def is_news(self, data: PartitionData) -> bool:
@@ -55,7 +55,7 @@ class CachedPartition:
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
         if data.error_code:
-            self.high_watermark = -1  # so that the end of the error is sent as well
+            self.high_watermark = -1  # so that the next response without the error is sent, too
             news = True
         return news
 
@@ -71,13 +71,13 @@ class _Session:
         self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
 
     def use(self, now: float) -> None:
-        """Advance to the next epoch: a request was accepted."""
+        """Advance to the next epoch after a request was accepted."""
         self.epoch = self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1
         self.last_used = now
 
 
 class FetchContext:
-    """The partitions that one fetch request asks for. They are to be read in this order."""
+    """The partitions of one fetch request, in the order in which they are read."""
 
     def __init__(
         self, partitions: list[tuple[PartitionKey, CachedPartition]], session: _Session | None, full: bool
@@ -111,8 +111,8 @@ class FetchSessions:
     """The sessions of one broker.
 
     Args:
-        slots: largest number of sessions (``max.incremental.fetch.session.cache.slots``). A client that gets none
-            fetches in full.
+        slots: largest number of sessions (``max.incremental.fetch.session.cache.slots``). A client without a session
+            sends full requests.
     """
 
     def __init__(self, slots: int) -> None:
@@ -124,7 +124,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, now: float) -> FetchContext:
-        """Return what a request asks for.
+        """Return the partitions of a request.
 
         Raises:
             FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError: the client must begin
@@ -179,7 +179,7 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now: float) -> bool:
-        """Make room: evict the session that was used longest ago if it is old, or a smaller one."""
+        """Make room by evicting the least recently used session if it is old, or a smaller one."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))

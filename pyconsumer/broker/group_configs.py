@@ -1,7 +1,7 @@
 """Dynamic settings of single groups: ``GROUP`` resources (KIP-848, KIP-1263).
 
-Those of groups of the consumer protocol are known; Apache Kafka has more, of share groups and of streams groups. A
-group need not exist to have settings. Where it has none of its own, the broker's ``group.consumer.*`` hold.
+They are the settings of groups of the consumer protocol. Apache Kafka has more, of share groups and streams groups. A
+group need not exist to have settings. The defaults are the broker's ``group.consumer.*``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyconsumer.errors import InvalidConfigError, InvalidRequestError
 
 __all__ = ["GROUP_SETTINGS", "check_group_config", "resolve_group"]
 
-#: By Kafka's names, in the order in which Kafka describes them.
+#: By Kafka's names, in the order of Kafka's responses.
 GROUP_SETTINGS: dict[str, BrokerSetting] = {
     setting.name: setting
     for setting in (
@@ -42,7 +42,7 @@ GROUP_SETTINGS: dict[str, BrokerSetting] = {
 
 
 def resolve_group(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
-    """Return the value of a group's setting, with the layers that it comes from."""
+    """Return the value of a group's setting, with all layers that have one."""
     setting = GROUP_SETTINGS[name]
     resolved = broker.resolve(f"group.{name}")
     layers = list(resolved.synonyms)
@@ -57,7 +57,7 @@ def check_group_config(group_id: str, own: Mapping[str, str], broker: BrokerConf
 
     Raises:
         InvalidRequestError: the group has no name.
-        InvalidConfigError, ConfigurationError: a setting is not known, cannot be read, or is out of bounds.
+        InvalidConfigError, ConfigurationError: a setting is unknown, cannot be parsed, or is out of bounds.
     """
     if not group_id:
         raise InvalidRequestError("Default group resources are not allowed.")

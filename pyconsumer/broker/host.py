@@ -1,4 +1,4 @@
-"""A whole cluster in one asyncio loop: the controller, the brokers, their sockets, and the work done from time to time.
+"""A whole cluster in one asyncio loop: the controller, the brokers, their sockets, and the scheduled tasks.
 
 Everything here runs in the loop's thread. Callers outside it (:mod:`.cluster`, through a pipe or from another thread)
 send a command by name, see :meth:`ClusterHost.command`.
@@ -18,8 +18,8 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
-from pyconsumer.broker.faults import Faults
-from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.faults import FaultRule, Faults
+from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
@@ -32,12 +32,12 @@ from pyconsumer.structs import Address, BrokerMetadata
 __all__ = ["ClusterHost", "ClusterOptions"]
 
 _log = Log(__name__)
-#: A logger of its own, because ``pyconsumer broker`` prints its lines though they are no warnings.
+#: A logger of its own, because ``pyconsumer broker`` prints its lines although they are not warnings.
 _progress_log = Log("pyconsumer.broker.progress")
 
 #: Seconds between two lines about a long recovery.
 _REPORT_S: Final = 2.0
-#: A bound for typing errors: each broker has its own files and sockets in the one process.
+#: A bound against mistyped numbers: each broker has its own files and sockets in the one process.
 _MOST_BROKERS: Final = 100
 _LAST_PORT: Final = 65_535
 
@@ -47,14 +47,14 @@ class ClusterOptions:
     """The options of a cluster.
 
     Attributes:
-        data_dir: folder of all data; None: memory.
+        data_dir: folder of all data. None: memory.
         config: broker settings by Kafka's names.
-        features: finalized versions of features, set at the start; others stay as the cluster has them (KIP-584).
-        host: address to listen on; ``advertised_host``: the address for clients, if that is another.
-        ports: per broker, the port of each listener by its name; missing or 0: a free one.
+        features: finalized versions of features, set at the start. Other features keep their versions (KIP-584).
+        host: address to listen on. ``advertised_host`` is the address for clients, if it differs.
+        ports: per broker, the port of each listener by its name. Missing or 0: a free one.
         listeners: names from ``security.LISTENERS``.
-        security: what listeners other than PLAINTEXT need.
-        flush_at_stop: force logs to disk when the cluster stops.
+        security: certificates and users for listeners other than PLAINTEXT.
+        flush_at_stop: flush logs to disk when the cluster stops.
     """
 
     brokers: int = 1
@@ -69,7 +69,7 @@ class ClusterOptions:
     flush_at_stop: bool = True
 
     def check(self) -> None:
-        """Raise ``ConfigurationError`` if there can be no such cluster."""
+        """Raise ``ConfigurationError`` if the options are invalid."""
         if not 1 <= self.brokers <= _MOST_BROKERS:
             raise ConfigurationError(f"a cluster has 1 to {_MOST_BROKERS} brokers, not {self.brokers}")
         if not self.listeners:
@@ -78,8 +78,8 @@ class ClusterOptions:
             for port in ports.values():
                 if not 0 <= port <= _LAST_PORT:
                     raise ConfigurationError(
-                        f"there is no port {port}: {self.brokers} brokers need ports of their own up to {_LAST_PORT};"
-                        " begin with a lower one, or with 0 for free ones"
+                        f"there is no port {port}: {self.brokers} brokers need ports of their own up to {_LAST_PORT}."
+                        " Begin with a lower one, or with 0 for free ones"
                     )
         for name, level in self.features.items():
             try:
@@ -91,10 +91,10 @@ class ClusterOptions:
 
 
 class ClusterHost:
-    """Runs a cluster in ``loop``, in whose thread all methods are called.
+    """Runs a cluster in ``loop``. Call all methods in the loop's thread.
 
     Args:
-        held: per broker, sockets that reserve its ports; the host closes them.
+        held: per broker, sockets that reserve its ports. The host closes them.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ClusterHost:
         self._timer = Timer(self._on_earlier)
         self._wake: asyncio.TimerHandle | None = None
         self._tasks = ScheduledTasks(self.brokers, self._config, self._clock, self._timer, loop)
-        #: Ports of brokers that were killed and have not come back.
+        #: Ports of killed brokers that have not restarted.
         self._held_ports: dict[int, HeldPorts] = dict(enumerate(held))
         self._known_ports: dict[int, dict[str, int]] = {}
         self._recovering: dict[int, Broker] = {}
@@ -123,15 +123,15 @@ class ClusterHost:
     # --- life
 
     def start(self) -> None:
-        """Start all brokers; errors as :meth:`starting`."""
+        """Start all brokers. Errors as :meth:`starting`."""
         for _ in self.starting():
             pass
 
     def starting(self) -> Generator[None, None, None]:
-        """Start all brokers in steps. If they are not all taken, close the generator: everything is then given up.
+        """Start all brokers in steps. To give up the start before the last step, close the generator.
 
         Raises:
-            BrokerStartError: a port or the data folder cannot be used; the message says which and why.
+            BrokerStartError: a port or the data folder cannot be used. The message names it and the cause.
         """
         options = self.options
         try:
@@ -152,7 +152,7 @@ class ClusterHost:
 
     @property
     def is_running(self) -> bool:
-        """True from the end of :meth:`starting` to the stop."""
+        """Return True from the end of :meth:`starting` to the stop."""
         return self._running
 
     def _lock_folder(self, folder: Path) -> None:
@@ -179,7 +179,7 @@ class ClusterHost:
             self.brokers[node_id] = broker
         for broker in list(self.brokers.values()):
             yield from self._recover(broker)
-        # From here on without a pause, because a broker that runs calls on the others.
+        # From here on without a pause, because a running broker calls the others.
         self.controller.register(list(self.brokers))
         for broker in list(self.brokers.values()):
             broker.start()
@@ -203,7 +203,7 @@ class ClusterHost:
         )
 
     def _listen(self, broker: Broker) -> BrokerServer:
-        """Open the listeners of a broker, which serves nobody before :meth:`BrokerServer.accept`."""
+        """Open the listeners of a broker, which serves no client before :meth:`BrokerServer.accept`."""
         options, node_id = self.options, broker.node_id
         server = BrokerServer(broker, self._loop, options.security)
         ports = options.ports[node_id] if node_id < len(options.ports) else {}
@@ -218,7 +218,7 @@ class ClusterHost:
                     raise BrokerStartError(f"cannot listen on {Address(options.host, port)}: {reason}") from error
         except BaseException:
             server.close(reset=True)
-            self._known_ports[node_id] = known  # for another try
+            self._known_ports[node_id] = known  # for another attempt
             raise
         finally:
             for unused in held.values():
@@ -227,12 +227,12 @@ class ClusterHost:
 
     @property
     def progress(self) -> str:
-        """A description of the recovery that is running, empty without one. Any thread may read it."""
+        """Return a description of the running recovery, empty without one. Any thread may read it."""
         broker = self._opening
         return "" if broker is None else f"node {broker.node_id}: {broker.recovery}"
 
     def _recover(self, broker: Broker) -> Generator[None, None, None]:
-        """Open the logs of a broker in steps, and report the progress if that takes long."""
+        """Open the logs of a broker in steps, and log the progress if that takes long."""
         began = reported = self._clock.now()
         self._opening = broker
         try:
@@ -251,10 +251,10 @@ class ClusterHost:
     # --- single brokers
 
     def kill_broker(self, node_id: int) -> None:
-        """End one broker as ``kill -9`` would: its connections are reset, and what it had in memory is lost.
+        """End one broker as ``kill -9`` would: its connections are reset, and its memory is lost.
 
         Raises:
-            IllegalStateError: it does not run, or the cluster is in memory and the broker could not come back.
+            IllegalStateError: it does not run, or the cluster is in memory and the broker could not restart.
         """
         if self.options.data_dir is None:
             raise IllegalStateError("a broker in memory cannot be killed: it would lose everything")
@@ -272,15 +272,15 @@ class ClusterHost:
         broker.abandon()
 
     def restart_broker(self, node_id: int) -> None:
-        """Start a broker that was killed, without a pause; see :meth:`restarting_broker`."""
+        """Restart a killed broker without a pause, see :meth:`restarting_broker`."""
         for _ in self.restarting_broker(node_id):
             pass
 
     def restarting_broker(self, node_id: int) -> Generator[None, None, None]:
-        """Start a broker that was killed: it recovers from its files, follows, and joins the ISRs when it is up.
+        """Restart a killed broker: it recovers from its files, follows, and joins the ISRs when it has caught up.
 
-        It recovers in steps, between which the other brokers serve requests. Until it has, it is not alive. A second
-        call waits for the first one.
+        It recovers in steps, between which the other brokers serve requests. Until the end of recovery it is not alive.
+        A second call waits for the first one.
 
         Raises:
             IllegalStateError: it was not killed.
@@ -340,7 +340,7 @@ class ClusterHost:
             self._release()
 
     def abandon(self) -> None:
-        """Stop as if the process had been killed: sockets are reset, nothing more is written."""
+        """Stop as if the process had been killed: reset sockets, and write no more files."""
         try:
             self._end(reset=True)
             for broker in self.brokers.values():
@@ -371,7 +371,7 @@ class ClusterHost:
     # --- addresses
 
     def endpoints(self, listener: str) -> list[BrokerMetadata]:
-        """Return where brokers that are alive listen, as a client of that listener can reach them."""
+        """Return the addresses of live brokers for clients of a listener."""
         host = self.options.advertised_host or self.options.host
         found = []
         for server in self.servers.values():
@@ -382,7 +382,7 @@ class ClusterHost:
         return found
 
     def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
-        """Return where brokers that were killed listened, and will listen again."""
+        """Return the addresses of killed brokers, where they will listen again."""
         host, rack = self.options.advertised_host or self.options.host, self._config.value("broker.rack")
         return [
             BrokerMetadata(node_id, host, ports[listener], rack)
@@ -391,7 +391,7 @@ class ClusterHost:
         ]
 
     def ports(self) -> list[dict[str, int]]:
-        """Per broker, the port of each listener."""
+        """Return the port of each listener, per broker."""
         return [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers.values()]
 
     # --- time
@@ -416,10 +416,10 @@ class ClusterHost:
     # --- commands from outside
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out what a test or an embedding program asks; arguments and result are plain JSON values.
+        """Carry out a command of a test or an embedding program. Arguments and result are plain JSON values.
 
         Raises:
-            KafkaError: as the controller or the faults say.
+            KafkaError: an error of the controller or the faults.
         """
         if name == "create_topic":
             topic = self.controller.create_topic(**arguments)
@@ -428,7 +428,7 @@ class ClusterHost:
             self.controller.delete_topic(arguments["name"])
             return None
         if name == "add_fault":
-            return self.faults.add(**arguments)
+            return self.faults.add(FaultRule(**arguments))
         if name == "remove_fault":
             self.faults.remove(arguments["rule_id"])
             return None

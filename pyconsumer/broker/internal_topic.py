@@ -1,4 +1,4 @@
-"""An internal topic as its coordinator sees it, over the logs of this broker."""
+"""An internal topic for its coordinator, stored in the logs of this broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.storage import KeyValue, StoreResult
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
 from pyconsumer.broker.timer import Timer
@@ -27,12 +27,12 @@ __all__ = ["InternalTopicLog", "LocalBroker"]
 
 _log = Log(__name__)
 
-#: The most bytes that a load reads at a time, so that a step of it is short.
+#: The most bytes that a load reads at a time, which keeps its steps short.
 _PIECE_BYTES: Final = 64 << 10
 
 
 class LocalBroker(Protocol):
-    """The broker whose logs hold the records, as far as they are needed here."""
+    """The part of a broker that this module needs: its logs hold the records."""
 
     @property
     def clock(self) -> Clock: ...
@@ -48,14 +48,14 @@ class LocalBroker(Protocol):
 
 
 class InternalTopicLog:
-    """Implements :class:`~pyconsumer.broker.group.storage.GroupStorage` for one broker.
+    """Implements :class:`~pyconsumer.broker.group.common.storage.GroupStorage` for one broker.
 
     Args:
         topic: one of the internal topics.
-        codec: compression of its records; ``timeout_ms``: longest wait for the replicas.
-        load_bytes: read at a time.
-        replicated: a load ends only when all that was read is in the log of all replicas in sync. Otherwise a new
-            leader could act on a record that the next one does not have.
+        codec: compression of its records. ``timeout_ms`` is the longest wait for the replicas.
+        load_bytes: the bytes that a load reads at a time.
+        replicated: a load ends only when all in-sync replicas have every record that was read. Otherwise a new leader
+            could act on a record that the next one lacks.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class InternalTopicLog:
         )
 
     def partition_count(self) -> int:
-        """Return how many partitions the topic has; it is created if it does not exist.
+        """Return the number of partitions. A missing topic is created.
 
         Raises:
-            CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
+            CoordinatorNotAvailableError: it cannot be created, because too few brokers are alive.
         """
         try:
             return len(self._broker.controller.ensure_internal(self._topic).partitions)
@@ -113,7 +113,7 @@ class InternalTopicLog:
         producer_id: int = -1,
         producer_epoch: int = -1,
     ) -> Deferred[StoreResult]:
-        """Write records as one batch; see the protocol."""
+        """Write records as one batch, see the protocol."""
         builder = BatchBuilder(self._codec)
         for key, value in records:
             builder.try_append(now_ms, key, value)
@@ -140,11 +140,11 @@ class InternalTopicLog:
         return stored
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Yield record batches from the log start to the log end; see the protocol.
+        """Yield record batches from the log start to the log end, see the protocol.
 
         Raises:
-            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the same epoch. What was
-                read until then is incomplete and must not be used.
+            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the same epoch. The
+                batches read so far are incomplete and must not be used.
         """
         found = self._broker.partition(self._topic, partition)
         epoch = found.leader_epoch

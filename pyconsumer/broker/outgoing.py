@@ -1,18 +1,18 @@
-"""Bytes on their way to clients: what a connection has still to send, and whose turn it is to send.
+"""Bytes on their way to clients: the pending output of connections, and the turns in which they send it.
 
-A client may ask for much and read nothing. Rules:
+These rules bound the memory for a client that requests much and does not read:
 
-1. The records of a Fetch answer stay in the log's file until the socket takes them: ``sendfile`` copies from there, or,
-   with TLS and in a cluster without files, pieces are read. A piece that was encrypted has to be kept until it is sent,
-   so it is small.
-2. An answer that is in memory, of whatever kind, is written to a file without a name if the socket does not take it and
-   it is larger than :data:`MOST_HELD`. So a connection holds no more than that. A cluster without files keeps it.
-3. A connection reads no further requests while it has something to send and requests of :data:`MOST_HELD` bytes wait.
-4. Connections that have much to send take turns, a piece each, and all of a broker's send at most :data:`_TURN_BYTES`
-   before others are served. One that is alone sends more in one go. A short answer is sent at once.
-5. If records can no longer be read, because the log was truncated or the disk fails, the connection is closed: the
-   answer's size was sent before. A truncation after the system has taken the records from the file is not noticed here,
-   but by the client, by the checksum. (Kafka does the same.)
+1. The records of a Fetch response stay in the log's file until the socket accepts them. ``sendfile`` copies from there.
+   With TLS and in a cluster without files, pieces are read. An encrypted piece must be kept until it is sent, so it is
+   small.
+2. Any other response is in memory. If the socket does not accept it and it is larger than :data:`MOST_HELD`, it is
+   written to a file without a name. So a connection holds no more than that. A cluster without files keeps it.
+3. A connection reads no further requests while it has pending output and requests of :data:`MOST_HELD` bytes wait.
+4. Connections with much output take turns, a piece each. All of a broker's send at most :data:`_TURN_BYTES` before
+   requests are served. A connection that is alone sends more in one go. A short response is sent at once.
+5. If records can no longer be read, because the log was truncated or the disk fails, the connection is closed, because
+   the response's size has been sent. If the log is truncated after the system has read the records from the file, the
+   client notices it by the checksum. (Kafka does the same.)
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["MOST_HELD", "Outgoing", "Part", "SendTurns"]
 
 _log = Log(__name__)
 
-#: Most bytes in memory that a connection holds while its socket takes nothing.
+#: Most bytes in memory that a connection holds while its socket is blocked.
 MOST_HELD: Final = 256 << 10
 #: The piece that is encrypted at a time. OpenSSL keeps as much memory again.
 _ENCRYPTED_BYTES: Final = 64 << 10
 #: The piece that a connection sends while others wait for their turn.
 _PIECE_BYTES: Final = 256 << 10
-#: What is sent in one turn of the loop: by several connections, and by one that is alone.
+#: Most bytes sent in one turn of the loop: by several connections, and by one that is alone.
 _TURN_BYTES: Final = 512 << 10
 _TURN_BYTES_ALONE: Final = 4 << 20
 #: Records up to this size in bytes are read at once and sent together with the bytes beside them.
@@ -50,22 +50,22 @@ _MOST_BUFFERS: Final = 256
 #: The file system has no ``sendfile``.
 _NO_SENDFILE: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 _CAN_SENDFILE: Final = hasattr(os, "sendfile") and sys.platform == "linux"
-#: More follows at once: the header of an answer is not to travel in a packet of its own.
+#: More follows at once, so that a response's header does not travel in a packet of its own.
 _MORE: Final = getattr(socket, "MSG_MORE", 0)
 
 Part = Buffer | FileRecords
 
 
 class Outgoing:
-    """The answers that a connection has still to send.
+    """The pending output of a connection.
 
     Args:
-        sock: does not block.
+        sock: non-blocking.
         tls: set on a listener with TLS.
         folder: of the broker's files, None in a cluster without files.
 
     Attributes:
-        blocked: the socket took no more at the last attempt.
+        blocked: the socket accepted no more at the last attempt.
     """
 
     __slots__ = ("_encrypted", "_folder", "_parts", "_sock", "_tls", "blocked")
@@ -75,7 +75,7 @@ class Outgoing:
         self._tls = tls
         self._folder = folder
         self._parts: deque[Part] = deque()
-        #: With TLS, what was encrypted and is sent before anything else.
+        #: With TLS, encrypted bytes that are sent before all others.
         self._encrypted: Buffer = b""
         self.blocked = False
 
@@ -84,12 +84,12 @@ class Outgoing:
 
     @property
     def held_bytes(self) -> int:
-        """Return how many bytes are in memory."""
+        """Return the number of bytes in memory."""
         return len(self._encrypted) + sum(len(part) for part in self._parts if not isinstance(part, FileRecords))
 
     @property
     def is_short(self) -> bool:
-        """Return whether everything is in memory, and little (rule 4)."""
+        """Return whether the output is short and all in memory (rule 4)."""
         size = len(self._encrypted)
         for part in self._parts:
             size += len(part)
@@ -98,24 +98,24 @@ class Outgoing:
         return True
 
     def add(self, parts: Sequence[Part]) -> None:
-        """Add what is to be sent; with TLS it is encrypted when its turn comes."""
+        """Add output. With TLS it is encrypted just before it is sent."""
         self._parts.extend(part for part in parts if len(part))
 
     def add_encrypted(self, data: bytes) -> None:
-        """Add bytes of TLS itself."""
+        """Add bytes of the TLS protocol itself."""
         self._encrypted = b"".join((self._encrypted, data)) if self._encrypted else data
 
     def unblock(self) -> None:
-        """Record that the socket takes something again."""
+        """Record that the socket accepts bytes again."""
         self.blocked = False
 
     def clear(self) -> None:
-        """Forget everything. Files that are used no longer are closed."""
+        """Forget all output. Unused files are closed."""
         self._parts.clear()
         self._encrypted = b""
 
     def send(self, most_bytes: int) -> int:
-        """Send until everything is sent, the socket takes no more or ``most_bytes`` have been sent.
+        """Send until the output is empty, the socket is blocked, or ``most_bytes`` have been sent.
 
         Returns:
             The bytes that were sent, before encryption.
@@ -139,7 +139,7 @@ class Outgoing:
                 return self._send_file(first, most_bytes)
             if len(first) > _FEW_BYTES:
                 data = first.read(min(_PIECE_BYTES, most_bytes))
-                sent = self._sock.send(data)  # the rest of the piece is read again: nothing is held
+                sent = self._sock.send(data)  # the rest of the piece is read again, not held
                 self._skip(first, sent)
                 return sent
         buffers: list[Buffer] = []
@@ -172,7 +172,7 @@ class Outgoing:
             records.read_only()
             return 0
         if not sent:
-            raise OSError("the records end before the end of the file's part that was promised")
+            raise OSError("the file ends before the records whose size was announced")
         self._skip(records, sent)
         return sent
 
@@ -183,7 +183,7 @@ class Outgoing:
             records.skip(sent)
 
     def _drop(self, sent: int) -> None:
-        """Remove what was sent of the first parts, which are in memory."""
+        """Remove sent bytes from the first parts, which are in memory."""
         while sent:
             first = self._parts[0]
             assert not isinstance(first, FileRecords)
@@ -222,7 +222,7 @@ class Outgoing:
         return view[:size]
 
     def put_aside(self) -> None:
-        """Write what is in memory to a file, if the socket does not take it and it is much (rule 2)."""
+        """Write the output in memory to a file if the socket is blocked and it is large (rule 2)."""
         if self._folder is None or self.held_bytes <= MOST_HELD:
             return
         kept: deque[Part] = deque()
@@ -239,25 +239,29 @@ class Outgoing:
             if run:
                 kept.append(spill(self._folder, run))
         except OSError as error:
-            _log.warning("an answer of %d bytes stays in memory, because no file takes it: %s", self.held_bytes, error)
-            self._folder = None  # it would fail again each time
+            _log.warning(
+                "a response of %d bytes stays in memory, because it cannot be written to a file: %s",
+                self.held_bytes,
+                error,
+            )
+            self._folder = None  # the next attempts would fail, too
             return
         self._parts = kept
 
 
 class Sender(Protocol):
-    """A connection that has something to send."""
+    """A connection with pending output."""
 
     def send_piece(self, most_bytes: int) -> int:
-        """Send at most ``most_bytes``, or a little more; return how many were sent."""
+        """Send about ``most_bytes`` at most. Return the number of bytes that were sent."""
 
     @property
     def can_send(self) -> bool:
-        """Return whether there is more to send, and the socket may take it."""
+        """Return whether there is output that the socket may accept."""
 
 
 class SendTurns:
-    """The connections of a broker that want to send much, in the order of their turns (rule 4).
+    """The connections of a broker with much output, in the order of their turns (rule 4).
 
     Args:
         call_soon: runs a call in the loop's next turn.
@@ -267,11 +271,11 @@ class SendTurns:
         self._call_soon = call_soon
         self._waiting: dict[Sender, None] = {}
         self._scheduled = False
-        #: What may still be sent in this turn of the loop.
+        #: The bytes that may still be sent in this turn of the loop.
         self._room = self._full_room = _TURN_BYTES_ALONE
 
     def send(self, sender: Sender) -> None:
-        """Let a connection send: now if no other waits, otherwise when its turn comes."""
+        """Make a connection send: now if no other waits, otherwise in its turn."""
         if not self._waiting and self._room > 0:
             self._room -= sender.send_piece(self._room)
         if sender.can_send:

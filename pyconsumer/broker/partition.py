@@ -1,21 +1,21 @@
-"""One replica of a partition on one broker: its log, its leader, and how far it may be read and acknowledged.
+"""One replica of a partition on one broker: its log, its leader, and how far it is readable and acknowledged.
 
 Rules:
 
-1. The leader appends; followers copy its log, batch by batch. The offset that a follower fetches next is also its
+1. The leader appends, and followers copy its log batch by batch. The offset that a follower fetches next is also its
    report to the leader: everything before it has been copied.
 2. The high watermark of the leader is the least log end offset of the replicas in sync (ISR), and never falls. It
    stands still while fewer replicas are in sync than ``min.insync.replicas`` demands (or than there are, if that is
    less). A follower adopts the leader's, but never beyond the end of its own log. Consumers read up to it.
 3. A record sent with ``acks=all`` is acknowledged when the high watermark has passed it, in the leader epoch in which
    it was appended.
-4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began;
-   it leaves when it has not caught up for ``replica.lag.time.max.ms``. Neither takes effect before the controller has
-   stored it.
+4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began. It
+   leaves when it has not caught up for ``replica.lag.time.max.ms``. Both take effect once the controller has stored the
+   change.
 5. An election begins an epoch at the new leader's log end offset. A follower whose log diverges from the leader's
    truncates it to the point of divergence before it copies more (KIP-101, KIP-279, KIP-595).
 
-Nothing here opens a socket or reads a clock: times are arguments.
+This module opens no socket and reads no clock: times are arguments.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["FollowerProgress", "Partition", "ReplicaRead", "Watcher"]
 
 
-#: Called when the high watermark has moved, with the number of bytes by which; -1 says no more than "check again":
-#: leadership has changed, or the log begins elsewhere.
+#: Called with the number of bytes by which the high watermark has moved. -1 means "check again": leadership or the log
+#: start offset has changed.
 Watcher = Callable[[int], None]
 
 
@@ -67,13 +67,14 @@ class FollowerProgress:
         if log_end_offset >= leader_end:
             self.caught_up_at = now
         elif 0 <= self._leader_end <= log_end_offset:
-            # It has what there was when it asked last: a follower of a busy leader is never quite at the end.
+            # It has everything that the leader had at its last fetch: a follower of a busy leader never quite reaches
+            # the end.
             self.caught_up_at = max(self.caught_up_at, self._asked_at)
         self.log_end_offset, self.log_start_offset = log_end_offset, log_start_offset
         self._asked_at, self._leader_end = now, leader_end
 
     def is_caught_up(self, leader_end: int, now: float, lag_s: float) -> bool:
-        """Return whether it has everything now, or had at most ``lag_s`` ago."""
+        """Return whether it is caught up, or was at most ``lag_s`` ago."""
         return self.log_end_offset == leader_end or now - self.caught_up_at <= lag_s
 
 
@@ -94,13 +95,13 @@ class Partition:
     """A replica. ``log`` outlives changes of leadership.
 
     Attributes:
-        leader: node id, -1 without a leader; ``leader_epoch``: raised by every election.
-        replicas, isr: node ids; the in-sync ones among them.
+        leader: node id, -1 without a leader. ``leader_epoch`` is raised by every election.
+        replicas, isr: the node ids of all replicas, and of those in sync.
         high_watermark: offset up to which consumers may read.
         epoch_start: as the leader, the offset at which its epoch began.
-        on_progress: called, as the leader, when there is something new for followers, with the node that knows it
-            already; -1 if none does.
-        on_isr: called, as the leader, with the ISR that it wants (rule 4).
+        on_progress: called, as the leader, when there is news for followers, with the node that has it already (-1 if
+            none has).
+        on_isr: called, as the leader, with the ISR that it proposes (rule 4).
     """
 
     def __init__(
@@ -126,15 +127,15 @@ class Partition:
         self.on_progress: Callable[[Partition, int], None] | None = None
         self.on_isr = on_isr
         self._in_sync: list[FollowerProgress] = []
-        #: Where appends ended that the high watermark has not passed yet, and their bytes.
+        #: The end offsets and sizes in bytes of the appends that the high watermark has not passed yet.
         self._waiting: deque[tuple[int, int]] = deque()
-        #: Appends before this offset were not noted there.
+        #: Appends before this offset were not recorded there.
         self._noted_from = log.log_end_offset
         #: In order: appends end in the order in which they were made.
         self._watchers: dict[Watcher, None] = {}
 
     def notify_followers(self, on_progress: Callable[[Partition, int], None]) -> None:
-        """Call a function, as the leader, whenever there is something new for followers."""
+        """Call a function, as the leader, whenever there is news for followers."""
         self.on_progress = on_progress
 
     @property
@@ -145,8 +146,8 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Return the offset up to which ``read_committed`` consumers may read.
 
-        That is the high watermark, or the first offset of a transaction that is open or whose end is not below the high
-        watermark yet (KIP-98).
+        It is the high watermark, or the first offset of a transaction that is open or ends at or after the high
+        watermark (KIP-98).
         """
         first = self.log.producers.first_unstable_offset
         if first < 0:
@@ -161,7 +162,7 @@ class Partition:
         """Apply the controller's decision: a new leader epoch, or other replicas in sync.
 
         Args:
-            now: monotonic seconds; followers have ``replica.lag.time.max.ms`` from now to fetch.
+            now: monotonic seconds. Followers have ``replica.lag.time.max.ms`` from now to fetch.
         """
         new_epoch = leader_epoch != self.leader_epoch
         self.leader, self.leader_epoch, self.replicas, self.isr = leader, leader_epoch, replicas, isr
@@ -174,24 +175,24 @@ class Partition:
             self.epoch_start = self.log.log_end_offset
             self.log.epochs.assign(leader_epoch, self.epoch_start, write=False)
             self.followers = {node: FollowerProgress(now) for node in replicas if node != self.node_id}
-            self._notify(-1)  # what was appended in an earlier epoch is not acknowledged by this one
+            self._notify(-1)  # records of an earlier epoch are not acknowledged by this one
         self._in_sync = [progress for node, progress in self.followers.items() if node in isr]
         self._advance()
         if self.on_progress is not None:
             self.on_progress(self, -1)
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
-        """Raise unless this broker leads, in the epoch that a client believes in (-1: it does not say; KIP-320).
+        """Raise unless this broker leads in the epoch that the client knows, -1 if it does not say (KIP-320).
 
         Raises:
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: it does not.
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: as Kafka's error codes.
         """
         self.check_epoch(current_leader_epoch)
         if self.leader != self.node_id:
             raise NotLeaderOrFollowerError(f"{self.tp} is led by node {self.leader}")
 
     def check_epoch(self, current_leader_epoch: int) -> None:
-        """Raise unless this is the leader epoch, whoever leads; -1 is any.
+        """Raise unless this is the leader epoch, whoever leads. -1 matches any epoch.
 
         Raises:
             FencedLeaderEpochError, UnknownLeaderEpochError: it is an older or a newer one.
@@ -225,8 +226,8 @@ class Partition:
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
-            KafkaError, OSError: see :meth:`PartitionLog.append`; also if what was appended cannot be forced to disk
-                (``flush.messages``), and then it stays appended.
+            KafkaError, OSError: see :meth:`PartitionLog.append`. If only the flush fails (``flush.messages``), the
+                records stay appended.
         """
         if acks == -1:
             self._check_isr()
@@ -238,7 +239,7 @@ class Partition:
     def append_marker(
         self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, transaction_version: int
     ) -> AppendResult:
-        """Append the marker that ends a transaction; arguments and errors as :meth:`PartitionLog.append_marker`.
+        """Append the marker that ends a transaction. Arguments and errors as :meth:`PartitionLog.append_marker`.
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
@@ -275,7 +276,7 @@ class Partition:
         self.log.flush_if_many()
 
     def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
-        """Return whether what ends at ``end_offset`` and was appended in an epoch is acknowledged (rule 3).
+        """Return whether an append that ends at ``end_offset``, made in an epoch, is acknowledged (rule 3).
 
         Returns:
             None: not yet. 0: it is. Else an error code: NOT_LEADER_OR_FOLLOWER if that epoch is over,
@@ -288,7 +289,7 @@ class Partition:
         return 0 if len(self.isr) >= self.min_isr else NotEnoughReplicasAfterAppendError.errno
 
     def _advance(self) -> bool:
-        """Move the leader's high watermark to where all in-sync replicas are (rule 2); whether it has moved."""
+        """Raise the leader's high watermark to the offset of all in-sync replicas (rule 2). Return whether it moved."""
         end = self.log.log_end_offset
         if len(self.replicas) > 1:
             if len(self.isr) < self.min_isr:
@@ -305,7 +306,7 @@ class Partition:
         self.high_watermark = offset
         self.log.producers.on_high_watermark(offset)
         if before < self._noted_from:
-            size = -1  # part of it was there before this broker counted
+            size = -1  # part of it was appended before this broker began to count
         while waiting and waiting[0][0] <= offset:
             added = waiting.popleft()[1]
             size = size + added if size >= 0 else -1
@@ -323,15 +324,15 @@ class Partition:
         max_bytes: int,
         now: float,
     ) -> ReplicaRead:
-        """Return what a follower has to append at ``offset``, its log end offset; what it has is noted.
+        """Return the batches that a follower appends at ``offset``, its log end offset, and record its progress.
 
         Args:
-            leader_epoch: the one that it is in; ``last_epoch``: that of its last batch, -1 if its log is empty.
+            leader_epoch: the follower's. ``last_epoch``: the epoch of its last batch, -1 if its log is empty.
             log_start_offset: of its log.
 
         Raises:
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: see :meth:`check_leader`; also
-                if the node has no replica.
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: see :meth:`check_leader`. Also
+                raised if the node has no replica.
             OffsetOutOfRangeError: ``offset`` is not in this log.
             OSError: the disk could not be read.
         """
@@ -351,19 +352,19 @@ class Partition:
             self._notify(0)
         if node_id in self.isr:
             if self._advance() and self.on_progress is not None:
-                self.on_progress(self, node_id)  # which gets the high watermark with this response
+                self.on_progress(self, node_id)  # this node gets the high watermark with the response
         elif offset >= self.high_watermark and offset >= self.epoch_start and self.on_isr is not None:
             self.on_isr(self, (*self.isr, node_id))
         return ReplicaRead(records, self.high_watermark, self.log.log_start_offset)
 
     def diverging(self, last_epoch: int, end_offset: int) -> tuple[int, int] | None:
-        """Return where another log, with a last batch of ``last_epoch`` before ``end_offset``, diverges from this one.
+        """Find where another log diverges, whose last batch before ``end_offset`` has ``last_epoch``.
 
         Returns:
-            the greatest epoch that both may have, and where it ends here; None if the logs don't part.
+            the greatest epoch that both may have, and its end offset here. None if the logs don't diverge.
 
         Raises:
-            OffsetOutOfRangeError: that epoch is not known here.
+            OffsetOutOfRangeError: that epoch is unknown here.
         """
         epoch, end = self.log.epochs.end_offset(last_epoch, self.log.log_end_offset)
         if end < 0:
@@ -373,7 +374,7 @@ class Partition:
         return None
 
     def lagging(self, now: float, lag_s: float) -> tuple[int, ...]:
-        """Followers in sync that have not caught up for longer than ``lag_s`` (rule 4)."""
+        """Return the in-sync followers that have not caught up for longer than ``lag_s`` (rule 4)."""
         end = self.log.log_end_offset
         return tuple(
             node
@@ -382,13 +383,13 @@ class Partition:
         )
 
     def start_at(self, offset: int) -> None:
-        """As the leader, hide everything before ``offset``, which is not behind the high watermark."""
+        """Raise the log start offset as the leader. ``offset`` must not be after the high watermark."""
         self.log.advance_log_start_offset(offset)
         if self.on_progress is not None:
             self.on_progress(self, -1)
 
     def starts_everywhere_at(self, offset: int) -> bool:
-        """Return whether everything before ``offset`` is hidden on all replicas in sync."""
+        """Return whether all in-sync replicas have raised their log start offset to ``offset``."""
         return self.log.log_start_offset >= offset and all(
             progress.log_start_offset >= offset for progress in self._in_sync
         )
@@ -396,7 +397,7 @@ class Partition:
     # --- as a follower
 
     def append_from_leader(self, records: Buffer) -> int:
-        """Append what the leader gave; return how many bytes. Errors as :meth:`PartitionLog.append_as_follower`."""
+        """Append batches of the leader and return their size. Errors as :meth:`PartitionLog.append_as_follower`."""
         size = self.log.append_as_follower(records)
         if size:
             self._waiting.append((self.log.log_end_offset, size))
@@ -404,7 +405,7 @@ class Partition:
         return size
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:
-        """Adopt bounds of the leader's log, as far as this log goes."""
+        """Adopt the high watermark and log start offset of the leader, limited to the end of this log."""
         end = self.log.log_end_offset
         self._raise_high_watermark(min(high_watermark, end))
         if log_start_offset > self.log.log_start_offset:
@@ -412,18 +413,18 @@ class Partition:
             self._raise_high_watermark(self.log.log_start_offset)
 
     def truncate_to_divergence(self, epoch: int, end_offset: int) -> None:
-        """Cut the log back to where it diverges from the leader's, which says where an epoch ends there (rule 5)."""
+        """Truncate the log where it diverges from the leader's, given the end offset of an epoch there (rule 5)."""
         end = self.log.log_end_offset
         _, own_end = self.log.epochs.end_offset(epoch, end)
         self.truncate_to(min(end_offset, end if own_end < 0 else own_end))
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log so that it ends at ``offset`` at most."""
+        """Truncate the log so that it ends at ``offset`` at most."""
         self.log.truncate_to(offset)
         self._after_cut()
 
     def restart_at(self, offset: int) -> None:
-        """Forget everything: the leader has nothing before ``offset``."""
+        """Remove all records: the leader's log starts at ``offset``."""
         self.log.restart_at(offset)
         self._after_cut()
 
@@ -433,14 +434,14 @@ class Partition:
         self.begin_at(self.high_watermark)
 
     def begin_at(self, high_watermark: int) -> None:
-        """Set the high watermark, within the log, while nobody knows of another: at the start, after a cut."""
+        """Set the high watermark, within the log, at the start or after a truncation, when no other is known yet."""
         self.high_watermark = min(max(high_watermark, self.log.log_start_offset), self.log.log_end_offset)
         self.log.producers.on_high_watermark(self.high_watermark)
 
-    # --- those who wait
+    # --- waiting requests
 
     def close(self) -> None:
-        """Let waiting requests recheck: the partition is gone."""
+        """Make waiting requests check again, because the partition is gone."""
         self.leader = NO_LEADER
         self._notify(-1)
 

@@ -1,9 +1,8 @@
-"""Ports of brokers that were killed and will come back.
+"""Ports of killed brokers that will restart.
 
-While a killed broker is away, the system may give its port to anybody who asks for a free one, and the broker could not
-listen there again. So whoever will start it again holds the port in the meantime: by a socket that is bound and does
-not listen, so that clients are refused as by a broker that is down. The broker that comes back listens on that very
-socket.
+While a killed broker is down, the system may give its port to another program, and the broker could not listen there
+again. So the program that will restart it holds the port in the meantime, by a socket that is bound and does not
+listen. Clients are refused, as by a broker that is down. The restarted broker listens on that very socket.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ HeldPorts = dict[str, socket.socket]
 
 
 def hold_port(host: str, port: int) -> socket.socket:
-    """Hold a port on which nobody listens; 0: a free one. ``OSError`` if it cannot be had."""
+    """Hold an unused port, any free one for 0. ``OSError`` if it is in use."""
     is_v6 = ":" in host
     sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
     try:
@@ -37,10 +36,10 @@ def hold_port(host: str, port: int) -> socket.socket:
 
 
 def hold_ports(host: str, ports: Mapping[str, int]) -> HeldPorts:
-    """Hold the ports of a broker that was killed, as far as nobody was faster to get them.
+    """Hold the ports of a killed broker, except for those that another program has taken.
 
     Args:
-        host: address that they belong to.
+        host: the address of the ports.
         ports: by listener.
 
     Returns:
@@ -51,5 +50,5 @@ def hold_ports(host: str, ports: Mapping[str, int]) -> HeldPorts:
         try:
             held[name] = hold_port(host, port)
         except OSError as error:
-            _log.warning("port %d cannot be kept: %s", port, error)
+            _log.warning("port %d cannot be held: %s", port, error)
     return held

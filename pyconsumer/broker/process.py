@@ -40,16 +40,16 @@ def run_broker(
     advertised_host: str | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
-    """Run a cluster in this process until SIGTERM or SIGINT, then stop it in good order, and return 0.
+    """Run a cluster in this process until SIGTERM or SIGINT, then stop it cleanly and return 0.
 
     Args:
-        host, port: where to listen; further brokers take the ports after it. Port 0 picks free ones.
-        brokers: how many, in this one process.
-        data_dir: where data is kept. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
+        host, port: the address to listen on. Further brokers take the next ports. Port 0 picks free ones.
+        brokers: the number of brokers, all in this process.
+        data_dir: the folder of the data. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
         config: broker settings by Kafka's names.
-        advertised_host: the address that clients connect to: a name or address by which all of them reach this
-            machine. By default ``host``, or ``localhost`` if that means all addresses, which lets no other machine in.
-        announce: called with ``HOST:PORT[,...]`` once requests are served; prints ``listening on ...`` by default.
+        advertised_host: a name or address by which all clients reach this machine. By default ``host``. If that means
+            all addresses, ``localhost``, which only clients on this machine can use.
+        announce: called with ``HOST:PORT[,...]`` once requests are served. Prints ``listening on ...`` by default.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -68,7 +68,7 @@ def run_broker(
         flush_at_stop=data_dir is not None,
     )
     try:
-        with background():  # one that reads our log too slowly must not stop the brokers
+        with background():  # a slow reader of our log must not block the brokers
             asyncio.run(_run_until_signal(options, announce or _announce))
     finally:
         if data_dir is None and folder is not None:
@@ -90,7 +90,7 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
 
     async def start() -> None:
         await take_steps(host.starting())
-        # In the same turn of the loop: loads of groups and transactions do not delay it.
+        # In the same turn of the loop, so that loads of groups and transactions do not delay it.
         announce(",".join(str(node.address) for node in host.endpoints(options.listeners[0])))
 
     starting = asyncio.ensure_future(start())
@@ -104,12 +104,12 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
         for task in (starting, signalled):
             task.cancel()
         await asyncio.gather(starting, signalled, return_exceptions=True)
-        if host.is_running:  # a start that failed, or that a signal has ended, was given up
+        if host.is_running:  # a start that failed or was ended by a signal has cleaned up
             host.stop()
 
 
 def _prepare() -> None:
-    """Allow as many open files as the system does, and exempt what lives as long as the process from collection."""
+    """Raise the limit of open files to the system's, and exempt long-lived objects from garbage collection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         with contextlib.suppress(ValueError, OSError):
@@ -123,7 +123,7 @@ def _prepare() -> None:
 
 
 def run_child() -> int:
-    """Serve the program at the other end of standard input and output; return the exit status."""
+    """Serve the program at the other end of standard input and output. Return the exit status."""
     log_to_stderr(os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), with_time=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program, which decides
     return asyncio.run(_Child().run())
@@ -178,14 +178,14 @@ class _Child:
                 respond(self._host.command(message["command"], message["arguments"]))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work that takes long beside everything else."""
+        """Begin long work, which runs beside everything else."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     @contextlib.contextmanager
     def _responding(self, request_id: int) -> Iterator[Callable[[Any], None]]:
-        """Give a function that sends a result. An error is sent too."""
+        """Return a function that sends a result or an error."""
         response: dict[str, Any]
         try:
             yield lambda result: self._write({"id": request_id, "result": result})
@@ -233,7 +233,7 @@ class _Child:
 
 
 class _Reports:
-    """Sends the progress of a start to the program, more and more rarely: nobody may read it after a timeout."""
+    """Sends the progress of a start to the program, more and more rarely, as it may be unread after a timeout."""
 
     def __init__(self, request_id: int, host: ClusterHost, write: Callable[[Mapping[str, Any]], None]) -> None:
         self._id = request_id

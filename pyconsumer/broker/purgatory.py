@@ -1,4 +1,4 @@
-"""Requests that wait until something has happened or their time is up, without polling."""
+"""Requests that wait, without polling, until a condition holds or their time is up."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["AppendProgress", "DelayedFetch", "DelayedProduce", "DelayedStart"]
 
 
 class _Delayed(ABC):
-    """Waits for news of partitions until nothing is left to wait for (``_is_complete``), or the time is up.
+    """Waits for changes of partitions until the request is complete (``_is_complete``), or the time is up.
 
     Args:
-        timer: where the end of the wait is set.
+        timer: runs the end of the wait.
         call_soon: runs a call after the current one, so that the append that completes a wait does not send the
             response itself.
         until: monotonic seconds.
@@ -45,7 +45,7 @@ class _Delayed(ABC):
 
     @abstractmethod
     def _is_complete(self, size_bytes: int) -> bool:
-        """Return whether the wait is over; ``size_bytes``: see :data:`.partition.Watcher`."""
+        """Return whether the wait is over. ``size_bytes``: see :data:`.partition.Watcher`."""
 
     @abstractmethod
     def _set(self) -> None:
@@ -66,15 +66,15 @@ class _Delayed(ABC):
 
 
 class DelayedFetch(_Delayed):
-    """A fetch that waits until enough bytes have come, or ``max_wait_ms`` is over.
+    """A fetch that waits until enough bytes have arrived, or ``max_wait_ms`` is over.
 
     Bytes count when high watermarks move, in the size of the stored batches. A ``read_committed`` fetch waits until a
     last stable offset has moved, as it may not read the bytes of open transactions.
 
     Args:
         until: monotonic seconds.
-        missing_bytes: how many more are wanted.
-        stable_offsets: for ``read_committed``, the last stable offset of each partition when it was read.
+        missing_bytes: the number of bytes that are still missing.
+        stable_offsets: for ``read_committed``, the last stable offset of each partition at the time of its read.
     """
 
     def __init__(
@@ -116,14 +116,14 @@ class AppendProgress(NamedTuple):
 
 
 class DelayedProduce(_Delayed):
-    """Appends with ``acks=all`` that wait until all replicas in sync have them.
+    """Appends with ``acks=all`` that wait until all in-sync replicas have them.
 
-    ``deferred`` gets an error code for each: REQUEST_TIMED_OUT if its time was up first (the records stay), else
-    that of :meth:`Partition.replicated`. A later election does not change an outcome.
+    ``deferred`` gets an error code for each: that of :meth:`Partition.replicated`, or REQUEST_TIMED_OUT if the time was
+    up first (the records stay). A later election does not change an outcome.
 
     Args:
         until: monotonic seconds.
-        appends: at least one; any of them may be complete already.
+        appends: at least one. Any of them may be complete already.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class DelayedProduce(_Delayed):
 
 
 class DelayedStart(_Delayed):
-    """Waits until no replica in sync returns records before an offset any more."""
+    """Completes when every in-sync replica has raised its log start offset to at least an offset."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Replication: a broker's followers fetch from their leaders, append what they get, and fetch again.
+"""Replication: a broker's followers fetch from their leaders, append the batches, and fetch again.
 
-Followers do not poll: a leader wakes them when it has something new, and they fetch until they have everything. All
-partitions of a broker take turns, a piece at a time, so that a broker that returns with much to catch up on does not
-delay the others' clients.
+Followers do not poll: a leader wakes them when it has news, and they fetch until they have everything. All partitions
+of a broker take turns, a piece at a time, so that a broker that is far behind after a restart does not delay the
+others' clients.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ReplicaFetcher"]
 
 _log = Log(__name__)
 
-#: Bytes that are copied in one turn, before others get theirs.
+#: Bytes that are copied in one turn, before other work runs.
 _BYTES_AT_A_TIME: Final = 4 << 20
 #: The pause of a partition after an error.
 _BACKOFF_S: Final = 1.0
@@ -79,7 +79,7 @@ class ReplicaFetcher:
         return self._paused
 
     def pause(self) -> None:
-        """Copy nothing until :meth:`resume`, like a slow broker or one behind a broken network."""
+        """Stop copying until :meth:`resume`, like a slow broker or one behind a broken network."""
         self._paused = True
 
     def resume(self) -> None:
@@ -93,7 +93,7 @@ class ReplicaFetcher:
         self._wanted.clear()
 
     def wake(self, tp: TopicPartition) -> None:
-        """Fetch for this replica: its leader may have something new."""
+        """Fetch for this replica, because its leader may have news."""
         if not self._stopped:
             self._wanted[tp] = None
             if not self._scheduled:
@@ -144,7 +144,7 @@ class ReplicaFetcher:
             self.wake(tp)
 
     def _copy(self, partition: Partition, leader: Leader, max_bytes: int) -> tuple[int, bool]:
-        """Copy one piece; return its size in bytes, and whether the replica has everything now."""
+        """Copy one piece. Return its size in bytes, and whether the replica has everything now."""
         source = leader.partition(partition.tp.topic, partition.tp.partition)
         copied = 0
         while True:
@@ -190,7 +190,7 @@ class ReplicaFetcher:
                 return copied, False
 
     def _move_into_range(self, partition: Partition, source: Partition) -> None:
-        """Continue within the leader's log, which has no record where this one ends: it begins later, or is shorter."""
+        """Continue within the leader's log, which begins after the end of this one, or is shorter."""
         start, end = source.log.log_start_offset, source.log.log_end_offset
         before = partition.log.log_end_offset
         if before < start:
@@ -198,7 +198,7 @@ class ReplicaFetcher:
         elif before > end:
             partition.truncate_to(end)
         else:
-            raise KafkaError(f"offset {before} is refused, but the leader's log goes from {start} to {end}")
+            raise KafkaError(f"offset {before} is out of range, but the leader's log goes from {start} to {end}")
         _log.info(
             "node %d: %s ended at offset %d, outside of its leader's log (%d to %d)",
             self._node_id,

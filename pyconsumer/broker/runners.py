@@ -29,13 +29,13 @@ __all__ = ["Deadlines", "ProcessRunner", "Runner", "ThreadRunner"]
 _log = Log(__name__)
 
 _COMMAND_TIMEOUT_S: Final = 30.0
-#: The time that a thread has to end after its cluster could not start.
+#: The time in which a thread must end after a failed start of its cluster.
 _JOIN_TIMEOUT_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """The seconds that a cluster has to start or to restart a broker, and to stop."""
+    """The time limits in seconds to start a cluster or restart a broker, and to stop."""
 
     start_s: float = 60.0
     stop_s: float = 20.0
@@ -47,7 +47,7 @@ class Runner(Protocol):
         ...
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Carry out a command, from any thread; ``KafkaTimeoutError`` if there is no response in time."""
+        """Carry out a command, from any thread. ``KafkaTimeoutError`` if there is no response in time."""
         ...
 
     def stop(self) -> None: ...
@@ -63,7 +63,7 @@ class ThreadRunner:
         self._loop: asyncio.AbstractEventLoop
         self._host: ClusterHost
         self._thread: threading.Thread
-        self._restarts: list[Future[None]] = []  # those that timed out
+        self._restarts: list[Future[None]] = []  # restarts that timed out
 
     def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
         started: Future[list[dict[str, int]]] = Future()
@@ -99,7 +99,7 @@ class ThreadRunner:
             return started.result(self._deadlines.start_s)
         except TimeoutError:
             if started.done():
-                return started.result()  # it has started just now, or raised the error
+                return started.result()  # it has just started, or raised the error
             progress = self._host.progress if hasattr(self, "_host") else ""
             given_up.set()
             self._thread.join(_JOIN_TIMEOUT_S)
@@ -139,7 +139,7 @@ class ThreadRunner:
             return done.result(timeout_s)
         except TimeoutError:
             if done.done():
-                return done.result()  # the command itself raised the error, or it ended just now
+                return done.result()  # the command itself raised the error, or has just ended
             raise _timed_out(name, timeout_s) from None
 
     def stop(self) -> None:
@@ -162,7 +162,7 @@ class ThreadRunner:
 
 
 def _log_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Log the failure of a callback or a task, without asyncio's logger: this thread takes no lock of a handler."""
+    """Log the failure of a callback or a task without asyncio's logger: this thread must not take a handler's lock."""
     _log.error("%s", context.get("message", "a task failed"), exc_info=context.get("exception"))
 
 
@@ -191,15 +191,15 @@ def _still_restarting(node_id: int, timeout_s: float, progress: str) -> KafkaTim
 class ProcessRunner:
     """Runs the cluster in a child process, which reads commands from its standard input, a line of JSON each.
 
-    It responds on its standard output. A response repeats the id of its command; one with another id belongs to a
-    command that timed out or was interrupted, and is ignored. Before the response to a start there may be its
+    It responds on its standard output. A response repeats the id of its command. A response with another id belongs to
+    a command that timed out or was interrupted, and is ignored. Before the response to a start there may be its
     progress. The child carries out one command at a time, so threads take turns.
     """
 
     def __init__(self, deadlines: Deadlines, *, remove_folder: bool) -> None:
         self._deadlines = deadlines
         self._remove_folder = remove_folder
-        self._progress = ""  # of the command that waits
+        self._progress = ""  # of the waiting command
         self._lock = threading.Lock()  # held from a command until its response
         self._last_id = 0
         self._process: subprocess.Popen[bytes]
@@ -213,7 +213,7 @@ class ProcessRunner:
         finally:
             for ports in held:
                 for sock in ports.values():
-                    sock.close()  # the child has its own handles of them
+                    sock.close()  # the child has its own copies of the descriptors
         try:
             message = _options_to_json(options) | {"held": handles, "remove_folder": self._remove_folder}
             try:
@@ -273,7 +273,7 @@ class ProcessRunner:
         return self._last_id
 
     def _receive(self, request_id: int, deadline: float) -> dict[str, Any] | None:
-        """Return the response to a command, None if there is none at the deadline."""
+        """Return the response to a command, or None at the deadline."""
         self._progress = ""
         while (line := self._read_line(deadline)) is not None:
             response: dict[str, Any] = json.loads(line)

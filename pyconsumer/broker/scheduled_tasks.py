@@ -1,4 +1,4 @@
-"""Scheduled tasks of a cluster: retention, compaction, checkpoints, flushes, replicas that lag."""
+"""Scheduled tasks of a cluster: retention, compaction, checkpoints, flushes, lagging replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ScheduledTasks"]
 
 _log = Log(__name__)
 
-#: How long compaction continues at a time; it rests as long.
+#: The duration of one step of compaction, and of the pause after it.
 _CLEANER_STEP_S: Final = 0.005
 
 
@@ -26,8 +26,8 @@ class ScheduledTasks:
     """Periodic work on the brokers of a cluster.
 
     Args:
-        brokers: those that are alive, by node id.
-        loop: gets back what another thread has done; files are forced to disk there.
+        brokers: the live brokers, by node id.
+        loop: gets the results of the thread that flushes files to disk.
     """
 
     def __init__(
@@ -72,23 +72,23 @@ class ScheduledTasks:
             self.every(max(config.integer("log.cleaner.backoff.ms"), 10), lambda: self._for_all(self._clean))
 
     def stop(self) -> None:
-        """Stop the tasks, after files that are being flushed to disk."""
+        """Stop the tasks after a running flush to disk has ended."""
         self._running = False
         self._flusher.shutdown(wait=True)
         for node_id in list(self._cleaners):
             self.forget(node_id)
 
     def forget(self, node_id: int) -> None:
-        """Forget a broker that is gone: its compaction in progress is abandoned, and the files of that are removed."""
+        """Forget a broker that has ended. A running compaction of it is abandoned, and its files are removed."""
         cleaner = self._cleaners.pop(node_id, None)
         if cleaner is not None:
             cleaner.cancel()
 
     def every(self, interval_ms: int, action: Callable[[], None], first_ms: int | None = None) -> None:
-        """Call ``action`` at an interval; what it raises is logged.
+        """Call ``action`` at an interval and log its errors.
 
         Args:
-            first_ms: delay of the first call, if that is not one interval.
+            first_ms: delay of the first call, one interval by default.
         """
 
         def run() -> None:
@@ -122,7 +122,7 @@ class ScheduledTasks:
             action(broker)
 
     def _checkpoint(self) -> None:
-        """Flush closed segments to disk in another thread, then record up to which offset they are safe."""
+        """Flush closed segments to disk in another thread, then record the recovery points."""
         jobs = [job for broker in self._brokers.values() for job in broker.logs.flushers()]
         if not jobs or self._flushing:
             self._for_all(Broker.checkpoint)
@@ -141,7 +141,7 @@ class ScheduledTasks:
                 _log.error("flushing logs to disk failed: %s", error)
                 return
             for (log, point, _), before in zip(jobs, truncations, strict=True):
-                if log.truncations == before:  # otherwise the flushed records are no longer those of the log
+                if log.truncations == before:  # otherwise the flushed records have been truncated
                     log.confirm_flush(point)
             if self._running:
                 self._for_all(Broker.checkpoint)

@@ -17,7 +17,7 @@ __all__ = ["ANONYMOUS", "LISTENERS", "PlainUsers", "SecurityConfig", "Session", 
 
 #: Principal of a client that has not authenticated.
 ANONYMOUS: Final = "User:ANONYMOUS"
-#: Names of listeners, each of which is at the same time its security protocol.
+#: Names of listeners. Each is also the listener's security protocol.
 LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _TLS_RECORD_BYTES: Final = 16384
@@ -28,8 +28,8 @@ class SecurityConfig:
     """The certificates and users that listeners other than PLAINTEXT need.
 
     Attributes:
-        cert_file: PEM file of the server's certificate and chain; ``key_file``: its key if that is elsewhere.
-        client_ca_file: if given, clients must show a certificate of this authority.
+        cert_file: PEM file of the server's certificate and chain. ``key_file`` has its key, if it is in another file.
+        client_ca_file: if given, clients must present a certificate of this authority.
         sasl_users: passwords by user name.
     """
 
@@ -47,14 +47,14 @@ class SecurityConfig:
                 raise ConfigurationError(f"sasl_users: the password of {user!r} must be a string, not of type {kind}")
         for name in listeners:
             if name not in LISTENERS:
-                raise ConfigurationError(f"there is no listener {name!r}; there are {', '.join(LISTENERS)}")
+                raise ConfigurationError(f"there is no listener {name!r}, only {', '.join(LISTENERS)}")
             if name.endswith("SSL") and self.cert_file is None:
                 raise ConfigurationError(f"listener {name} needs a certificate: ssl_certfile")
             if name.startswith("SASL") and not self.sasl_users:
                 raise ConfigurationError(f"listener {name} needs users: sasl_users")
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return the server's TLS context; ``ConfigurationError`` if a file cannot be used."""
+        """Return the server's TLS context. ``ConfigurationError`` if a file cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:
@@ -76,7 +76,7 @@ class PlainUsers:
         self._users = {name: password.encode() for name, password in users.items()}
 
     def authenticate(self, token: Buffer) -> tuple[str | None, str]:
-        """Check a PLAIN message (RFC 4616); return the user's name or None, and what is wrong."""
+        """Check a PLAIN message (RFC 4616). Return the user's name, or None, and the problem."""
         parts = bytes(token).split(b"\0")
         if len(parts) != 3:
             return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
@@ -101,9 +101,9 @@ class Session:
     """The client of a connection, as far as it has identified itself.
 
     Attributes:
-        needs_login: nothing but ApiVersions and SASL is served yet.
-        mechanism: chosen by SaslHandshake; ``raw_tokens``: it was version 0, so that tokens come without a header.
-        expires_at: monotonic seconds from which a new login is needed, None: never.
+        needs_login: True until the client has authenticated. Only ApiVersions and SASL requests are accepted.
+        mechanism: chosen by SaslHandshake. ``raw_tokens``: after its version 0, tokens have no request header.
+        expires_at: monotonic seconds from which the client must reauthenticate. None: never.
         close_after: close the connection once the response has been sent.
     """
 
@@ -131,11 +131,11 @@ class Session:
         self.raw_tokens = raw_tokens
 
     def expire(self, at: float | None) -> None:
-        """Set when a new login is needed."""
+        """Set the time from which the client must reauthenticate."""
         self.expires_at = at
 
     def end(self) -> None:
-        """Have the connection closed once the response has been sent."""
+        """Close the connection once the response has been sent."""
         self.close_after = True
 
     def login(self, user: str) -> None:
@@ -160,7 +160,7 @@ class TlsLayer:
         self._shaken = False
 
     def feed(self, data: Buffer) -> bytes:
-        """Take bytes from the socket (none at its end); return what they decrypt to."""
+        """Take bytes from the socket (none at its end), and return the decrypted bytes."""
         if data:
             self._incoming.write(data)
         else:
@@ -185,7 +185,7 @@ class TlsLayer:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def encrypt(self, buffers: Sequence[Buffer]) -> bytes:
-        """Encrypt what is to be sent; messages of the handshake are included."""
+        """Encrypt output. The result includes pending messages of the handshake."""
         for buffer in buffers:
             view = memoryview(buffer)
             while view:
@@ -193,7 +193,7 @@ class TlsLayer:
         return self._outgoing.read()
 
     def pending(self) -> bytes:
-        """Return bytes of the handshake that are to be sent, also after an error."""
+        """Return pending bytes of the handshake, also after an error."""
         return self._outgoing.read()
 
     @property

@@ -22,8 +22,8 @@ _log = Log(__name__)
 
 _SCRATCH_BYTES: Final = 256 * 1024
 _ACCEPTS_AT_A_TIME: Final = 64
-#: There is no descriptor or memory for another connection. It stays in the queue, and nothing is asked of the queue for
-#: a while: the loop would do nothing else.
+#: Errors for which a connection cannot be accepted: no descriptor or memory. It stays in the queue, and the server
+#: pauses before it accepts again. Otherwise the loop would do no other work.
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REST_S: Final = 1.0
 
@@ -40,9 +40,9 @@ class BrokerServer:
         self.loop = loop
         self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
         self.max_login_bytes = broker.config.integer("sasl.server.max.receive.size")
-        #: Where bytes are read to; one for all connections, because they are taken out at once.
+        #: The buffer for reads, shared by all connections because each takes its bytes out at once.
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        #: Software and API of clients that sent bytes after a complete request.
+        #: Software and API of clients that have sent bytes after a complete request.
         self.trailing_noted: set[tuple[str, int]] = set()
         self.turns = SendTurns(loop.call_soon)
         self.addresses: dict[str, tuple[str, int]] = {}
@@ -55,12 +55,12 @@ class BrokerServer:
         self._idle_check: asyncio.TimerHandle | None = None
 
     def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
-        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be opened.
+        """Open a listener and return its port. 0 picks a free one. ``OSError`` if it cannot be opened.
 
         Clients can connect, but are served only after :meth:`accept`.
 
         Args:
-            held: a socket that holds the port, of :func:`.ports.hold_ports`; the listener from now on.
+            held: a socket of :func:`.ports.hold_ports` that holds the port. It becomes the listener.
         """
         if name.endswith("SSL") and self._tls is None:
             self._tls = self._security.ssl_context()
@@ -98,7 +98,7 @@ class BrokerServer:
             self._accept(sock, str(address[0]), name)
 
     def _accept_again(self, listener: socket.socket, name: str) -> None:
-        if listener in self._listeners:  # or it was closed in the meantime
+        if listener in self._listeners:  # unless it was closed in the meantime
             self.loop.add_reader(listener, self._on_acceptable, listener, name)
 
     def _accept(self, sock: socket.socket, host: str, name: str) -> None:
@@ -119,7 +119,7 @@ class BrokerServer:
 
     @property
     def connection_count(self) -> int:
-        """The number of connections that are open."""
+        """Return the number of open connections."""
         return len(self._connections)
 
     def forget(self, connection: ClientConnection) -> None:
@@ -151,7 +151,7 @@ class BrokerServer:
         return held
 
     def close(self, *, reset: bool = False) -> None:
-        """Close listeners and connections; with ``reset`` as if the process had been killed."""
+        """Close listeners and connections, with ``reset`` as if the process had been killed."""
         if self._idle_check is not None:
             self._idle_check.cancel()
         for listener in self._listeners:

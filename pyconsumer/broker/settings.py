@@ -1,4 +1,4 @@
-"""Descriptions of broker and topic settings: their types, how they are read from text and checked.
+"""Descriptions of broker and topic settings: their types, parsing and checks.
 
 The settings themselves are tables in :mod:`.config`.
 """
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from pyconsumer.config import nearest
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import nearest
 
 __all__ = [
     "BrokerSetting",
@@ -56,8 +56,8 @@ class ConfigSource(IntEnum):
 class BrokerSetting(NamedTuple):
     """One setting, by Kafka's name.
 
-    ``default`` is a parsed value or None for "not set". ``used`` is False for settings that are accepted, so that a
-    Kafka configuration can be taken over, but change nothing here.
+    ``default`` is a parsed value or None for "not set". ``used`` is False for settings without effect here, which are
+    accepted so that a Kafka configuration can be reused.
     """
 
     name: str
@@ -106,7 +106,7 @@ def parse_value(setting: BrokerSetting, given: object) -> Value:
         given: Kafka's text form, or a Python value of the right type.
 
     Raises:
-        ConfigurationError: it cannot be read, or the setting's check refuses it.
+        ConfigurationError: it cannot be parsed, or is invalid for the setting.
     """
     try:
         value = _parse(setting.type, given)
@@ -152,7 +152,7 @@ def _parse(kind: ConfigType, given: object) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """Return a value as Kafka writes it, None for one that is not set."""
+    """Return a value as Kafka writes it, None for an unset one."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -163,6 +163,6 @@ def format_value(value: Value) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a name that is not known: " (did you mean ...?)", or nothing."""
+    """Return a hint for an unknown name: " (did you mean ...?)", or an empty string."""
     near = nearest(name, known)
     return "" if near is None else f" (did you mean {near}?)"

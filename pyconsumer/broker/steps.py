@@ -1,4 +1,4 @@
-"""Work of a broker on behalf of another: calls that must not fail each other, and long work in steps."""
+"""Work of a broker on behalf of another: calls whose failures must not affect each other, and long work in steps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["call_each", "run_in_steps", "take_steps"]
 
 _log = Log(__name__)
 
-_STEPS_AT_ONCE: Final = 20  # logs that are opened: some ten milliseconds
+_STEPS_AT_ONCE: Final = 20  # opened logs: some ten milliseconds
 _STEPS_S: Final = 0.01
 
 
 def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
-    """Take some steps now and the rest a few at a time, so that other work gets its turn in between.
+    """Take some steps now and the rest a few at a time, so that other work runs in between.
 
     Args:
         call_soon: runs a call after the current one, and others in between.
@@ -59,7 +59,7 @@ async def take_steps(steps: Generator[None, None, None], on_pause: Callable[[], 
 
 
 def call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
-    """Call listeners; what one raises is logged, and the others are called all the same."""
+    """Call all listeners. An error of one is logged, and the others are still called."""
     for listener in list(listeners):
         try:
             listener(*args)

@@ -1,9 +1,8 @@
-"""Timers of the broker: a heap of (when, what), driven from outside.
+"""Timers of the broker: a heap of (time, action), driven from outside.
 
-Nothing here reads a clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`; a
-simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set. A
-timer that one of them sets runs in the next call at the earliest, so that one that keeps setting itself cannot hold up
-the driver.
+The module reads no clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`. A simulation
+does the same with a fake clock. Timers due at the same moment run in the order in which they were set. A timer that one
+of them sets runs in the next call at the earliest, so that a timer that reschedules itself cannot block the driver.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Final
 
 __all__ = ["Timer", "TimerHandle"]
 
-#: Cancelled entries are not looked for while there are fewer entries than this.
+#: The number of entries from which cancelled ones are removed.
 _SWEEP_AT: Final = 1024
 
 
 class TimerHandle:
-    """One scheduled call. ``cancel()`` may be called at any time, also after it ran."""
+    """One scheduled call. You may call ``cancel()`` at any time, also after it ran."""
 
     __slots__ = ("_action", "when")
 
@@ -65,19 +64,19 @@ class Timer:
         return handle
 
     def _sweep(self) -> None:
-        """Drop cancelled entries: most waiting requests are completed long before their time is up."""
+        """Remove cancelled entries: most waiting requests are completed long before their time is up."""
         self._heap = [entry for entry in self._heap if entry[2].active]
         heapq.heapify(self._heap)
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._heap))
 
     def next_deadline(self) -> float | None:
-        """Return when the next active timer is due, or None."""
+        """Return the time of the next active timer, or None."""
         while self._heap and not self._heap[0][2].active:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now: float) -> int:
-        """Run everything due at ``now``, but not what those calls schedule for now; return how many ran."""
+        """Run all calls due at ``now``, except those scheduled by them. Return the number of calls."""
         ran = 0
         first_new = next(self._count)
         new = []

@@ -1,4 +1,4 @@
-"""The names that topics may have: Kafka's ``Topic.validate`` and its rule for names that collide in metrics."""
+"""Rules of topic names: Kafka's ``Topic.validate`` and its rule for names that collide in metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CLUSTER_METADATA", "check_topic_name", "plain_name"]
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_LENGTH: Final = 249
-_SHOWN_LENGTH: Final = 60  # of a name that is not legal, which may have any length
+_SHOWN_LENGTH: Final = 60  # of an illegal name, which may have any length
 CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
@@ -32,5 +32,5 @@ def check_topic_name(name: str) -> None:
 
 
 def plain_name(name: str) -> str:
-    """Return the name with '.' as '_', as metrics show it: no two topics may have the same."""
+    """Return the name in metrics, with '.' as '_'. It must be unique among topics."""
     return name.replace(".", "_")

@@ -66,7 +66,7 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            from pyconsumer.config import nearest
+            from pyconsumer.settings.config import nearest
 
             near = nearest(args[0], _COMMANDS)
             hint = "" if near is None else f" Did you mean {near!r}?"
@@ -77,7 +77,7 @@ class _Lazy(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from pyconsumer import __version__
-        from pyconsumer.protocol.compiled import version_text
+        from pyconsumer.protocol.version_text import version_text
 
         click.echo(version_text(__version__))
         ctx.exit()

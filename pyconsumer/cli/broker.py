@@ -63,7 +63,7 @@ def command(
         )
     files, config = settings
     for path in reversed([*files, *([] if config_file is None else [config_file])]):
-        from pyconsumer.network.properties import read_properties
+        from pyconsumer.settings.properties import read_properties
 
         config = {name: value for name, (value, _) in read_properties(path).items()} | config
 

@@ -17,6 +17,7 @@ from pyconsumer.cli.options import (
     json_option,
     print_table,
     printable,
+    show_list,
     table,
 )
 from pyconsumer.cli.positions import Row, positions_of
@@ -60,27 +61,17 @@ def list_groups(
             resources = admin.list_config_resources([ConfigResourceType.GROUP], timeout_ms=timeout_ms)
             names = {one.name for one in resources}
             groups = [group for group in groups if group.group_id in names]
-    if json_output:
-        for group in groups:
-            click.echo(
-                as_json(
-                    {
-                        "group": group.group_id,
-                        "state": group.state,
-                        "type": group.group_type,
-                        "protocol_type": group.protocol_type,
-                        "coordinator": group.coordinator_id,
-                    }
-                )
-            )
-        return
-    if not groups:
-        click.echo("no groups", err=True)  # on standard error, so that the list itself is empty
-        return
-    listing = table("group", "state", "type", "coordinator")
-    for group in groups:
-        listing.add_row(group.group_id, group.state, group.group_type, str(group.coordinator_id))
-    print_table(console(markup=False), listing)
+    rows = [
+        {
+            "group": group.group_id,
+            "state": group.state,
+            "type": group.group_type,
+            "protocol_type": group.protocol_type,
+            "coordinator": group.coordinator_id,
+        }
+        for group in groups
+    ]
+    show_list(rows, ("group", "state", "type", "coordinator"), json_output=json_output, none="no groups")
 
 
 @command.command("describe")
@@ -238,7 +229,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
 
 
 def _members(group: GroupDescription) -> Listing:
-    """Return the members by client; with epochs, and with their target assignments if members still move to them."""
+    """Return the members by client, with epochs, and with their target assignments if members still move to them."""
     headings = ["client", "host", "instance", "member", "partitions"]
     has_epochs = group.epoch is not None
     moves = any(member.target not in (None, member.assignment) for member in group.members)

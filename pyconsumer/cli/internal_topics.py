@@ -34,7 +34,7 @@ data_dir_option = click.option(
 
 
 class InternalRecord(NamedTuple):
-    """One record; ``timestamp`` in ms since the epoch."""
+    """One record. ``timestamp`` in ms since the epoch."""
 
     partition: int
     offset: int
@@ -102,7 +102,7 @@ class Files:
         choose: chooses partitions among the sorted numbers of those that are there.
 
     Attributes:
-        damaged: whether a file was damaged; each damage is reported on standard error.
+        damaged: whether a file was damaged. Each damage is reported on standard error.
     """
 
     def __init__(self, root: Path, topic: str, choose: Choose) -> None:

@@ -30,7 +30,7 @@ class Notices(logging.Handler):
         prints: False: only take note.
 
     Attributes:
-        unreachable: the last error of a connection that was reported; None if there was none.
+        unreachable: the last error of a connection that was reported, or None if there was none.
     """
 
     def __init__(self, *, prints: bool = True) -> None:

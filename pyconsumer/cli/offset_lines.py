@@ -45,8 +45,8 @@ class DumpedRecord:
     """A decoded record.
 
     Attributes:
-        key: the decoded key; None for a control record and for a key that cannot be read.
-        value: the decoded value; None for a tombstone, and for a type whose values are not supported.
+        key: the decoded key, or None for a control record and for a key that cannot be read.
+        value: the decoded value, or None for a tombstone, and for a type whose values are not supported.
         problem: the reason why the record cannot be read, None if it can.
         marker: the type of a control record, such as ``COMMIT``.
         raw_key, raw_value: the bytes of key and value.
@@ -72,7 +72,7 @@ class DumpedRecord:
         value: bytes | None,
         is_control: bool = False,
     ) -> DumpedRecord:
-        """Decode a record; an error becomes its ``problem``."""
+        """Decode a record. An error becomes its ``problem``."""
         what: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
         content: Message | None = None
         problem = marker = None
@@ -100,7 +100,7 @@ class DumpedRecord:
 
     @property
     def kind(self) -> int:
-        """The number of the record's type, the version of its key; -1 without a key, and for a control record."""
+        """The number of the record's type, the version of its key, or -1 without a key, and for a control record."""
         return _CONTROL if self.raw_key is None or self.marker else int.from_bytes(self.raw_key[:2], "big", signed=True)
 
     @property
@@ -115,7 +115,7 @@ class DumpedRecord:
 
 
 def as_text(found: DumpedRecord, form: str) -> str | None:
-    """Return a record as a line; None if the format has none for it (Kafka's formats skip unknown types)."""
+    """Return a record as a line, or None if the format has none for it (Kafka's formats skip unknown types)."""
     if form == "text":
         return f"{found.partition}@{found.offset} {_text(found)}"
     if found.problem or found.marker or found.raw_key is None or isinstance(found.key, NewerKey | UnknownKey):
@@ -162,7 +162,8 @@ def _text(found: DumpedRecord) -> str:
 
 def _group_text(value: GroupMetadataValue) -> str:
     head = (
-        f"generation {value.generation}, protocol {value.protocol_type or 'none'}, assignor {value.protocol or 'none'}"
+        f"generation {value.generation}, protocol type {value.protocol_type or 'none'},"
+        f" assignor {value.protocol or 'none'}"
     )
     if value.current_state_timestamp >= 0:
         head += f", since {_time(value.current_state_timestamp)}"
@@ -277,7 +278,7 @@ def _member_data(one: MemberMetadata, version: int) -> dict[str, object]:
 
 
 def assignment_of(group: GroupMetadataValue, member: MemberMetadata) -> list[TopicPartition] | None:
-    """Return the assignment of a member; None if it is not in the format of the consumer protocol."""
+    """Return the assignment of a member, or None if it is not in the format of the consumer protocol."""
     if not member.assignment:
         return []
     if group.protocol_type != "consumer":

@@ -57,7 +57,7 @@ def dump(
     A commit is printed as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, the newest last, also one of a
     transaction that was aborted or is open. A tombstone means that an offset or a group was deleted. Records of the
     consumer protocol are printed in words, those of share and streams groups by type, group, member and size. A damaged
-    file is reported with the place of the damage; the records before it and the other files are printed, and the exit
+    file is reported with the place of the damage. The records before it and the other files are printed, and the exit
     status is 1.
     """
     if json_output and form != "text":
@@ -100,7 +100,7 @@ def _chosen(numbers: list[int], group: str | None, partition: int | None, count:
     if partition is not None:
         return [partition]
     if group is not None and count is not None:
-        from pyconsumer.broker.group.records import partition_for
+        from pyconsumer.broker.group.common.offset_records import partition_for
 
         return [partition_for(group, count)]
     return numbers

@@ -1,4 +1,4 @@
-"""Options of several commands: the address of the cluster, client settings, output as JSON; and output of tables."""
+"""Options of several commands: the address of the cluster, client settings, output as JSON, and output of tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import CLIENT_SETTINGS, Settings
-from pyconsumer.network.properties import (
+from pyconsumer.settings.config import CLIENT_SETTINGS, Settings
+from pyconsumer.settings.properties import (
     OTHERS,
     PREFIX,
     Entry,
@@ -39,6 +39,7 @@ __all__ = [
     "key_values",
     "print_table",
     "printable",
+    "show_list",
     "table",
 ]
 
@@ -60,7 +61,7 @@ class Given(dict[str, str]):
     """The client settings of a command as text by dotted name, from all sources.
 
     Attributes:
-        sources: file, environment and command line; a later one overrides an earlier one.
+        sources: file, environment and command line. A later one overrides an earlier one.
         servers: ``bootstrap.servers``, if one of them has it.
     """
 
@@ -89,7 +90,7 @@ _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
 def files_and_pairs(
     _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
 ) -> tuple[list[str], dict[str, str]]:
-    """Click callback: return the files and the pairs of ``--config``; a pair has an equals sign after a name."""
+    """Click callback: return the files and the pairs of ``--config``. A pair has an equals sign after a name."""
     files, pairs = [], {}
     for argument in arguments:
         match = _PAIR.fullmatch(argument)
@@ -172,7 +173,7 @@ def client_options(servers: str, settings: Mapping[str, str], table: Settings[An
         table: the client's settings. Settings of other clients in a file or in the environment are ignored.
 
     Raises:
-        ConfigurationError: a setting is unknown or has a wrong value; the message names file and line, or the variable.
+        ConfigurationError: a setting is unknown or has a wrong value. The message names file and line, or the variable.
     """
     options: dict[str, Any] = {"bootstrap_servers": servers}
     if isinstance(settings, Given):
@@ -247,6 +248,26 @@ def table(*headings: str, right: Collection[str] = (), title: str | None = None)
     for heading in headings:
         empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty
+
+
+def show_list(rows: Sequence[Mapping[str, object]], columns: Sequence[str], *, json_output: bool, none: str) -> None:
+    """Print a line of JSON for each row, or a table.
+
+    Args:
+        rows: the values by name.
+        columns: the names of the values that the table has. Its headings are these.
+        none: printed on standard error if there are no rows, so that the list itself is empty.
+    """
+    if json_output:
+        for row in rows:
+            click.echo(as_json(row))
+    elif rows:
+        listing = table(*(name.replace("_", " ") for name in columns))
+        for row in rows:
+            listing.add_row(*(str(row[name]) for name in columns))
+        print_table(console(markup=False), listing)
+    else:
+        click.echo(none, err=True)
 
 
 def as_json(value: object) -> str:

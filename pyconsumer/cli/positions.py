@@ -14,7 +14,7 @@ __all__ = ["Row", "positions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A partition with a committed offset or an owner; None: no committed offset, an unknown end, no owner."""
+    """A partition with a committed offset or an owner. None: no committed offset, an unknown end, no owner."""
 
     partition: TopicPartition
     committed: int | None

@@ -125,14 +125,14 @@ def _send(
     read: Callable[[bytes], JsonRecord],
     show: Callable[[int, int], object],
 ) -> tuple[int, int]:
-    """Send all lines; return the number of records and the exit status: 0, or that of a signal.
+    """Send all lines, and return the number of records and the exit status: 0, or that of a signal.
 
     Args:
         read: returns the record of a line, or raises ValueError with the reason why it is not one.
         show: called now and then with the number of records, and of bytes of the source.
 
     Raises:
-        click.ClickException: a line is not a record; the lines before it were sent.
+        click.ClickException: a line is not a record. The lines before it were sent.
         KafkaError: a record could not be delivered.
     """
     sent = size = 0
@@ -186,7 +186,7 @@ def _before(sent: int) -> str:
 
 
 def _lines(source: IO[bytes], most: int) -> Iterator[bytes]:
-    """Yield the lines of a source; of one with more than ``most`` bytes, which is refused, yield ``most + 1`` bytes."""
+    """Yield the lines of a source. Of one with more than ``most`` bytes, which is refused, yield ``most + 1`` bytes."""
     while line := source.readline(most + 1):
         yield line
 

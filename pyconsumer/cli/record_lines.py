@@ -1,7 +1,7 @@
 """Conversion between records and lines of text: ``consume --format``, ``consume --json``, ``produce --json``. No state.
 
 JSON: a record is an object with topic, partition, offset, timestamp (milliseconds), key, value and headers, which are
-pairs of a name and a value, in order. Bytes that are UTF-8 text are a string; others are ``{"base64": "..."}`` or
+pairs of a name and a value, in order. Bytes that are UTF-8 text are a string. Others are ``{"base64": "..."}`` or
 ``{"hex": "..."}``. A missing key and the value of a tombstone are null. The conversion is lossless:
 :func:`from_document` reads the record that :func:`as_document` has written.
 
@@ -30,7 +30,7 @@ _MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class JsonRecord(NamedTuple):
-    """A record to be sent; partition and timestamp are None if the line does not have them."""
+    """A record to be sent. Partition and timestamp are None if the line does not have them."""
 
     key: bytes | None
     value: bytes | None
@@ -72,7 +72,7 @@ def from_document(line: bytes) -> JsonRecord:
     """Read one line of ``produce --json``.
 
     Raises:
-        ValueError: the line is not a record; the message gives the reason.
+        ValueError: the line is not a record. The message gives the reason.
     """
     try:
         found = json.loads(line)

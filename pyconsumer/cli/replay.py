@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from pyconsumer.cli.notices import library_warnings
-from pyconsumer.cli.options import as_json, connected, json_option
-from pyconsumer.cli.spark import kafka_options, on_spark, progress_bar, spark_session
+from pyconsumer.cli.options import as_json
+from pyconsumer.cli.spark import SparkJob, spark_job
 
 __all__ = ["command"]
 
@@ -19,8 +18,7 @@ __all__ = ["command"]
 )
 @click.argument("folder", metavar="DIR")
 @click.option("--to", "topic", metavar="TOPIC", required=True, help="The topic to send to.")
-@connected
-@on_spark
+@spark_job
 @click.option("--keep-partitions", is_flag=True, help="Send each record to the partition that it came from.")
 @click.option(
     "--exactly-once",
@@ -28,31 +26,17 @@ __all__ = ["command"]
     help="Send in transactions: consumers with read_committed see each record once, even if a run was killed.",
 )
 @click.option("--restart", is_flag=True, help="Send all batches, also those that earlier runs have sent.")
-@json_option
-def command(
-    folder: str,
-    topic: str,
-    servers: str,
-    settings: dict[str, str],
-    timeout_ms: int,
-    master: str,
-    conf: dict[str, str],
-    spark_options: dict[str, str],
-    keep_partitions: bool,
-    exactly_once: bool,
-    restart: bool,
-    json_output: bool,
-) -> None:
-    options = kafka_options(settings, spark_options, timeout_ms)
+def command(folder: str, topic: str, job: SparkJob, keep_partitions: bool, exactly_once: bool, restart: bool) -> None:
+    options = dict(job.options)
     if exactly_once:
         options.setdefault("deliveryGuarantee", "exactly-once")
-    with spark_session(master, conf) as spark, library_warnings(), progress_bar(json_output=json_output) as bar:
+    with job.running() as (spark, bar):
         from pyconsumer.spark.archive import Replayed, replay
 
         task = bar.add_task(f"{folder} to {topic}", total=None, text="")
 
         def show(progress: Replayed) -> None:
-            if json_output:
+            if job.json_output:
                 click.echo(as_json(vars(progress)))
             text = f"{progress.records:,} records, {progress.done:,} of {progress.batches:,} batches"
             bar.update(task, completed=progress.done, total=progress.batches, text=text)
@@ -60,12 +44,12 @@ def command(
         done = replay(
             spark,
             folder,
-            servers,
+            job.servers,
             topic,
             options=options,
             keep_partitions=keep_partitions,
             restart=restart,
             on_progress=show,
         )
-    if not json_output:
+    if not job.json_output:
         click.echo(f"{done.records:,} records sent to {topic}; all {done.batches:,} batches are done")

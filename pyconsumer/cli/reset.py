@@ -65,7 +65,7 @@ def topic_arguments(_ctx: click.Context, _parameter: click.Parameter, texts: tup
 
 
 def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    """Click callback: return an ISO 8601 time as ms since the epoch; without a zone it is UTC, as in Kafka's tool."""
+    """Click callback: return an ISO 8601 time as ms since the epoch. Without a zone it is UTC, as in Kafka's tool."""
     if text is None:
         return None
     try:
@@ -171,7 +171,7 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
     """Return the changes, by partition in order.
 
     Args:
-        wanted: the partitions; empty: all with a committed offset.
+        wanted: the partitions. Empty: all with a committed offset.
 
     Raises:
         click.ClickException: a partition does not exist, or has no committed offset to shift.
@@ -211,7 +211,7 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
 
 
 def _existing(admin: KafkaAdminClient, wanted: Mapping[str, list[int] | None]) -> list[TopicPartition]:
-    """Return the requested partitions; raise ``ClickException`` if one does not exist."""
+    """Return the requested partitions. Raise ``ClickException`` if one does not exist."""
     found: list[TopicPartition] = []
     for topic in admin.describe_topics(wanted):
         numbers = [item.partition for item in topic.partitions]

@@ -28,7 +28,7 @@ def restore_help(command: click.Command) -> None:
 
 
 def _docstrings(module: str) -> dict[str, str]:
-    """Return the docstrings of a module's functions by name; nothing where its source is missing."""
+    """Return the docstrings of a module's functions by name. Nothing where its source is missing."""
     try:
         source = inspect.getsource(sys.modules[module])
     except OSError:

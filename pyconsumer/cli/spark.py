@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -14,9 +16,10 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyconsumer.cli.java import JavaOfBlock, java_of_block
-from pyconsumer.cli.options import Given, console, key_values
+from pyconsumer.cli.notices import library_warnings
+from pyconsumer.cli.options import Given, connected, console, json_option, key_values
 
-__all__ = ["kafka_options", "on_spark", "progress_bar", "spark_session"]
+__all__ = ["SparkJob", "kafka_options", "progress_bar", "spark_job", "spark_session"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,7 +30,7 @@ _CONF = {
 }
 
 
-def on_spark(function: F) -> F:
+def _on_spark(function: F) -> F:
     """Add ``--master``, ``--conf`` and ``--option`` to a command."""
     function = click.option(
         "--option",
@@ -45,6 +48,51 @@ def on_spark(function: F) -> F:
     )(function)
 
 
+@dataclass(frozen=True)
+class SparkJob:
+    """The options that a command on Spark shares with others.
+
+    Attributes:
+        servers: addresses of the cluster.
+        options: those of the Spark source or sink.
+        master, conf: as for :func:`pyconsumer.spark.session`.
+        json_output: progress is printed as JSON.
+    """
+
+    servers: str
+    options: dict[str, str]
+    master: str
+    conf: dict[str, str]
+    json_output: bool
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[tuple[Any, Progress]]:
+        """Yield a Spark session and a progress bar, which end with the block."""
+        bar = progress_bar(json_output=self.json_output)
+        with spark_session(self.master, self.conf) as spark, library_warnings(), bar:
+            yield spark, bar
+
+
+def spark_job(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a command that runs one job on Spark, which it gets as the argument ``job``."""
+
+    @functools.wraps(function)
+    def with_job(
+        servers: str,
+        settings: dict[str, str],
+        timeout_ms: int,
+        master: str,
+        conf: dict[str, str],
+        spark_options: dict[str, str],
+        json_output: bool,
+        **others: Any,
+    ) -> None:
+        options = kafka_options(settings, spark_options, timeout_ms)
+        function(job=SparkJob(servers, options, master, conf, json_output), **others)
+
+    return connected(_on_spark(json_option(with_job)))
+
+
 def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeout_ms: int) -> dict[str, str]:
     """Return the options of the Spark source or sink for a command's client settings."""
     found = {"kafka.default.api.timeout.ms": str(timeout_ms)}
@@ -60,7 +108,7 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
 
     Args:
         master, conf: as for :func:`pyconsumer.spark.session`.
-        log: the file for the output of Java; None: a temporary file, which is kept if the command fails.
+        log: the file for the output of Java. None: a temporary file, which is kept if the command fails.
 
     Raises:
         click.ClickException: Spark is not installed, or has failed, here or in the block.
@@ -90,7 +138,7 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
 
 
 def _java(master: str) -> contextlib.AbstractContextManager[JavaOfBlock]:
-    """Return the context that ends Java with the command; with Spark Connect, Java belongs to the server."""
+    """Return the context that ends Java with the command. With Spark Connect, Java belongs to the server."""
     return contextlib.nullcontext(JavaOfBlock()) if master.startswith("sc://") else java_of_block()
 
 
@@ -114,7 +162,7 @@ def _temporary_log() -> Iterator[IO[bytes]]:
 
 
 def progress_bar(*, json_output: bool) -> Progress:
-    """Return a progress bar whose tasks have a ``text``; it is not shown with JSON."""
+    """Return a progress bar whose tasks have a ``text``. It is not shown with JSON."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -14,11 +14,9 @@ from pyconsumer.cli.options import (
     as_json,
     client_options,
     connected,
-    console,
     json_option,
-    print_table,
     printable,
-    table,
+    show_list,
 )
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.transaction_topic import TransactionLogValue, decode_key, decode_value
@@ -70,26 +68,10 @@ def list_transactions(
         found = admin.list_transactions(
             states=states, min_duration_ms=longer_than, pattern=pattern, timeout_ms=timeout_ms
         )
-    if json_output:
-        for one in found:
-            click.echo(
-                as_json(
-                    {
-                        "transactional_id": one.transactional_id,
-                        "state": one.state,
-                        "producer_id": one.producer_id,
-                        "coordinator": one.coordinator_id,
-                    }
-                )
-            )
-        return
-    if not found:
-        click.echo("no transactions", err=True)  # on standard error, so that the list itself is empty
-        return
-    listing = table("transactional id", "state", "producer id", "coordinator")
-    for one in found:
-        listing.add_row(one.transactional_id, one.state, str(one.producer_id), str(one.coordinator_id))
-    print_table(console(markup=False), listing)
+    columns = ("transactional_id", "state", "producer_id", "coordinator")
+    values = ((one.transactional_id, one.state, one.producer_id, one.coordinator_id) for one in found)
+    rows = [dict(zip(columns, each, strict=True)) for each in values]
+    show_list(rows, columns, json_output=json_output, none="no transactions")
 
 
 @command.command("describe")
@@ -232,7 +214,7 @@ def dump(
 ) -> None:
     """Print the records of __transaction_state, one per line, by partition and offset.
 
-    A damaged file is reported with the place of the damage; the records before it and the other files are printed, and
+    A damaged file is reported with the place of the damage. The records before it and the other files are printed, and
     the exit status is 1.
     """
     source = None

@@ -1,6 +1,6 @@
 """``pyconsumer groups watch``: the lag of groups at intervals.
 
-On a terminal the table is redrawn each time; elsewhere lines are added, for a file or another program.
+On a terminal the table is redrawn each time. Elsewhere lines are added, for a file or another program.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Look:
         at_ms: milliseconds since 1970.
         state: the state of the group, or an error message.
         size: the number of members, in words.
-        rates: offsets per second that were committed since the previous look, by partition; None if unknown.
+        rates: offsets per second that were committed since the previous look, by partition, or None if unknown.
     """
 
     group: str
@@ -51,7 +51,7 @@ class Look:
 
     @property
     def lag(self) -> int | None:
-        """The sum of all known lags; None if none is known."""
+        """The sum of all known lags, or None if none is known."""
         known = [row.lag for row in self.rows if row.lag is not None]
         return sum(known) if known else None
 
@@ -144,7 +144,7 @@ def _picture(looks: Sequence[Look]) -> Group:
 
 
 def _lines(looks: Sequence[Look], *, headings: bool) -> str:
-    """Return the looks as lines with tabs between the cells; a group without partitions has one, with its state."""
+    """Return the looks as lines with tabs between the cells. A group without partitions has one, with its state."""
     listing = table(*_HEADINGS)
     for one in looks:
         moment = _moment(one.at_ms)

@@ -1,1 +1,1 @@
-"""The consumer: facade, subscription state, fetching. What is public is exported by :mod:`pyconsumer`."""
+"""The consumer: facade, subscription state, fetching. The public names are exported by :mod:`pyconsumer`."""

@@ -2,12 +2,12 @@
 
 Java refuses that: a subscription there needs a group. Rules:
 
-1. The assignment is what metadata says of the subscribed topics, or of those that match the pattern, and follows it.
+1. The assignment has all partitions that metadata lists for the subscribed topics, or for those that match the pattern.
 2. A partition that exists when the subscription is made starts according to ``auto_offset_reset``. One that is found
    later, because its topic has grown or was created, starts at its beginning, also with ``latest``: otherwise records
    written before the consumer learned of it would be lost.
 3. The rebalance listener is notified of partitions that come and go, after the assignment has changed.
-4. Only the application's thread calls this; nothing here waits, but for a listener that is a coroutine function.
+4. Only the application's thread calls this. No call waits, but for a listener that is a coroutine function.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AllPartitions:
 
     @property
     def is_complete(self) -> bool:
-        """True if the partitions of each subscribed topic are assigned; of a pattern, once metadata was compared."""
+        """True if the partitions of each subscribed topic are assigned. With a pattern: once metadata was compared."""
         subscriptions = self._subscriptions
         if not subscriptions.has_auto_assigned:
             return True
@@ -64,10 +64,10 @@ class AllPartitions:
         )
 
     def poll(self) -> Steps[None]:
-        """Apply what metadata says.
+        """Apply metadata changes.
 
         Raises:
-            Exception: what the rebalance listener raised, after the assignment has changed.
+            Exception: the rebalance listener raised it, after the assignment has changed.
         """
         if not self.is_due:
             return
@@ -110,7 +110,7 @@ class AllPartitions:
         return wanted, late
 
     def release(self) -> Steps[None]:
-        """The subscription ends: notify the listener of what is revoked."""
+        """The subscription ends: notify the listener of the revoked partitions."""
         if self._subscriptions.has_auto_assigned:
             yield from self._notify("on_partitions_revoked", sorted(self._subscriptions.assignment()))
 

@@ -23,6 +23,7 @@ __all__ = [
     "checked_times",
     "is_partition",
     "looks_like_seconds",
+    "not_empty",
     "offsets_after",
     "point_out_milliseconds",
     "split_topics",
@@ -39,9 +40,9 @@ def looks_like_seconds(timeout_ms: float) -> bool:
 
 
 def point_out_milliseconds(call: str, timeout_ms: float) -> None:
-    """Log what a call with a time that looks like seconds does, and what would wait for these seconds."""
+    """Log how long a call with a time that looks like seconds waits, and the call that would wait for seconds."""
     _log.warning(
-        "%s(%s) waits for %s ms, as all times here are milliseconds; %s(%g) waits for %g s",
+        "%s(%s) waits for %s ms, as all times here are milliseconds. %s(%g) waits for %g s",
         *(call, timeout_ms, timeout_ms, call, timeout_ms * 1000, timeout_ms),
     )
 
@@ -61,7 +62,7 @@ def split_topics(
 
 
 def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
-    """Check what ``subscribe`` was given.
+    """Check the arguments of ``subscribe``.
 
     Raises:
         TypeError: the listener is none, or the topics are None.
@@ -73,6 +74,20 @@ def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
         raise TypeError("topics must be a list of names, not None")
     if pattern is not None and topics:
         raise ValueError("topics and a pattern exclude one another")
+
+
+def not_empty(items: Any, call: str) -> Any:
+    """Return the argument of ``subscribe`` or ``assign`` on an event loop.
+
+    Raises:
+        ValueError: the list is empty. That would mean to unsubscribe, which waits, so it needs a coroutine.
+    """
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        return items  # another check refuses it
+    found = list(items)
+    if not found:
+        raise ValueError(f"{call} was called with an empty list: to drop the subscription, await unsubscribe()")
+    return found
 
 
 def check_max_records(max_records: int) -> int:
@@ -121,7 +136,7 @@ def as_partitions(values: Any) -> list[TopicPartition]:
 
 
 def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
-    """Return values as a dictionary by partition; ``what`` names the values in messages.
+    """Return values as a dictionary by partition. Messages name the values by ``what``.
 
     Raises:
         TypeError: the values are no dictionary by partition.
@@ -132,10 +147,10 @@ def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
 
 
 def checked_position(offset: Any) -> tuple[int, int]:
-    """Return the offset and the leader epoch to continue from; the epoch is -1 if it is not known.
+    """Return the offset and the leader epoch to continue from. The epoch is -1 if it is not known.
 
     Raises:
-        TypeError: it is neither a whole number nor an ``OffsetAndMetadata`` of one.
+        TypeError: it is not a whole number, or an ``OffsetAndMetadata`` of one.
         ValueError: the number is negative.
     """
     given, found = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
@@ -179,10 +194,10 @@ def checked_times(timestamps: Mapping[TopicPartition, Any]) -> dict[TopicPartiti
 
 
 def offsets_after(found: Any) -> Mapping[TopicPartition, OffsetAndMetadata | int]:
-    """Return the offsets to commit after records; a dictionary by partition is returned as it is.
+    """Return the offsets to commit after records. A dictionary by partition is returned as it is.
 
     Raises:
-        TypeError: the argument is neither records nor a dictionary.
+        TypeError: the argument is not records or a dictionary.
     """
     if isinstance(found, ConsumerRecords):
         found = found.records()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from pyconsumer.consumer.arguments import check_max_records
 from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
 from pyconsumer.structs import TopicPartition
@@ -14,7 +15,9 @@ from pyconsumer.structs import TopicPartition
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns", "arrow_columns"]
+    from pyconsumer.consumer.delegate import ConsumerDelegate
+
+__all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns", "ArrowPoll", "arrow_columns"]
 
 #: Limit (bytes) of keys, values and headers in one batch; the last record may exceed it.
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -27,7 +30,7 @@ Runs = Sequence[tuple[TopicPartition, int]]
 
 
 def arrow_columns(names: Iterable[str] | None, dictionary_topic: bool) -> ArrowColumns:
-    """Return the :class:`ArrowColumns` of a column selection; cached, because building a schema is slow."""
+    """Return the :class:`ArrowColumns` of a column selection. It is cached, because building a schema is slow."""
     wanted = names if names is None or isinstance(names, str) else tuple(names)
     return _arrow_columns(wanted, dictionary_topic)
 
@@ -41,7 +44,7 @@ class ArrowColumns:
     """A selection of columns and their Arrow types.
 
     Args:
-        names: names of the columns, in order; by default :data:`DEFAULT_COLUMNS`.
+        names: names of the columns, in order. By default :data:`DEFAULT_COLUMNS`.
         dictionary_topic: True encodes the topic column as a dictionary.
 
     Raises:
@@ -124,3 +127,42 @@ class ArrowColumns:
         """Return an array of repeated numbers. Not by ``pyarrow.repeat``: the first scalar would import pandas."""
         numbers = b"".join([number.to_bytes(4, sys.byteorder, signed=True) * count for number, count in runs])
         return number_array(self._pa, memoryview(numbers).cast("i"), self._pa.int32())
+
+
+class ArrowPoll:
+    """One call of ``poll_arrow``: checks its arguments, takes buffered records, and returns them as columns.
+
+    Args:
+        delegate: the consumer without the waiting.
+        max_records, columns, dictionary_topic: the arguments of the call.
+
+    Raises:
+        ImportError, TypeError, ValueError: as ``poll_arrow``.
+    """
+
+    __slots__ = ("_builder", "_columns", "_delegate", "_max_records")
+
+    def __init__(
+        self,
+        delegate: ConsumerDelegate,
+        max_records: int | None,
+        columns: Iterable[str] | None,
+        *,
+        dictionary_topic: bool,
+    ) -> None:
+        self._delegate = delegate
+        self._columns = arrow_columns(columns, dictionary_topic)
+        self._max_records = sys.maxsize if max_records is None else check_max_records(max_records)
+        self._builder = self._columns.builder()
+
+    def take(self) -> list[tuple[TopicPartition, int]] | None:
+        """Take records out of the buffer. Return None if there are none and no position has moved."""
+        return self._delegate.take_columns(self._builder, self._max_records, MAX_BYTES)
+
+    def batch(self, runs: Runs | None) -> pyarrow.RecordBatch:
+        """Return the records that were taken. If there is no memory for the columns, the records are put back."""
+        try:
+            return self._columns.batch(self._builder, runs or ())
+        except MemoryError:
+            self._delegate.fetcher.buffer.roll_back()  # the records have not reached the application
+            raise

@@ -7,26 +7,27 @@ any: at least once. Rule 7 is about all consumers.
 Rules
 
 1. Asking for more says that everything returned before is processed. So commits at intervals, and those before a
-   rebalance takes partitions away, cover what earlier calls returned. They run inside ``poll`` and iteration. As in
+   rebalance takes partitions away, cover the records of earlier calls. They run inside ``poll`` and iteration. As in
    Java, ``assign`` commits, too, if the interval is over: it may drop partitions. A program that catches an error and
    asks for more has skipped the record. To read it again it must ``seek``.
 2. Closing in good order says the same. ``close`` and the normal end of a ``with`` block commit all positions, as Java
    does. Iteration has moved them past the record that it yielded last, and no further.
 3. An exception says the opposite. If one leaves the ``with`` block, or is being handled where ``close`` is called
-   (``finally: consumer.close()``), closing commits nothing. Ctrl-C, ``SystemExit``, a cancelled task and a closed
+   (``finally: consumer.close()``), closing does not commit. Ctrl-C, ``SystemExit``, a cancelled task and a closed
    generator count, too: they come in the middle of the work. kafka-python 3 does so at the end of ``with``. Java and
    aiokafka commit, and lose the records.
 4. An exception that was being handled when the consumer was made is not its own: a program may run in an ``except``.
 5. ``WakeupError`` out of ``poll`` or iteration is a good order: that is how Java's consumers and ``stop_on_signals``
-   end, and rule 1 covers the records. Out of another call it comes in the middle of the records. Then closing commits
-   nothing unless more was asked for since, even if the error was caught.
+   end, and rule 1 covers the records. Out of another call it comes in the middle of the records. Then closing does
+   not commit unless more was asked for since, even if the error was caught.
 6. On an event loop, a task that closes does not know if another one has processed the last records. If the task that
    was given them still runs and does not wait for more, or was cancelled, the commit ends before them. With threads
    this cannot be known: a pool's threads live on when their work is done. Close when those that process have ended.
 7. By rules 3, 5 and 6 the positions go back before the last records, also without automatic commits. So a rebalance
    listener that commits while the consumer closes does not commit them either.
-8. What ``store_offsets`` was given is finished, as the application has said. It is committed in each case.
-9. Nothing is committed by ``unsubscribe`` (as in Java), nor for a consumer that was dropped without ``close``, by the
+8. Offsets given to ``store_offsets`` are of finished records, as the application has said. They are always
+   committed.
+9. No offset is committed by ``unsubscribe`` (as in Java), or for a consumer that was dropped without ``close``, by the
    garbage collector or at the end of the process. Such a consumer only leaves the group.
 """
 
@@ -50,7 +51,7 @@ class CommitOnClose:
         takes_positions: automatic commits are on, and take the positions.
         polls: returns how often the application has asked for records.
         at_hand: returns whether the last call for records returned some.
-        take_back: moves the positions back before those records; returns False if that is impossible.
+        take_back: moves the positions back before those records. It returns False if that is impossible.
     """
 
     __slots__ = ("_at_hand", "_handled", "_left_by", "_polls", "_take_back", "_takes_positions", "_woken_at")

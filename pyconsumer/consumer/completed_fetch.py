@@ -1,13 +1,13 @@
 """One partition's part of a fetch response, and whether it is stale. A core: no I/O, no clock.
 
-:mod:`.fetcher` makes these of the responses that arrive; :mod:`.fetch_buffer` queues them.
+:mod:`.fetcher` makes these of the responses that arrive. :mod:`.fetch_buffer` queues them.
 
 Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 
 2. A response is stale if its partition is not assigned any more, or is in another fetch epoch or at another fetch
    offset than when it was requested. One that arrives stale is dropped (:func:`is_stale`, which the fetcher asks). A
-   fetch that becomes stale in the buffer (:attr:`CompletedFetch.is_current`) is dropped at once, with its memory. What
-   raises the fetch epoch is rule 3 of :mod:`.subscription_state`.
+   fetch that becomes stale in the buffer (:attr:`CompletedFetch.is_current`) is dropped at once, with its memory. The
+   events that raise the fetch epoch: rule 3 of :mod:`.subscription_state`.
 4. :attr:`CompletedFetch.next_offset` is the offset after everything that :meth:`CompletedFetch.take` has read, hidden
    records (control records, aborted transactions) included. Positions move there and nowhere else.
 5. A deserializer that is interrupted (Ctrl-C) loses no record: the fetch starts again at the first one that was not
@@ -44,7 +44,7 @@ def is_stale(state: TopicPartitionState, asked: SessionPartition) -> bool:
 
     Args:
         state: of the partition.
-        asked: what was requested.
+        asked: the request for the partition.
     """
     return state.fetch_offset != asked[1] or state.fetch_epoch != asked[4]  # by index, which takes fewer steps
 
@@ -53,7 +53,7 @@ class Frame:
     """Memory that the record sets of one response share.
 
     Attributes:
-        memory: what a record set is a view of.
+        memory: the bytes that a record set is a view of.
         parts: the fetches that are still read from it.
     """
 
@@ -64,7 +64,7 @@ class Frame:
         self.parts: set[CompletedFetch] = set()
 
     def release(self, part: CompletedFetch) -> int:
-        """Take out a fetch that is read no more; return the bytes that are free now: all of them after the last one."""
+        """Take out a fetch that is read no more. Return the bytes that are free now: all of them after the last one."""
         parts = self.parts
         parts.discard(part)
         return 0 if parts else len(self.memory)
@@ -85,20 +85,20 @@ class CompletedFetch:
 
     Args:
         state: the partition.
-        buffer: the record set, a view into the frame of the response; empty with an error.
+        buffer: the record set, a view into the frame of the response. It is empty with an error.
         fetch_offset: the offset that was requested.
         check_crcs: True to check each batch's checksum.
-        aborted: aborted transactions (producer id, first offset), for ``read_committed``; None otherwise.
+        aborted: aborted transactions (producer id, first offset), for ``read_committed``, else None.
         error: called at the turn of this fetch: returns the error to raise, None if it is obsolete.
         frame: the response that the record set is a part of, which is charged instead of the record set.
 
     Attributes:
-        frame: the response that the record set is a part of, while it is in a ``FetchBuffer``; None if it has its own
+        frame: the response that the record set is a part of, while it is in a ``FetchBuffer``. None if it has its own
             memory.
         charged, charged_decompressed: bytes counted at the last :meth:`charge`, in all and decompressed.
-        blocks: True if nothing more is to be fetched before this one has been removed: it is an error, or the header of
+        blocks: True if no more is fetched before this one has been removed: it is an error, or the header of
             a batch is damaged, so that the next fetch cannot continue after it.
-        is_set_aside: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
+        is_paused: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
         raw: records that are decoded and not deserialized yet.
         ready: records that were decoded ahead for iteration, the next one last.
     """
@@ -113,7 +113,7 @@ class CompletedFetch:
         "error",
         "fetch_epoch",
         "frame",
-        "is_set_aside",
+        "is_paused",
         "raw",
         "ready",
         "state",
@@ -137,7 +137,7 @@ class CompletedFetch:
         self.error = error
         self.frame = frame
         self.charged = self.charged_decompressed = 0
-        self.dropped = self.is_set_aside = False
+        self.dropped = self.is_paused = False
         self._source = buffer, check_crcs, aborted
         self.raw = self.ready = _NO_RECORDS
         self.cursor = cursor = Cursor(tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted)
@@ -159,7 +159,7 @@ class CompletedFetch:
 
     @property
     def memory(self) -> bytearray | None:
-        """The memory of the frame that the record set is a view of; None if it is no view."""
+        """The memory of the frame that the record set is a view of, or None if it is no view."""
         buffer = self._source[0]
         return buffer.obj if isinstance(buffer, memoryview) else None  # type: ignore[return-value]
 
@@ -183,14 +183,14 @@ class CompletedFetch:
 
     @property
     def exhausted(self) -> bool:
-        """True if nothing is left."""
+        """True if no record is left."""
         return not self.ready and not self.raw and self.cursor.exhausted
 
     def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord[Any, Any]]:
         """Take up to ``count`` records, deserialized by ``convert``.
 
         Raises:
-            KafkaError: the first record cannot be decoded or deserialized; the next call raises the same again.
+            KafkaError: the first record cannot be decoded or deserialized. The next call raises the same again.
         """
         if self.ready:
             records = self.ready[: -count - 1 : -1]
@@ -215,7 +215,7 @@ class CompletedFetch:
         return records
 
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
-        """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""
+        """Take one record, for iteration, and decode up to ``ahead``. None if none is left. Raises as :meth:`take`."""
         if not self.ready:
             ready = self.take(ahead, convert)
             if not ready:
@@ -225,31 +225,31 @@ class CompletedFetch:
         return self.ready.pop()
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
-        """Append records to columns; return how many. Raises as :meth:`take`."""
+        """Append records to columns, and return how many. Raises as :meth:`take`."""
         if self.ready or self.raw:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
     def leave(self, frame: Frame) -> int:
-        """Be no part of a response any more; return what :meth:`Frame.release` does."""
+        """Be no part of a response any more. Return the result of :meth:`Frame.release`."""
         self.frame = None
         return frame.release(self)
 
     def charge(self) -> int:
-        """Count the memory that it alone holds; return the change in bytes since the last call."""
+        """Count the memory that it alone holds, and return the change in bytes since the last call."""
         size = self.size_bytes
         change = size - self.charged
         self.charged = size
         self.charged_decompressed = self.cursor.decompressed_bytes
         return change
 
-    def set_aside(self) -> None:
+    def pause(self) -> None:
         """Wait outside the queue while the partition is paused (rule 3)."""
-        self.is_set_aside = True
+        self.is_paused = True
 
-    def bring_back(self) -> None:
+    def restore(self) -> None:
         """Return to the queue."""
-        self.is_set_aside = False
+        self.is_paused = False
 
     def detach(self) -> None:
         """Copy this partition's bytes of the response that they came in."""
@@ -259,14 +259,14 @@ class CompletedFetch:
         self._restart(offset)
 
     def _restart(self, offset: int) -> None:
-        """Read again from an offset; records that were decoded ahead are dropped."""
+        """Read again from an offset. Records that were decoded ahead are dropped."""
         self.raw = _NO_RECORDS
         self.ready.clear()  # iteration may hold this list
         buffer, check_crcs, aborted = self._source
         self.cursor = Cursor(self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted)
 
     def drop(self) -> int:
-        """Release all memory; return the bytes of the response's memory that are free now (:meth:`Frame.release`)."""
+        """Release all memory. Return the bytes of the response's memory that are free now (:meth:`Frame.release`)."""
         self.dropped = True
         self._source = _NOTHING
         if self.ready is not self.raw:  # both are the empty list of all fetches
@@ -283,9 +283,9 @@ class CompletedFetch:
 def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:
     """Return the error for a response that ends within its first batch.
 
-    The length in a batch's header is not covered by its checksum. It is damaged if the broker sent less than it was
-    allowed to, if the rest of the header makes no sense, or if the bytes up to where the next batch begins have the
-    right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
+    The length in a batch's header is not covered by its checksum. It is damaged if the broker sent
+    less than it was allowed to, or if the rest of the header makes no sense. It is damaged, too, if the bytes up to the
+    next batch have the right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
 
     Args:
         tp: the partition.

@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from pyconsumer.config import (
+from pyconsumer.consumer.auto_offset_reset import ResetPolicy
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_HINTS,
     CLIENT_SETTINGS,
     Anything,
@@ -25,9 +27,7 @@ from pyconsumer.config import (
     Settings,
     Text,
 )
-from pyconsumer.consumer.auto_offset_reset import ResetPolicy
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import CONSUMER_NAMES
+from pyconsumer.settings.foreign_names import CONSUMER_NAMES
 
 __all__ = ["CLASSIC_ONLY", "CONSUMER_SETTINGS", "ConsumerConfig"]
 
@@ -60,7 +60,7 @@ class _RecordErrorPolicy(Kind):
 
 
 class _AssignorName(Anything):
-    """The name of an assignor, or an assignor; checked where the group needs it."""
+    """The name of an assignor, or an assignor. It is checked where the group needs it."""
 
     type_text = "str | Assignor | type[Assignor]"
 
@@ -75,7 +75,7 @@ class _Interceptor(Kind):
 
 
 class ConsumerConfig(ClientConfig):
-    """The settings of a consumer; see :data:`CONSUMER_SETTINGS`."""
+    """The settings of a consumer. See :data:`CONSUMER_SETTINGS`."""
 
     group_id: str | None
     group_instance_id: str | None
@@ -128,7 +128,7 @@ class ConsumerConfig(ClientConfig):
             values["client_id"] = f"consumer{group}-{instance_id or next(_numbers)}"
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
-                _log.warning("enable_auto_commit does nothing without a group_id to commit for")
+                _log.warning("enable_auto_commit has no effect without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
             if "enable_auto_offset_store" in given and not values["enable_auto_offset_store"]:
@@ -139,7 +139,7 @@ class ConsumerConfig(ClientConfig):
         if heartbeat >= session:
             raise ConfigurationError(
                 f"Heartbeat must be set lower than the session timeout: heartbeat_interval_ms is {heartbeat},"
-                f" session_timeout_ms {session}; at most a third of it makes sense"
+                f" session_timeout_ms {session}. At most a third of it makes sense"
             )
         if 3 * heartbeat > session:
             _log.warning(
@@ -162,14 +162,14 @@ class ConsumerConfig(ClientConfig):
         if values["group_protocol"] == "classic":
             if values["group_remote_assignor"] is not None:
                 raise ConfigurationError(
-                    "group_remote_assignor needs group_protocol='consumer'; under 'classic' the members assign the"
+                    "group_remote_assignor needs group_protocol='consumer': under 'classic' the members assign the"
                     " partitions, see partition_assignment_strategy"
                 )
             return
         for name, instead in CLASSIC_ONLY.items():
             if name in given:
                 raise ConfigurationError(
-                    f"{name} has no effect under group_protocol='consumer': leave it out; {instead}"
+                    f"{name} has no effect under group_protocol='consumer': leave it out. {instead}"
                 )
 
 
@@ -196,7 +196,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_id",
             None,
             Text(nullable=True),
-            "The consumer group; needed to commit. Without it, a subscription reads all partitions.",
+            "The consumer group, needed to commit. Without it, a subscription reads all partitions.",
         ),
         Setting(
             "group_instance_id",
@@ -209,13 +209,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "classic",
             Choice("classic", "consumer"),
             "Group protocol. `classic`: the members compute the assignment, and all of them stop for it. `consumer`:"
-            " the broker computes it, and each member moves by itself (KIP-848; needs Apache Kafka 4.0 or newer).",
+            " the broker computes it, and each member moves by itself (KIP-848, needs Apache Kafka 4.0 or newer).",
         ),
         Setting(
             "group_remote_assignor",
             None,
             Text(nullable=True),
-            "Only with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`; by default the group"
+            "Only with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`. By default the group"
             " coordinator chooses.",
         ),
         Setting(
@@ -229,13 +229,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "heartbeat_interval_ms",
             3_000,
             Duration(1, 0x7FFFFFFF),
-            "Time between heartbeats; at most a third of `session_timeout_ms`. Only with `group_protocol=classic`.",
+            "Time between heartbeats, at most a third of `session_timeout_ms`. Only with `group_protocol=classic`.",
         ),
         Setting(
             "max_poll_interval_ms",
             300_000,
             Duration(1, 0x7FFFFFFF),
-            "Longest time between two polls; after that this consumer leaves the group.",
+            "Longest time between two polls. After that this consumer leaves the group.",
         ),
         Setting(
             "partition_assignment_strategy",
@@ -250,7 +250,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             None,
             Duration(0, 0x7FFFFFFF, nullable=True),
             "Only with the assignor `cooperative-sticky-delayed`: time for which the partitions of a member that has"
-            " disappeared wait for its return; by default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for"
+            " disappeared wait for its return. By default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for"
             " a consumer group.",
             ("scheduled.rebalance.max.delay.ms", "scheduled_rebalance_max_delay_ms"),
         ),
@@ -264,8 +264,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "enable_auto_offset_store",
             True,
             Flag(),
-            "False: automatic commits, and `commit()` without offsets, take what `store_offsets` was given instead of"
-            " the positions, for programs that commit what they have finished. librdkafka's setting.",
+            "False: automatic commits, and `commit()` without offsets, take the offsets given to `store_offsets`"
+            " instead of the positions, for programs that commit finished records. librdkafka's setting.",
         ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(
@@ -279,7 +279,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "client_rack",
             "",
             Text(blank=True),
-            "Rack of this client, to fetch from a replica in the same rack (KIP-392); assignors get to know it, too.",
+            "Rack of this client, to fetch from a replica in the same rack (KIP-392). Assignors see it, too.",
         ),
         Setting(
             "fetch_min_bytes",
@@ -291,7 +291,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "fetch_max_bytes",
             52_428_800,
             Integer(0),
-            "Most bytes in one response; a larger first batch is returned nevertheless. One request asks for no more"
+            "Most bytes in one response. A larger first batch is returned nevertheless. One request asks for no more"
             " than 8 MiB (16 MiB where records are large), or eight times `max_partition_fetch_bytes`.",
         ),
         Setting(
@@ -304,13 +304,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "max_partition_fetch_bytes",
             1_048_576,
             Integer(0),
-            "Most bytes of one partition in one response; a larger first batch is returned nevertheless.",
+            "Most bytes of one partition in one response. A larger first batch is returned nevertheless.",
         ),
         Setting(
             "fetch_buffer_bytes",
             None,
             Integer(1, 0x7FFFFFFFFFFFFFFF, nullable=True),
-            "Limit of the memory for records that are fetched and not returned, in bytes; by default twice"
+            "Limit of the memory for records that are fetched and not returned, in bytes, by default twice"
             " `fetch_max_bytes`.",
         ),
         Setting(
@@ -318,9 +318,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             None,
             Integer(0, 16, nullable=True),
             "Threads that decompress fetched batches in zstd before a poll asks for them, while the application's"
-            " thread does something else; the consumers of a process share them. By default two fewer than the CPUs"
-            " that the process may use, at most 4. 0: the poll decompresses all, as it does what other codecs"
-            " compressed.",
+            " thread does something else. The consumers of a process share them. By default two fewer than the CPUs"
+            " that the process may use, at most 4. 0: the poll decompresses all, as it does for other codecs.",
         ),
         Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),
@@ -379,7 +378,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "consumer_timeout_ms",
             None,
             Duration(0, special=(-1,), nullable=True),
-            "Iteration ends when no record came for this long; None or -1: never.",
+            "Iteration ends when no record came for this long (None or -1: never).",
             blanks=(math.inf,),
         ),
     ),

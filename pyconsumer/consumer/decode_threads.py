@@ -1,10 +1,10 @@
-"""Number of threads that decompress ahead (``decode_threads``) and room for their output: what the process may use.
+"""Number of threads that decompress ahead (``decode_threads``) and room for their output, by the limits of the process.
 
 The threads themselves are those of ``protocol/records/native/ahead.c``. Only zstd is worth the hand-over, which
-costs the reading thread some locking and the warmth of its cache: a batch of 16 KiB takes 20 microseconds in zstd,
+costs the reading thread some locking and the warmth of its cache. A batch of 16 KiB takes 20 microseconds in zstd,
 8 in snappy and 6 in lz4. With one thread beside Apache Kafka on two cores lz4 took 1.03 to 1.28 times as long as
-without, and 1.23 to 1.53 times the processor time (docs/proof/codecs.md). gzip is decompressed by Python's library,
-which a thread that never takes the interpreter's lock cannot call.
+without. The processor time was 1.23 to 1.53 times as much (`docs/proof/codecs.md`). gzip is decompressed by Python's
+library, which a thread that never takes the interpreter's lock cannot call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHARE: Final = 8
 
 
 def decode_ahead(threads: int | None, buffer_bytes: int) -> Ahead | None:
-    """Return what decompresses ahead for one consumer; None if nothing does.
+    """Return the threads that decompress ahead for one consumer, or None if there are none.
 
     Args:
         threads: ``decode_threads``.
@@ -45,7 +45,7 @@ def decode_ahead(threads: int | None, buffer_bytes: int) -> Ahead | None:
 def default_threads() -> int:
     """Return the default of ``decode_threads``: two fewer than the whole CPUs that the process may use, at most 4.
 
-    One CPU is for the application's thread, and one for what else runs, such as a broker on the same machine: beside
+    One CPU is for the application's thread, and one for other programs, such as a broker on the same machine. Beside
     the embedded broker, on two CPUs, reading one kind of topic took 1.14 times as long with a thread.
     """
     return max(0, min(_MOST_THREADS, int(usable_cpus()) - 2))

@@ -1,22 +1,22 @@
-"""The consumer's blocking calls as generators, which neither sleep nor do I/O.
+"""The consumer's blocking calls as generators, which do no I/O and never sleep.
 
-:class:`pyconsumer.KafkaConsumer` runs them on its selector; any other driver of
+:class:`pyconsumer.KafkaConsumer` runs them on its selector. Any other driver of
 :class:`~pyconsumer.network.futures.Wait` can do the same. Arguments are checked here, not by the facades.
 
 Rules of ``poll``
 
-1. Nothing raises between the move of a position and the return of the records.
+1. No error is raised between the move of a position and the return of the records.
 2. There is one wait. It ends when something arrives, or at the earliest of: the call's deadline, the coordinator's next
    task, the retry of a reset or validation, the end of a node's backoff.
-3. Committed offsets are fetched in the background; partitions that have a position are fetched from concurrently.
+3. Committed offsets are fetched in the background. Partitions that have a position are fetched from concurrently.
 4. After the wait the short way of a call that finds records is tried first (:meth:`ConsumerDelegate.buffered`): a
    record that comes alone is returned as if the call began just then. The next fetch has left before.
 5. A call that finds records does not read the sockets, except while a rebalance or a commit waits for a response: then
    each call checks the sockets once without waiting, as in Java. Otherwise the group would wait for this member until
    everything buffered has been returned.
-6. Rules 2 to 5 need not be looked at in every call: after a call that looked, calls that find records take them
-   without looking until :attr:`Checked.until`, at most :data:`CHECK_LIFETIME_S` later. A look at the sockets, any other
-   call of the consumer and news of the heartbeat thread end that at once. (The client for event loops looks in each:
+6. Rules 2 to 5 are not checked in every call. After a check, calls that find records take them without another one
+   until :attr:`Checked.next_check_at`, at most :data:`CHECK_LIFETIME_S` later. Serving the sockets, any other call of
+   the consumer and a change that the heartbeat thread reports end that at once. (On an event loop every call checks:
    its sockets are served between calls.)
 """
 
@@ -85,35 +85,35 @@ _CHECK_RESPONSE_S: Final = 0.002
 
 
 class Checked:
-    """The end of the time in which calls take what is buffered without looking at anything else (rule 6).
+    """The time up to which calls take buffered records without checking anything else (rule 6).
 
     Attributes:
-        until: that end, in monotonic seconds; in the past if the next call looks.
+        next_check_at: that end, in monotonic seconds. It is in the past if the next call checks everything.
     """
 
-    __slots__ = ("until",)
+    __slots__ = ("next_check_at",)
 
     def __init__(self) -> None:
-        self.until = -math.inf
+        self.next_check_at = -math.inf
 
     def extend(self, until: float) -> None:
         """Let calls take without looking until then."""
-        self.until = until
+        self.next_check_at = until
 
     def end(self) -> None:
         """Let the next call look at everything. Any thread may call this."""
-        self.until = -math.inf
+        self.next_check_at = -math.inf
 
 
 class ConsumerDelegate:
     """A consumer without the waiting: fetches, positions, subscription, commits.
 
     Args:
-        context: settings, client, metadata, subscriptions and clock of the consumer; each is an attribute, too.
-        coordinator: group membership and commits; None without a group.
+        context: settings, client, metadata, subscriptions and clock of the consumer. Each is an attribute, too.
+        coordinator: group membership and commits. None without a group.
         interceptors: shown records before they are returned.
         metrics: the consumer's counters.
-        checked: see :class:`Checked`; the heartbeat thread ends it, too.
+        checked: see :class:`Checked`. The heartbeat thread ends it, too.
     """
 
     def __init__(
@@ -144,13 +144,13 @@ class ConsumerDelegate:
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
 
     @classmethod
-    def open(cls, options: Mapping[str, Any], clock: Clock, *, on_news: Callable[[], object]) -> Self:
+    def open(cls, options: Mapping[str, Any], clock: Clock, *, on_group_change: Callable[[], object]) -> Self:
         """Make all parts of a consumer.
 
         Args:
             options: settings by name, see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
             clock: the time.
-            on_news: called in the heartbeat thread when the application may have to be notified of a change.
+            on_group_change: called in the heartbeat thread when the application may have to be notified of a change.
 
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -170,7 +170,7 @@ class ConsumerDelegate:
 
         def news() -> None:
             checked.end()
-            on_news()
+            on_group_change()
 
         try:
             coordinator = None
@@ -186,18 +186,18 @@ class ConsumerDelegate:
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
-    # Records are returned in three forms. Each has a function that takes them out of the buffer (`take`), and returns
+    # Records are returned in three forms. Each has a function that takes them out of the buffer (`drain`), and returns
     # None if there is nothing: take_records for poll, take_columns for poll_arrow, take_one for iteration.
 
-    def buffered(self, now: float, take: Callable[[], T | None]) -> T | None:
-        """Take what is buffered, without a system call; None if :meth:`fetched` must run instead."""
+    def buffered(self, now: float, drain: Callable[[], T | None]) -> T | None:
+        """Take buffered records without a system call. Return None if :meth:`fetched` must run instead."""
         coordinator, checked = self.coordinator, self.checked
         # Before the rest is looked at, so that what the heartbeat thread changes in the meantime ends it.
         checked.extend(now + CHECK_LIFETIME_S)
         if coordinator is not None:
             coordinator.note_poll(now)
             due_at = coordinator.next_due_at
-            if due_at < checked.until:
+            if due_at < checked.next_check_at:
                 checked.extend(due_at)
             if now >= due_at or coordinator.has_user_output:
                 return None
@@ -212,20 +212,20 @@ class ConsumerDelegate:
             return None
         if self.subscriptions.changed:
             fetcher.apply_changes(now)
-        return take() if fetcher.buffer else None
+        return drain() if fetcher.buffer else None
 
-    def fetched(self, deadline: float, take: Callable[[], T | None]) -> Steps[T | None]:
-        """Take records as soon as there are some; None at the deadline.
+    def fetched(self, deadline: float, drain: Callable[[], T | None]) -> Steps[T | None]:
+        """Take records as soon as there are some. Return None at the deadline.
 
         Raises:
-            IllegalStateError: nothing is subscribed or assigned.
+            IllegalStateError: no topic is subscribed and no partition assigned.
             KafkaError: of the group, a fetch or a record, see ``KafkaConsumer.poll``.
         """
         fetcher = self.fetcher
         self._check_subscribed()
         if self._interrupted:
             self.recover()
-        served = False  # the sockets, in this call
+        sockets_served = False  # the sockets, in this call
         try:
             while True:
                 self.checked.end()
@@ -234,8 +234,8 @@ class ConsumerDelegate:
                 fetcher.raise_error()
                 sent = fetcher.send_fetches()
                 if self.coordinator is not None and self.coordinator.awaits_response:
-                    if not served:
-                        served = True
+                    if not sockets_served:
+                        sockets_served = True
                         self._interrupted = False
                         yield Wait(None, self.clock.now())
                         self._check_response_at = self.clock.now() + _CHECK_RESPONSE_S
@@ -243,12 +243,12 @@ class ConsumerDelegate:
                     sent = True
                 if sent:
                     self.client.flush()
-                found = take() if fetcher.buffer else None
+                found = drain() if fetcher.buffer else None
                 now = self.clock.now()
-                if found is not None or (served and now >= deadline):
+                if found is not None or (sockets_served and now >= deadline):
                     self._interrupted = False
                     return found
-                served = True
+                sockets_served = True
                 wait = self._wait(now, deadline)
                 self._interrupted = False
                 fetcher.await_response(True)
@@ -258,7 +258,7 @@ class ConsumerDelegate:
                     fetcher.await_response(False)
                 if self.client.has_unsent:
                     self.client.flush()
-                found = self.buffered(self.clock.now(), take)
+                found = self.buffered(self.clock.now(), drain)
                 if found is not None:
                     return found
         except Exception:
@@ -269,10 +269,10 @@ class ConsumerDelegate:
         """Join the group (without one: find the subscribed partitions) and set the positions. Takes no records.
 
         Returns:
-            True when that is done, also for a member that gets no partition; False at the deadline.
+            True when that is done, also for a member that gets no partition. False at the deadline.
 
         Raises:
-            IllegalStateError: nothing is subscribed or assigned.
+            IllegalStateError: no topic is subscribed and no partition assigned.
             KafkaError: of the group or of a position, as :meth:`fetched`.
         """
         self._check_subscribed()
@@ -304,7 +304,7 @@ class ConsumerDelegate:
         return self._all_partitions is None or self._all_partitions.is_complete
 
     def until_group_is_due(self) -> Steps[None]:
-        """Wait until :meth:`serve_group` has work; until then set the positions and fetch ahead. Runs no callback.
+        """Wait until :meth:`serve_group` has work. Until then set the positions and fetch ahead. Runs no callback.
 
         For a driver that takes part in rebalances while the application does not poll.
         """
@@ -331,7 +331,7 @@ class ConsumerDelegate:
 
         Raises:
             KafkaError: of the group.
-            Exception: what a callback of the application raised.
+            Exception: a callback of the application raised it.
         """
         self.checked.end()
         if self.coordinator is not None:
@@ -340,7 +340,7 @@ class ConsumerDelegate:
             yield from self._all_partitions.poll()
 
     def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
-        """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
+        """Return the records that iteration may take by itself, and until when. See :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + CHECK_LIFETIME_S
         if self.has_user_output:
             return [], until
@@ -378,7 +378,7 @@ class ConsumerDelegate:
         self._interrupted = False
 
     def take_one(self) -> ConsumerRecord[Any, Any] | None:
-        """Take one record out of the buffer, for iteration; None if there is none."""
+        """Take one record out of the buffer, for iteration. Return None if there is none."""
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)
             if record is None:
@@ -395,9 +395,9 @@ class ConsumerDelegate:
     def take_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]] | None:
-        """Move buffered records into columns, for ``poll_arrow``; return partitions with numbers of rows, or None.
+        """Move buffered records into columns, for ``poll_arrow``. Return partitions with numbers of rows, or None.
 
-        Nothing is returned where positions have only moved past aborted records, so that the caller sees it (as Java).
+        The list is empty if positions have only moved past aborted records, so that the caller sees it (as Java).
         """
         found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
         if not found and not self.fetcher.buffer.has_moved:
@@ -409,7 +409,7 @@ class ConsumerDelegate:
         return found
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
-        """Take records out of the buffer, for ``poll``; None if there are none and no position has moved."""
+        """Take records out of the buffer, for ``poll``. Return None if there are none and no position has moved."""
         found = self.fetcher.buffer.collect(max_records)
         if not found and not self.fetcher.buffer.has_moved:
             return None
@@ -456,16 +456,16 @@ class ConsumerDelegate:
                 continue
             del self._unconfirmed[tp]
             if absence is not None and self.subscriptions.get(tp) is not None:
-                _log.warning("%s is assigned and does not exist; waiting for it: %s", tp, absence)
+                _log.warning("%s is assigned and does not exist, waiting for it: %s", tp, absence)
             elif absence is not None and tp.topic in self.subscriptions.subscription():
-                _log.warning("topic %s is subscribed and does not exist; waiting for it", tp.topic)
+                _log.warning("topic %s is subscribed and does not exist, waiting for it", tp.topic)
 
     def _check_subscribed(self) -> None:
         if self.subscriptions.has_none:
             raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
 
     def _coordinate(self) -> Steps[None]:
-        """Do the due work of the group, then update positions. Waits for nothing."""
+        """Do the due work of the group, then update positions. Never waits."""
         if self.coordinator is not None:
             self.coordinator.note_poll(self.clock.now())
             yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)
@@ -476,7 +476,7 @@ class ConsumerDelegate:
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def _update_positions(self, now: float) -> None:
-        """Move every partition closer to a valid position. Waits for nothing."""
+        """Move every partition closer to a valid position. Never waits."""
         self.fetcher.apply_changes(now)
         if self._committed_call is not None:
             self._check_committed_call()
@@ -503,7 +503,7 @@ class ConsumerDelegate:
             self._committed_call = None
 
     def _initialise(self, now: float) -> bool:
-        """Fetch the committed offsets of new partitions; without a group, reset these. True once they have come."""
+        """Fetch the committed offsets of new partitions. Without a group, reset these. True once they have come."""
         waiting = self.subscriptions.initializing()
         if not waiting:
             return False
@@ -546,7 +546,7 @@ class ConsumerDelegate:
         self.subscriptions.reset_initializing(without)
 
     def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
-        """Return the offset of the next record of an assigned partition; wait until there is one."""
+        """Return the offset of the next record of an assigned partition. Wait until there is one."""
         since = self.metadata.update_count
         try:
             while True:
@@ -566,7 +566,7 @@ class ConsumerDelegate:
             raise none_in_time(f"position for {tp}", cause) from None
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
+        """Continue from an offset. One with a leader epoch is validated first (KIP-320)."""
         number, epoch = checked_position(offset)
         self.subscriptions.state(tp)
         self.metadata.see_epoch(tp, epoch)
@@ -592,7 +592,7 @@ class ConsumerDelegate:
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Return how many records follow the position; None if unknown, and then request the end of the log."""
+        """Return how many records follow the position, or None if unknown. Then also request the end of the log."""
         state = self.subscriptions.state(tp)
         lag = self.subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
         if lag is None and not state.end_offset_requested:
@@ -663,7 +663,7 @@ class ConsumerDelegate:
     ) -> None:
         if self.coordinator is None or self.config.group_protocol != "consumer":
             raise IllegalStateError(
-                "the broker evaluates a SubscriptionPattern, which needs a group_id and group_protocol='consumer'; a"
+                "the broker evaluates a SubscriptionPattern, which needs a group_id and group_protocol='consumer'. A"
                 " pattern given as str or re.Pattern is evaluated here"
             )
         _log.info("subscribed to the pattern %s, which the broker evaluates", pattern.pattern)
@@ -672,7 +672,7 @@ class ConsumerDelegate:
 
     def _check_assignors(self) -> None:
         if self.coordinator is not None and not self.config.partition_assignment_strategy:
-            raise IllegalStateError("partition_assignment_strategy names no assignor, so nothing can be subscribed")
+            raise IllegalStateError("partition_assignment_strategy names no assignor, which a subscription needs")
 
     def assign(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         wanted = []
@@ -712,11 +712,11 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
+        """Check the offsets that a user wants to commit. By default return all positions, or the stored offsets."""
         return self.subscriptions.all_consumed() if offsets is None else checked_offsets(offsets)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
-        """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
+        """Store offsets for the next commit. See ``KafkaConsumer.store_offsets``."""
         self.require_group()
         self.subscriptions.store_offsets(checked_offsets(offsets_after(offsets)))
 
@@ -792,7 +792,7 @@ class ConsumerDelegate:
         return self.clock.now() + self.config.default_api_timeout_ms / 1000
 
     def abandon(self, reason: str) -> None:
-        """Stop the heartbeat thread without waiting; see :meth:`ConsumerCoordinator.abandon`."""
+        """Stop the heartbeat thread without waiting. See :meth:`ConsumerCoordinator.abandon`."""
         if self.coordinator is not None:
             self.coordinator.abandon(reason)
 

@@ -4,10 +4,10 @@ Rules
 
 1. A deserializer is a function of the bytes, or an object with ``deserialize(topic, headers, data)``. It is not called
    for a key or value that is None (as in Java).
-2. An exception of a deserializer is wrapped in a ``RecordDeserializationError``, which has the raw record; the original
+2. An exception of a deserializer is wrapped in a ``RecordDeserializationError``, which has the raw record. The original
    is its ``__cause__``.
-3. The policy decides: ``raise``; ``skip``; a function of the error that returns ``"raise"`` or ``"skip"`` (None:
-   skip); or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
+3. The policy decides: ``raise``, ``skip``, a function of the error that returns ``"raise"`` or ``"skip"`` (None:
+   skip), or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
    the sink also leaves the position at that record.
 4. Good records before a bad one are returned first. The next attempt starts at the bad record.
 
@@ -50,7 +50,7 @@ def _json_loads(json: ModuleType) -> Converter:
 
 
 def as_converter(deserializer: Any) -> Converter:
-    """Return a user's deserializer in the form that ``convert`` takes; None if there is none."""
+    """Return a user's deserializer in the form that ``convert`` takes, or None if there is none."""
     if deserializer is None:
         return None
     deserialize = getattr(deserializer, "deserialize", None)

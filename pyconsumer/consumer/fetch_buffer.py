@@ -1,27 +1,28 @@
 """The queue of fetched record sets that wait to be returned. A core: no I/O, no clock.
 
-How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4); this queue charges what it holds.
+How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4). This queue charges the memory that it
+holds.
 
 Rules
 
-1. Fetches are returned in the order of their arrival; those of one partition never overtake each other.
+1. Fetches are returned in the order of their arrival. Those of one partition never overtake each other.
 2. A fetch is valid only while its partition is in the fetch epoch in which it was requested. When that changes, the
    fetch and its memory are dropped at once.
-3. Fetches of a paused partition are set aside and come first after ``resume``.
-4. The position moves past what :meth:`CompletedFetch.take` has read, hidden records included, and nowhere else.
-5. Once a position has moved nothing may raise before the records are returned: errors wait at their place in the
-   queue and are raised only if nothing was collected; Ctrl-C reverts the move (:meth:`FetchBuffer.roll_back`). An error
-   that comes with data stays until a seek, and the other partitions take their turns in between; one without data is
-   removed once it has been raised.
+3. Fetches of a paused partition wait outside the queue and come first after ``resume``.
+4. The position moves past all that :meth:`CompletedFetch.take` has read, hidden records included, and only there.
+5. Once a position has moved, no error is raised before the records are returned. Errors wait at their place in the
+   queue and are raised only if no record was collected. Ctrl-C reverts the move (:meth:`FetchBuffer.roll_back`). An
+   error that comes with data stays until a seek, and the other partitions take their turns in between. One without data
+   is removed once it has been raised.
 6. Iteration may take the records that were decoded ahead without calling us for each
-   (:meth:`FetchBuffer.prefetched`). Positions are right again after :meth:`FetchBuffer.commit_taken`; no other method
+   (:meth:`FetchBuffer.prefetched`). Positions are right again after :meth:`FetchBuffer.commit_taken`. No other method
    may be called before that.
 7. All that one response brought is one piece of memory, that of its frame, however many partitions it is for. It is
    charged to the budget as a whole until the last partition has been read past its part. Fetches that stay longer
    (paused, or with an error) copy their own part.
-8. What a poll will have to decompress may be decompressed before by the threads of a ``DecodeAhead``, in the order of
-   the queue. The room for its output, which what has come out never exceeds, is charged to the budget while anything
-   waits there; if there is not so much left, the poll decompresses. A fetch that is dropped or set aside leaves it.
+8. The threads of a ``DecodeAhead`` may decompress batches before a poll needs them, in the order of the queue. Their
+   output has a fixed limit, which is charged to the budget while batches wait there. If the budget has no room for it,
+   the poll decompresses. A fetch that is dropped or paused leaves the threads' queue.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class FetchBuffer:
     Args:
         subscriptions: the partitions' states, whose positions move.
         budget: charged with the memory that is held.
-        convert: see :data:`Convert`; None to return records as they are.
-        ahead: decompresses what waits in the queue; None: nothing does.
+        convert: see :data:`Convert`. None returns records as they are.
+        ahead: the threads that decompress waiting fetches, or None.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class FetchBuffer:
         self._ahead = ahead
         self._ahead_bytes = 0  # charged for what is decompressed ahead
         self._queue: deque[CompletedFetch] = deque()
-        self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._paused_fetches: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._moved_by_taking: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
@@ -85,7 +86,7 @@ class FetchBuffer:
         return set(self._of)
 
     def add(self, fetch: CompletedFetch) -> bool:
-        """Add a fetch that has just arrived; return whether its partition is full now (``is_full``)."""
+        """Add a fetch that has just arrived, and return whether its partition is full now (``is_full``)."""
         tp = fetch.topic_partition
         if tp in self._of:
             self._of[tp].append(fetch)
@@ -99,9 +100,9 @@ class FetchBuffer:
             if not frame.parts:
                 self._budget.hold(len(frame.memory))
             frame.parts.add(fetch)
-        if self._aside and tp in self._aside:
-            self._set_aside(fetch)
-            self._aside[tp].append(fetch)
+        if self._paused_fetches and tp in self._paused_fetches:
+            self._pause(fetch)
+            self._paused_fetches[tp].append(fetch)
         else:
             self._queue.append(fetch)
             if self._ahead is not None and fetch.cursor.packed_count:
@@ -118,13 +119,13 @@ class FetchBuffer:
             self._budget.hold(size)
 
     def _release_ahead(self) -> None:
-        """Charge nothing for what is decompressed ahead if nothing is."""
+        """Stop charging for the output of the threads if they have no work."""
         if self._ahead_bytes and self._ahead is not None and not self._ahead.is_used:
             self._budget.hold(-self._ahead_bytes)
             self._ahead_bytes = 0
 
     def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop fetches that have become invalid; bring back those of partitions whose pause has ended."""
+        """Drop fetches that have become invalid. Restore those of partitions whose pause has ended."""
         for tp in partitions:
             fetches = self._of.get(tp)
             if fetches is None:
@@ -132,23 +133,23 @@ class FetchBuffer:
             state = self._subscriptions.get(tp)
             for fetch in [f for f in fetches if state is None or f.state is not state or not f.is_current]:
                 self._drop(fetch)
-            if tp in self._aside and (state is None or state.is_fetchable or tp not in self._of):
-                back = [f for f in self._aside.pop(tp) if not f.dropped]
+            if tp in self._paused_fetches and (state is None or state.is_fetchable or tp not in self._of):
+                back = [f for f in self._paused_fetches.pop(tp) if not f.dropped]
                 for fetch in back:
-                    fetch.bring_back()
+                    fetch.restore()
                     self._budget.pause(-fetch.charged)
                 self._queue.extendleft(reversed(back))
 
     @property
     def has_moved(self) -> bool:
-        """Return whether the last call moved a position, if only past what no application sees."""
+        """Return whether the last call moved a position, if only past records that no application sees."""
         return bool(self._moved)
 
     def collect(self, max_records: int) -> ConsumerRecords[Any, Any]:
         """Take up to ``max_records`` records and move the positions past them.
 
         Raises:
-            KafkaError: if there is an error at the head of the queue and nothing was collected before it.
+            KafkaError: an error is at the head of the queue, and no record was collected before it.
         """
         ends: dict[TopicPartition, tuple[int, str, int]] = {}
         collected = empty_records(ends)
@@ -171,7 +172,7 @@ class FetchBuffer:
             except Exception:
                 if collected:
                     break
-                self._pass_turn(fetch)
+                self._rotate(fetch)
                 raise
             if self._advance(fetch) and records:
                 tp = fetch.topic_partition
@@ -181,13 +182,13 @@ class FetchBuffer:
         return collected
 
     def next_record(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
-        """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
+        """Take one record and move the position past it. Return None if there is none. Raises as :meth:`collect`."""
         self._moved.clear()
         while (fetch := self._head(False)) is not None:
             try:
                 record = fetch.take_one(ahead, self._convert)
             except Exception:
-                self._pass_turn(fetch)
+                self._rotate(fetch)
                 raise
             if self._advance(fetch) and record is not None:
                 return record
@@ -196,7 +197,7 @@ class FetchBuffer:
     def prefetched(self) -> list[ConsumerRecord[Any, Any]]:
         """Return the records that :meth:`next_record` decoded ahead, the next one last.
 
-        The caller may take records from the end of this list; :meth:`commit_taken` must be called before any other
+        The caller may take records from the end of this list. :meth:`commit_taken` must be called before any other
         method. The list becomes empty when its records must not be returned any more.
         """
         fetch = self._queue[0] if self._queue else None
@@ -206,7 +207,7 @@ class FetchBuffer:
         return fetch.ready
 
     def commit_taken(self) -> tuple[TopicPartition, int] | None:
-        """Move the position past the records taken from :meth:`prefetched`; return their partition and count."""
+        """Move the position past the records taken from :meth:`prefetched`, and return their partition and count."""
         if self._prefetched is None:
             return None
         fetch, count = self._prefetched
@@ -241,7 +242,7 @@ class FetchBuffer:
             except Exception:
                 if collected:
                     break
-                self._pass_turn(fetch)
+                self._rotate(fetch)
                 raise
             # No code of the application has run, so the fetch is still valid.
             self._advance(fetch)
@@ -262,7 +263,7 @@ class FetchBuffer:
         """Revert the moves of the last call: its records have not reached the application, or are not processed.
 
         Args:
-            taken: the last call was iteration that took records by itself; revert these, too.
+            taken: the last call was iteration that took records by itself. Revert these, too.
 
         Returns:
             False if a position could not be reverted, because it is being validated or reset.
@@ -285,7 +286,7 @@ class FetchBuffer:
             for fetch in fetches:
                 fetch.drop()
         self._queue.clear()
-        self._aside.clear()
+        self._paused_fetches.clear()
         self._of.clear()
         self._budget.release_held()
         self._ahead_bytes = 0
@@ -293,12 +294,12 @@ class FetchBuffer:
             state.clear_buffered()
 
     def close(self) -> None:
-        """Drop everything; nothing is decompressed ahead any more."""
+        """Drop everything, and decompress no more ahead."""
         self.clear()
         self._ahead = None
 
     def _head(self, collected: object) -> CompletedFetch | None:
-        """Return the fetch with data whose turn it is; None if there is none.
+        """Return the fetch with data whose turn it is, or None if there is none.
 
         Raises:
             KafkaError: an error is before it in the queue. If records have been ``collected``, these are returned
@@ -315,35 +316,35 @@ class FetchBuffer:
                 queue.popleft()
                 self._drop(fetch)
             elif not state.is_fetchable:
-                self._set_partition_aside(fetch.topic_partition)
+                self._pause_partition(fetch.topic_partition)
             elif collected:
                 return None
             else:
                 self._raise_error(fetch)
         return None
 
-    def _set_partition_aside(self, tp: TopicPartition) -> None:
-        """Set the fetches of a partition aside."""
-        self._aside[tp] = self._take_out(tp)
-        for fetch in self._aside[tp]:
-            self._set_aside(fetch)
+    def _pause_partition(self, tp: TopicPartition) -> None:
+        """Take the fetches of a paused partition out of the queue."""
+        self._paused_fetches[tp] = self._take_out(tp)
+        for fetch in self._paused_fetches[tp]:
+            self._pause(fetch)
 
-    def _set_aside(self, fetch: CompletedFetch) -> None:
+    def _pause(self, fetch: CompletedFetch) -> None:
         self._detach(fetch)
         if self._ahead is not None and fetch.cursor.packed_count:
             self._ahead.remove(fetch.cursor)
             self._release_ahead()
-        fetch.set_aside()
+        fetch.pause()
         self._budget.pause(fetch.charged)
 
     def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
-        """Remove a partition from the queue; return its fetches in order."""
+        """Remove a partition from the queue, and return its fetches in order."""
         fetches = list(self._of[tp])
         for fetch in fetches:
             self._queue.remove(fetch)
         return fetches
 
-    def _pass_turn(self, fetch: CompletedFetch) -> None:
+    def _rotate(self, fetch: CompletedFetch) -> None:
         """Move a fetch whose records raised an error behind those of the other partitions."""
         if fetch.dropped:
             return
@@ -365,7 +366,7 @@ class FetchBuffer:
         """Move the position past everything taken from a fetch, and drop the fetch when it is exhausted.
 
         Returns:
-            False, and nothing moves, if a deserializer of the application has moved the position itself.
+            False, and the position stays, if a deserializer of the application has moved the position itself.
         """
         state = fetch.state
         if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
@@ -411,7 +412,7 @@ class FetchBuffer:
             self._remove(fetch, fetch.fetch_epoch != state.fetch_epoch or state.remove_buffered(fetch.blocks))
 
     def _remove(self, fetch: CompletedFetch, changes: bool) -> None:
-        """Forget a fetch that is not in the queue any more; ``changes``: its partition may be fetched again now."""
+        """Forget a fetch that is not in the queue any more. ``changes``: its partition may be fetched again now."""
         tp = fetch.topic_partition
         fetches = self._of.pop(tp)
         fetches.remove(fetch)
@@ -419,7 +420,7 @@ class FetchBuffer:
             self._of[tp] = fetches
         if fetch.charged:
             self._budget.hold(-fetch.charged)
-            if fetch.is_set_aside:
+            if fetch.is_paused:
                 self._budget.pause(-fetch.charged)
         if changes:
             self._subscriptions.note_changed(tp)

@@ -1,28 +1,29 @@
-"""Plans fetches: which partitions from which node, with how many bytes of memory. A core: it sends nothing.
+"""Plans fetches: which partitions from which node, with how many bytes of memory. A core: it sends no request.
 
 Rules
 
-1. A partition may be fetched if it is fetchable (assigned, FETCHING, not paused, not about to be revoked), has fewer
-   than two buffered fetches (``MAX_BUFFERED_FETCHES``) and no pending error, and its backoff after an error is over.
+1. A partition may be fetched if it is fetchable: assigned, FETCHING, not paused, and not about to be revoked. It must
+   have fewer than two buffered fetches (``MAX_BUFFERED_FETCHES``) and no pending error. Its backoff after an error
+   must be over.
 2. It is fetched from its preferred read replica while that is valid (KIP-392), else from its leader. Without a leader,
    metadata is requested.
 3. One fetch is in flight per node. The next one is planned from the *fetch offset*, the end of the last batch received,
    so it can be sent before those records are decoded.
-4. ``fetch_buffer_bytes`` bounds what is requested and what is held, together: sending reserves the request's limit, a
+4. ``fetch_buffer_bytes`` bounds the requested and the held bytes together: sending reserves the request's limit, a
    response replaces the reservation by its actual size, and returning the records releases that. Each node's limit is
-   its share, so that no node starves; nodes that found no room come first next time. An oversized first batch may
+   its share, so that no node starves. Nodes that found no room come first next time. An oversized first batch may
    exceed the bound, alone.
    Requests for many partitions are capped at 8 MiB, so that the processor's cache still has a response when it is
-   decoded; at 16 MiB where records are large. There the broker is what takes long: it looks at all partitions of a
+   decoded, and at 16 MiB where records are large. There the broker is the slow part: it looks at all partitions of a
    session for each request.
-   What paused partitions hold counts, but does not block the others for ever: if nothing else is held, one request for
-   a partition's share may be sent.
-5. Only partitions that changed are planned again (the journal of ``SubscriptionState``), so planning costs what changed
-   and not what is assigned. A partition that may not be fetched leaves the request, and so the session. One whose
-   fetch brought records continues at the same node from its new fetch offset (:meth:`FetchPlanner.on_fetched`); it
-   is planned again only if rule 1 or its preferred replica may have changed.
-6. If several responses of a node in a row bring nothing, each before its wait is over, the next request is delayed by
-   an increasing backoff (KIP-580): a broken broker must not keep the client busy. The first ones are not counted, as a
+   The memory of paused partitions counts, but does not block the others for ever. If all held bytes are of paused
+   partitions, one request for a partition's share may be sent.
+5. Only partitions that changed are planned again (the journal of ``SubscriptionState``), so the cost of planning
+   depends on the changes and not on the number of assigned partitions. A partition that may not be fetched leaves the
+   request, and so the session. One whose fetch brought records continues at the same node from its new fetch offset
+   (:meth:`FetchPlanner.on_fetched`). It is planned again only if rule 1 or its preferred replica may have changed.
+6. If several responses of a node in a row are empty, each before its wait is over, the next request is delayed by
+   an increasing backoff (KIP-580). A broken broker must not keep the client busy. The first ones are not counted, as a
    healthy broker has reasons for one or two: an evicted session, a preferred replica, a log that starts later.
 7. A plan that can only change by a response or by the journal is not made again before one of these arrives, because a
    poll plans several times.
@@ -54,7 +55,7 @@ _FULL_PARTITIONS = 8
 
 
 class ByteBudget:
-    """Bytes ``reserved`` for responses and bytes ``held``, of these ``paused`` for paused partitions; one limit."""
+    """Bytes ``reserved`` for responses and bytes ``held``, of these ``paused`` for paused partitions. One limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -64,27 +65,27 @@ class ByteBudget:
 
     @property
     def free(self) -> int:
-        """Bytes that are neither held nor reserved."""
+        """Bytes that are not held and not reserved."""
         return self.limit - self.held - self.reserved
 
     def hold(self, size_bytes: int) -> None:
-        """Hold more bytes; fewer if the number is negative."""
+        """Hold more bytes, or fewer if the number is negative."""
         self.held += size_bytes
 
     def pause(self, size_bytes: int) -> None:
-        """Count held bytes as those of paused partitions; no longer if the number is negative."""
+        """Count held bytes as those of paused partitions, or no longer if the number is negative."""
         self.paused += size_bytes
 
     def reserve(self, size_bytes: int) -> None:
-        """Reserve bytes for a response; release them if the number is negative."""
+        """Reserve bytes for a response, or release them if the number is negative."""
         self.reserved += size_bytes
 
     def recount(self, reserved: int) -> None:
-        """Set what is reserved, after an interrupt that may have come between two steps of a count."""
+        """Set the reserved bytes, after an interrupt that may have come between two steps of a count."""
         self.reserved = reserved
 
     def release_held(self) -> None:
-        """Hold nothing any more."""
+        """Release all held bytes."""
         self.held = self.paused = 0
 
 
@@ -128,7 +129,7 @@ class _Node:
         self.idle, self.not_before = 0, 0.0
 
     def on_idle(self, now: float, backoff: Backoff, free: int) -> None:
-        """Pause before the next request; not after the first ``free`` responses in a row."""
+        """Pause before the next request, but not after the first ``free`` responses in a row."""
         self.idle += 1
         self.not_before = now + backoff.delay(self.idle - free - 1) if self.idle > free else 0.0
 
@@ -137,7 +138,7 @@ class FetchPlanner:
     """Plans fetches.
 
     Args:
-        subscriptions: the partitions' states; the planner reads them.
+        subscriptions: the partitions' states. The planner reads them.
         leaders: the leader of each partition according to metadata.
         topic_id: returns a topic's id according to metadata, 16 zero bytes if unknown.
         unavailable_until: returns the time (seconds) until which a node is in backoff, 0.0 if it is not.
@@ -145,11 +146,11 @@ class FetchPlanner:
         max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
         buffer_bytes: ``fetch_buffer_bytes``.
         incremental: True to use fetch sessions.
-        backoff: delays requests to a node whose responses bring nothing.
+        backoff: delays requests to a node whose responses are empty.
 
     Attributes:
         budget: the memory in use.
-        wants_metadata: True if a partition has no leader, or its preferred replica is gone;
+        wants_metadata: True if a partition has no leader, or its preferred replica is gone.
             :meth:`metadata_requested` clears it.
     """
 
@@ -208,7 +209,7 @@ class FetchPlanner:
 
         Args:
             progress: the response brought something, or waited for data: the next request may leave at once.
-            record_bytes: the size of a record in it, about; None if it brought none.
+            record_bytes: the size of a record in it, about, or None if it brought none.
         """
         node = self._nodes.get(node_id)
         if node is not None:
@@ -232,7 +233,7 @@ class FetchPlanner:
         """End a fetch, whose response has arrived or which has failed, and release its reservation.
 
         Returns:
-            The session with its node; None if the fetch was abandoned (:meth:`recover`).
+            The session with its node, or None if the fetch was abandoned (:meth:`recover`).
         """
         node = self._nodes.get(planned.node_id)
         if node is None or node.in_flight is not planned:
@@ -243,7 +244,7 @@ class FetchPlanner:
         return node.session
 
     def on_idle(self, node_id: int, now: float, *, free: int) -> None:
-        """Delay the next request to a node: its response brought nothing, or its request failed.
+        """Delay the next request to a node: its response was empty, or its request failed.
 
         Args:
             free: this many such responses in a row cause no delay.
@@ -325,7 +326,7 @@ class FetchPlanner:
         return planned
 
     def _share(self) -> int:
-        """Return what memory allows for one request: it leaves room to hold one more response of every node."""
+        """Return the bytes for one request. This leaves room to hold one more response of every node."""
         active = 0
         for node in self._nodes.values():
             if node.wanted:

@@ -1,18 +1,18 @@
 """A fetch session with one broker (KIP-227, topic ids KIP-516).
 
-A core: it plans the content of requests and checks responses; it sends nothing and knows neither clock nor positions.
+A core: it plans the content of requests and checks responses. It has no clock and no positions, and does no I/O.
 
 Rules
 
-1. A session is (id, epoch). (0, 0) requests everything and a new session; (id, n > 0) sends only what changed;
-   (id, 0) closes the session ``id`` and opens a new one; epoch -1 closes it and opens none.
-2. After an accepted full response with a session id the next epoch is 1; then 2, 3, ... and 1 again after 2147483647.
+1. A session is (id, epoch). (0, 0) requests everything and a new session. (id, n > 0) sends only the changes.
+   (id, 0) closes the session ``id`` and opens a new one. Epoch -1 closes it and opens none.
+2. After an accepted full response with a session id the next epoch is 1, then 2, 3, ... and 1 again after 2147483647.
    An accepted response with id 0 means that the broker keeps no session: back to (0, 0).
 3. FETCH_SESSION_ID_NOT_FOUND: the broker evicted the session, (0, 0). Any other error, a response that does not match
    the request, or a lost connection: (id, 0). Such a response is rejected as a whole.
-4. A full response contains exactly the requested partitions; an incremental one only partitions of the session. An
+4. A full response contains exactly the requested partitions, an incremental one only partitions of the session. An
    empty full response with a throttle time is a throttle signal.
-5. Topic ids are used if every topic of the session has one; when that changes, a new session is opened. A topic that
+5. Topic ids are used if every topic of the session has one. When that changes, a new session is opened. A topic that
    was deleted and created again has another id: one request forgets the old id and adds the new one.
 """
 
@@ -35,7 +35,7 @@ _MAX_EPOCH: Final = 0x7FFFFFFF
 
 
 class SessionPartition(NamedTuple):
-    """The request for one partition; ``fetch_epoch`` is ours and never sent (see ``TopicPartitionState``)."""
+    """The request for one partition. ``fetch_epoch`` is ours and never sent (see ``TopicPartitionState``)."""
 
     topic_id: bytes
     fetch_offset: int
@@ -102,7 +102,7 @@ class FetchSessionHandler:
 
         Args:
             changed: partitions that join the session or may have changed since the last request.
-            removed: partitions that leave; those not in the session are ignored.
+            removed: partitions that leave. Those not in the session are ignored.
         """
         to_send: dict[TopicPartition, SessionPartition] = {}
         to_forget: list[tuple[TopicPartition, bytes]] = []
@@ -156,7 +156,7 @@ class FetchSessionHandler:
         self._by_topic.setdefault(tp.topic, {})[tp.partition] = tp
 
     def close_request(self) -> SessionRequest | None:
-        """Return the request that closes the session at the broker; None if there is no session."""
+        """Return the request that closes the session at the broker, or None if there is no session."""
         if self.session_id == 0:
             return None
         request = SessionRequest(self.session_id, -1, {}, [], self._used_topic_ids)
@@ -205,7 +205,7 @@ class FetchSessionHandler:
     def _resolve(
         self, response: FetchResponse, api_version: int
     ) -> tuple[list[tuple[TopicPartition, PartitionData, SessionPartition]], str | None]:
-        """Match the partitions of a response with those of the session; the second value is a mismatch, or None."""
+        """Match the partitions of a response with those of the session. The second value is a mismatch, or None."""
         found: list[tuple[TopicPartition, PartitionData, SessionPartition]] = []
         by_id = api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         partitions = self.partitions

@@ -1,11 +1,11 @@
 """Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
 
-The journey of a record set: :class:`FetchPlanner` decides what to request from which node; the node's
-:class:`FetchSessionHandler` checks the response; a part that is stale (:func:`.completed_fetch.is_stale`) is dropped;
-of the others the batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and
+The journey of a record set: :class:`FetchPlanner` decides which partitions to request from which node. The node's
+:class:`FetchSessionHandler` checks the response. A stale part (:func:`.completed_fetch.is_stale`) is dropped. The batch
+headers of the others are scanned, and they join the :class:`FetchBuffer`. The next fetch is sent. Only after that, and
 only for records that a poll returns, batches are checked, decompressed and decoded.
 
-The table ``_ERROR_ACTIONS`` says what each error code of a partition leads to.
+The table ``_ERROR_ACTIONS`` has the action for each error code of a partition.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _ERROR_ACTIONS: Final[dict[int, FetchErrorAction]] = {
 
 
 def fetch_error_action(code: int, *, retriable: bool) -> FetchErrorAction:
-    """Return what to do about an error code of a partition; ``retriable`` decides about codes of newer brokers."""
+    """Return the action for an error code of a partition. ``retriable`` decides about codes of newer brokers."""
     return _ERROR_ACTIONS.get(code) or (FetchErrorAction.REFRESH if retriable else FetchErrorAction.RAISE)
 
 
@@ -180,7 +180,7 @@ class Fetcher:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send_fetches(self) -> int:
-        """Queue a fetch for every node that should have one, without I/O; return how many."""
+        """Queue a fetch for every node that should have one, without I/O, and return how many."""
         now = self._clock.now()
         self.apply_changes(now)
         planned = self.planner.plan(now)
@@ -288,7 +288,7 @@ class Fetcher:
     ) -> None:
         """Buffer the records of an accepted response, and handle the errors of its partitions.
 
-        What stays in the session and brought nothing is no progress: the next fetch would request the same again.
+        A partition that stays in the session without data is no progress: the next fetch would request the same.
         """
         size = 0
         progress = response.latency >= self._early
@@ -350,12 +350,12 @@ class Fetcher:
     def await_response(self, is_awaited: bool) -> None:
         """Send the next request as soon as a response has arrived, while a poll waits for records (True).
 
-        Otherwise the next poll would send it, and the broker would have nothing to do until then.
+        Otherwise the next poll would send it, and the broker would be idle until then.
         """
         self._is_awaited = is_awaited
 
     def _on_failure(self, node_id: int, error: KafkaError) -> None:
-        """Handle a request that failed. Positions stay; a later plan fetches again."""
+        """Handle a request that failed. Positions stay. A later plan fetches again."""
         if error.retriable:
             _log.debug("fetch from node %d failed: %s", node_id, error)
             if error.invalid_metadata:
@@ -389,7 +389,7 @@ class Fetcher:
         self._subscriptions.note_changed(state.topic_partition)
 
     def _on_error(self, state: TopicPartitionState, code: int, offset: int, node_id: int) -> bool:
-        """Handle a partition's error; return False if the partition may be fetched again at once."""
+        """Handle a partition's error, and return False if the partition may be fetched again at once."""
         tp = state.topic_partition
         error = errors.for_code(code, f"fetch of {tp} at offset {offset} from node {node_id}")
         action = fetch_error_action(code, retriable=error.retriable)
@@ -468,7 +468,7 @@ class Fetcher:
 
 
 class _Leaders(dict[TopicPartition, LeaderAndEpoch]):
-    """Leaders as metadata has them, looked up when they are first needed; to be cleared when metadata changes."""
+    """Leaders as metadata has them, looked up when they are first needed. Clear them when metadata changes."""
 
     def __init__(self, metadata: Metadata) -> None:
         super().__init__()

@@ -1,7 +1,8 @@
 """``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits.
 
 It is about calls of the consumer. Who may run a rebalance listener is decided in
-:mod:`.coordinator.listener_invoker`.
+:mod:`.coordinator.listener_invoker`. :class:`Guard` is the interface of this guard and of the one for event loops,
+:class:`pyconsumer.aio.guard.TaskGuard`.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ import weakref
 from collections.abc import Callable
 from threading import get_ident
 from types import FrameType, TracebackType
+from typing import Protocol
 
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 
-__all__ = ["AccessGuard", "Forks"]
+__all__ = ["AccessGuard", "Forks", "Guard"]
 
 NO_THREAD = -1
 
 
 class Forks:
-    """The number of forks between the first process and this one; it costs less than the system call getpid.
+    """The number of forks between the first process and this one. It costs less than the system call getpid.
 
     Attributes:
         count: that number.
@@ -38,30 +40,74 @@ class Forks:
 os.register_at_fork(after_in_child=Forks.add)
 
 
+class Guard(Protocol):
+    """Checks the calls of one consumer. A call that does not wait is made in ``with guard:``.
+
+    Attributes:
+        closed: True after :meth:`close`: every further call is refused.
+    """
+
+    closed: bool
+
+    @property
+    def forked(self) -> bool:
+        """True in a process that was forked from the one that created the consumer."""
+        ...
+
+    def enter(self) -> None:
+        """Begin a call of any kind."""
+        ...
+
+    def begin(self, name: str) -> None:
+        """Begin an exclusive call, which no callback may make, such as ``poll``. :meth:`end` follows."""
+        ...
+
+    def end(self) -> None:
+        """End a call."""
+        ...
+
+    def refuse_in_callback(self, name: str) -> None:
+        """Raise ``IllegalStateError`` if the current call, with this name, was made in a callback of another call."""
+        ...
+
+    def call_on_enter(self, callback: Callable[[], object] | None) -> None:
+        """Set a function that is called at the start of each call. None for none."""
+        ...
+
+    def close(self) -> None:
+        """Refuse every further call."""
+        ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
 class AccessGuard:
-    """Held during each public call; calls nest within one thread.
+    """Held during each public call. Calls nest within one thread.
 
     Use it as ``with guard:``, or where that is too slow::
 
         try:
-            guard.acquire()
+            guard.begin("poll")
             ...
         finally:
-            guard.release()
+            guard.end()
 
-    with ``acquire`` inside ``try``, because Ctrl-C may come after the guard is acquired and before ``acquire`` returns.
+    with ``begin`` inside ``try``, because Ctrl-C may come after the guard is acquired and before ``begin`` returns.
     The owner is stored by the same atomic operation that acquires the guard (``dict.setdefault``), so an interrupted
-    thread finds itself and not a stranger. Ctrl-C may also come just before a release, which then never happens. So a
-    call that seems to be nested checks the stack for the outer one.
+    thread finds itself and not a stranger. Ctrl-C may also come just before the guard is released, which then never
+    happens. So a call that seems to be nested checks the stack for the outer one.
 
     No system call is made: each child process increases a counter after a fork, which is compared.
 
     Args:
-        user: the object whose methods are guarded; without one, nested calls are not checked.
+        user: the object whose methods are guarded. Without one, nested calls are not checked.
         name: its name in messages.
         on_call: called at the start of each call that enters by ``with``.
         on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
-        on_wakeup: called when ``WakeupError`` has left a call that entered by ``with``.
     """
 
     __slots__ = (
@@ -85,7 +131,6 @@ class AccessGuard:
         *,
         on_call: Callable[[], object] | None = None,
         on_interrupt: Callable[[], object] | None = None,
-        on_wakeup: Callable[[], object] | None = None,
     ) -> None:
         self._user = None if user is None else weakref.ref(user)
         self._owner: dict[None, int] = {}
@@ -96,7 +141,7 @@ class AccessGuard:
         self._name = name
         self._on_call = on_call
         self._on_interrupt = on_interrupt
-        self._on_wakeup = on_wakeup
+        self._on_wakeup: Callable[[], object] | None = None
         self._on_enter: Callable[[], object] | None = None
         #: True after :meth:`close`: every further call is refused.
         self.closed = False
@@ -112,30 +157,41 @@ class AccessGuard:
         return self._owner.get(None, NO_THREAD)
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function to call at the start of each call; None for none."""
+        """Set a function to call at the start of each call. None for none."""
         self._on_enter = callback
+
+    def call_on_wakeup(self, callback: Callable[[], object]) -> None:
+        """Set a function to call when ``WakeupError`` has left a call that entered by ``with``."""
+        self._on_wakeup = callback
 
     def close(self) -> None:
         """Refuse every further call."""
         self.closed = True
 
-    def acquire(self) -> None:
-        """Enter a call. ``release`` must follow, also when this raises.
+    def enter(self) -> None:
+        """Begin a call of any kind. :meth:`end` must follow, also when this raises. Raises as :meth:`begin`."""
+        self.begin("")
+
+    def begin(self, name: str) -> None:
+        """Begin a call that no callback may make. :meth:`end` must follow, also when this raises.
+
+        Args:
+            name: name of the call. It is empty if a callback may make it.
 
         Raises:
             ConcurrentAccessError: another thread is inside a call, or this is a forked process.
-            IllegalStateError: the guard is closed.
+            IllegalStateError: the guard is closed, or a callback makes the call.
         """
         if self._forks != Forks.count:
             raise ConcurrentAccessError(
-                f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
+                f"this {self._name} belongs to process {self._pid}: create a new one after a fork"
             )
         me = get_ident()
         owner = self._owner.setdefault(None, me)
         if owner != me:
             raise ConcurrentAccessError(
-                f"{self._name} is not thread-safe: thread {owner} is using it;"
-                " only wakeup() may be called from another thread"
+                f"{self._name} is not thread-safe: thread {owner} is using it,"
+                " and only wakeup() may be called from another thread"
             )
         if self.depth and not self._is_nested():
             self.depth = 0
@@ -144,9 +200,20 @@ class AccessGuard:
             self._on_enter()
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
+        if name and self.depth > 1:
+            self.refuse_in_callback(name)
 
-    def release(self) -> None:
-        """Leave a call. Does nothing in a thread that is not inside one."""
+    def refuse_in_callback(self, name: str) -> None:
+        """Check that the current call is not nested in another one.
+
+        Raises:
+            IllegalStateError: it is, so it was made in a callback.
+        """
+        if self.depth > 1:
+            raise IllegalStateError(f"{name} must not be called from a callback")
+
+    def end(self) -> None:
+        """End a call. Has no effect in a thread that is not inside one."""
         if self._owner.get(None) != get_ident():
             return
         self.depth -= 1
@@ -173,17 +240,17 @@ class AccessGuard:
 
     def __enter__(self) -> None:
         try:
-            self.acquire()
+            self.begin("")
             if self._on_call is not None:
                 self._on_call()
         except BaseException:
-            self.release()
+            self.end()
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.release()
+        self.end()
         if kind is None:
             return
         if issubclass(kind, WakeupError):

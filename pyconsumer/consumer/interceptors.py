@@ -17,11 +17,11 @@ _log = logging.getLogger("pyconsumer.consumer")
 class Interceptors:
     """Calls each interceptor in the configured order.
 
-    An exception of a hook is logged and not raised; the next hook gets the result of the previous one.
+    An exception of a hook is logged and not raised. The next hook gets the result of the previous one.
 
     Args:
         interceptors: objects with ``on_consume(records) -> records``, ``on_commit(offsets)`` and ``close()``, each
-            optional; classes are instantiated.
+            optional. Classes are instantiated.
 
     Attributes:
         consumes: True if an interceptor wants to see records.
@@ -41,7 +41,7 @@ class Interceptors:
                 if changed is not None:
                     records = changed if isinstance(changed, ConsumerRecords) else ConsumerRecords(changed)
             except Exception:
-                _log.exception("an interceptor's on_consume failed; its records are passed on unchanged")
+                _log.exception("an interceptor's on_consume failed, so its records are passed on unchanged")
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

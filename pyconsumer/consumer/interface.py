@@ -27,23 +27,29 @@ from pyconsumer.structs import (
     TopicPartition,
 )
 
+if TYPE_CHECKING:
+    import pyarrow
+
 __all__ = [
     "CommitCallback",
     "Committed",
     "Consumer",
     "ConsumerRebalanceListener",
     "DeadLetterSink",
+    "ImmediateCalls",
     "Metrics",
+    "Offsets",
     "StorableOffsets",
 ]
 
-_Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+"""The *next* offset to read of each partition."""
 Committed = int | OffsetAndMetadata | None
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
 """A function of the offsets of a commit and of its error, None after success."""
 Metrics = dict[str, dict[str, float | None]]
 """Counters by group and name."""
-StorableOffsets: TypeAlias = _Offsets | ConsumerRecords | ConsumerRecord | Iterable[ConsumerRecord]
+StorableOffsets: TypeAlias = Offsets | ConsumerRecords | ConsumerRecord | Iterable[ConsumerRecord]
 """An argument of ``store_offsets``: offsets by partition, or records, whose successors are stored."""
 
 
@@ -51,33 +57,33 @@ class DeadLetterSink(Protocol):
     """Takes records that cannot be deserialized, as the setting ``on_record_error``."""
 
     def send(self, error: RecordDeserializationError, /) -> object:
-        """Keep the record, which ``error`` has with its raw key and value; an exception stops the consumer there."""
+        """Keep the record, which ``error`` has with its raw key and value. An exception stops the consumer there."""
         ...
 
 
 class ConsumerRebalanceListener:
-    """Notified when partitions are assigned, revoked or lost. Override the methods that you need; they do nothing.
+    """Notified when partitions are assigned, revoked or lost. Override the methods that you need.
 
     The consumer calls these methods in the application's thread, inside ``poll``, ``close``, ``unsubscribe`` or
     ``enforce_rebalance``, and at no other time. They may call ``commit``, ``commit_async``, ``seek*``, ``position``,
-    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``; ``poll``, ``subscribe``, ``unsubscribe``,
-    ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the call in which the
-    listener runs.
+    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``. There ``poll``, ``subscribe``,
+    ``unsubscribe``, ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the
+    call in which the listener runs.
 
-    Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``; cooperative rebalancing: KIP-429.
+    Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``. Cooperative rebalancing: KIP-429.
     """
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
-        """Commit what has been processed: these partitions are about to be revoked, and no one else has them yet.
+        """Commit processed records: these partitions are about to be revoked, and no other member has them yet.
 
         An eager assignor revokes all partitions before each rebalance. A cooperative one revokes only those that move
-        to another member; if there are none, this is not called.
+        to another member, and does not call this if there are none.
         """
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:
-        """Prepare for new partitions, after a rebalance; a ``seek`` here sets where reading starts.
+        """Prepare for new partitions, after a rebalance. A ``seek`` here sets where reading starts.
 
-        Called once for each completed rebalance, with an empty collection if nothing is new.
+        Called once for each completed rebalance, with an empty collection if no partition is new.
         """
 
     def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:
@@ -88,20 +94,8 @@ class ConsumerRebalanceListener:
         return self.on_partitions_revoked(lost)  # with asyncio it may be an awaitable
 
 
-@runtime_checkable
-class Consumer(Protocol[K, V]):
-    """The methods of a consumer of keys ``K`` and values ``V``; :class:`pyconsumer.KafkaConsumer` documents each.
-
-    Java: ``org.apache.kafka.clients.consumer.Consumer``.
-    """
-
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
-        """Return records that have arrived, or wait for some."""
-        ...
-
-    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]: ...
-
-    def __next__(self) -> ConsumerRecord[K, V]: ...
+class ImmediateCalls(Protocol):
+    """The calls of a consumer that never wait: a :class:`Consumer` has them, and so has one for asyncio."""
 
     def subscribe(
         self,
@@ -109,77 +103,441 @@ class Consumer(Protocol[K, V]):
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics, whose partitions the group assigns."""
-        ...
+        """Subscribe to topics by name or by pattern. The group assigns their partitions during later polls.
 
-    def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Drop the subscription and the assignment."""
+        A new subscription replaces the one before. Without a ``group_id`` the consumer gets all partitions, and those
+        that are added later, which it reads from their beginning. (Java's consumer refuses that. kafka-python and
+        aiokafka do it.)
+
+        An empty list of topics means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe`
+        instead.
+
+        Args:
+            topics: names of topics.
+            pattern: a regular expression that must match the whole name of a topic, instead of ``topics``. The client
+                evaluates it. The broker evaluates a :class:`SubscriptionPattern`.
+            listener: is notified when partitions are assigned, revoked or lost. On an event loop its methods may be
+                coroutines.
+
+        Raises:
+            IllegalStateError: partitions are assigned by hand, the other kind of subscription is active, or a callback
+                calls this.
+            TypeError, ValueError: the topics are None, are not names, or come together with a pattern.
+
+        Example::
+
+            consumer.subscribe(["orders", "payments"])
+        """
         ...
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics."""
+        """Return the subscribed topics. The set is empty if partitions are assigned by hand.
+
+        For a pattern these are the topics that match. For a :class:`SubscriptionPattern` these are the topics with
+        partitions that are assigned to this consumer.
+
+        Example::
+
+            assert consumer.subscription() == {"orders"}
+        """
         ...
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Assign partitions by hand, without a group."""
+        """Assign partitions by hand, without a group. The list replaces the assignment.
+
+        An empty list means :meth:`unsubscribe`. On an event loop it is an error: await :meth:`unsubscribe` instead.
+
+        Args:
+            partitions: the partitions to read.
+
+        Raises:
+            IllegalStateError: topics or a pattern are subscribed, or a callback calls this.
+            TypeError, ValueError: the argument is not a list of partitions.
+
+        Example::
+
+            consumer.assign([TopicPartition("orders", 0)])
+        """
         ...
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions."""
+        """Return the partitions that are assigned now, by hand or by the group.
+
+        Example::
+
+            for tp in consumer.assignment():
+                print(tp.topic, tp.partition)
+        """
         ...
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Make the group rebalance at the next poll."""
+        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
+
+        Under ``group_protocol="consumer"`` the broker decides when to rebalance. The call then logs a warning and has
+        no effect.
+
+        Args:
+            reason: a text for the logs of the members and of the broker.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+
+        Example::
+
+            consumer.enforce_rebalance("the cache is full")
+        """
         ...
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's identity in the group."""
+        """Return this member's identity in the group, for a producer's ``send_offsets_to_transaction`` (KIP-447).
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+
+        Example::
+
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+        """
         ...
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Continue from an offset."""
+        """Continue from an offset at the next poll. An offset with a leader epoch is validated first (KIP-320).
+
+        Args:
+            partition: an assigned partition.
+            offset: the offset of the next record to return.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+            ValueError: the offset is negative.
+
+        Example::
+
+            consumer.seek(TopicPartition("orders", 0), 42)
+        """
         ...
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Continue from the start of the log."""
+        """Continue from the start of the log. The next :meth:`poll` or :meth:`position` looks up the offset.
+
+        Args:
+            partitions: assigned partitions. Without arguments, all of them.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+
+        Example::
+
+            consumer.seek_to_beginning()
+        """
         ...
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Continue from the end of the log."""
-        ...
+        """Continue from the end of the log (with ``read_committed``: from its last stable offset).
 
-    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record."""
+        Arguments and errors are those of :meth:`seek_to_beginning`.
+
+        Example::
+
+            consumer.seek_to_end(TopicPartition("orders", 0))
+        """
         ...
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions for now."""
+        """Return no records of these partitions until :meth:`resume`. They stay assigned and keep buffered records.
+
+        Raises:
+            IllegalStateError: a partition is not assigned.
+
+        Example::
+
+            consumer.pause(TopicPartition("orders", 0))
+        """
         ...
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again."""
+        """Return records of these partitions again, after :meth:`pause`.
+
+        Example::
+
+            consumer.resume(*consumer.paused())
+        """
         ...
 
     def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
+        """Return the paused partitions.
+
+        Example::
+
+            assert TopicPartition("orders", 0) in consumer.paused()
+        """
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how many records follow the position, None if unknown."""
+        """Return the number of offsets from the position to the end at the last fetch, or None if unknown (KIP-695).
+
+        The end is that of the isolation level: the high watermark, or the last stable offset.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+
+        Example::
+
+            lag = consumer.current_lag(TopicPartition("orders", 0))
+        """
         ...
 
-    def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
-        """Commit offsets, by default all positions, and wait."""
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark of an assigned partition as of its last fetch, None if unknown.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+
+        Example::
+
+            end = consumer.highwater(TopicPartition("orders", 0))
+        """
         ...
 
-    def commit_async(
-        self, offsets: _Offsets | None = None, callback: CommitCallback | None = None
-    ) -> RequestFuture[None]:
-        """Commit offsets without waiting."""
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+
+        Example::
+
+            stable = consumer.last_stable_offset(TopicPartition("orders", 0))
+        """
         ...
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
-        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``."""
+        """Store offsets of finished records for the next commit. This needs ``enable_auto_offset_store=False``.
+
+        Automatic commits and :meth:`commit` without offsets then take the stored offsets instead of the positions.
+        Commits are automatic every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`.
+        The stored offset of a partition is dropped when the partition is revoked or lost. If threads or tasks finish
+        records in any order, :class:`pyconsumer.RecordProgress` returns the offsets to store.
+
+        Args:
+            offsets: one or more finished records, which include all records before them. Or the *next* offset to read
+                of each partition, as :meth:`commit` takes it.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned. No offset is
+                stored.
+            InvalidGroupIdError: there is no ``group_id``.
+            TypeError, ValueError: the argument has another type, or an offset is negative.
+
+        librdkafka: ``rd_kafka_offsets_store``. confluent-kafka: ``Consumer.store_offsets``.
+
+        Example::
+
+            consumer.store_offsets(record)
+        """
+        ...
+
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions according to the metadata at hand. It may be empty.
+
+        Example::
+
+            numbers = consumer.known_partitions("orders")
+        """
+        ...
+
+    def metrics(self, raw: bool = False) -> Metrics:
+        """Return counters by group and name, with the names of Kafka's metrics. Times are in ms.
+
+        Args:
+            raw: accepted for compatibility with kafka-python. There is only one form.
+
+        Example::
+
+            consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"]
+        """
+        ...
+
+    def wakeup(self) -> None:
+        """Make the current call that waits, or the next one, raise ``WakeupError``. Any thread may call this.
+
+        Example::
+
+            threading.Timer(60, consumer.wakeup).start()
+        """
+        ...
+
+
+@runtime_checkable
+class Consumer(ImmediateCalls, Protocol[K, V]):
+    """The calls of a consumer of keys ``K`` and values ``V``, each documented once and here.
+
+    The calls that wait take ``timeout_ms``, the longest time to wait in ms. None means ``default_api_timeout_ms``.
+
+    Java: ``org.apache.kafka.clients.consumer.Consumer``.
+    """
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
+        """Return records that have arrived, or wait for some, and move the positions past them.
+
+        Args:
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most records to return. By default ``max_poll_records``.
+
+        Returns:
+            The records by partition, each partition's in the order of offsets. Empty if none arrived in time.
+
+        Raises:
+            IllegalStateError: no topic is subscribed and no partition assigned, the consumer is closed, or a callback
+                calls this.
+            WakeupError: another thread called :meth:`wakeup`.
+            ConcurrentAccessError: another thread uses the consumer. On an event loop: another task is in :meth:`poll`,
+                or iterates over the consumer.
+            NoOffsetForPartitionError: a partition has no committed offset, and ``auto_offset_reset`` is ``none``.
+            OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
+                ``auto_offset_reset`` is ``none``.
+            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``. The
+                position stays at it.
+            CorruptRecordError: a batch is damaged. The position stays at it, and a :meth:`seek` to the error's
+                ``next_offset`` skips it.
+            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
+                credentials, or denied access to a topic or to the group.
+            KafkaError: the group failed in another way, or the rebalance listener raised an error.
+
+        Example::
+
+            records = consumer.poll(timeout_ms=1000)
+            for record in records.records():
+                print(record.topic, record.offset, record.value)
+        """
+        ...
+
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
+
+        Keys and values are bytes as they were sent. Deserializers and interceptors are not applied. Rows have a fixed
+        overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
+
+        Args:
+            timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
+            max_records: the most rows to return. None for no limit besides the 8 MiB.
+            columns: names of the columns, in the order of the result: ``topic``, ``partition``, ``offset``,
+                ``timestamp`` (ms, UTC), ``key``, ``value``, ``headers`` (the default up to here), ``timestamp_type``,
+                ``leader_epoch``. A column that is left out costs no time.
+            dictionary_topic: True encodes the topic column as a dictionary.
+
+        Returns:
+            Rows partition by partition, in the order of offsets. Without rows, with the same schema, if no record
+            arrived in time.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: a column is unknown, or is named twice.
+            KafkaError: as for :meth:`poll`, but no record is deserialized.
+
+        Example::
+
+            batch = consumer.poll_arrow(timeout_ms=1000, columns=["offset", "value"])
+        """
+        ...
+
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]: ...
+
+    def __next__(self) -> ConsumerRecord[K, V]:
+        """Return the next record and move the position past it: a commit in the loop covers it, but no later record.
+
+        The loop ends when no record has arrived for ``consumer_timeout_ms``. On an event loop it also ends when another
+        task closes the consumer.
+
+        Raises:
+            KafkaError: as for :meth:`poll`.
+
+        Example::
+
+            for record in consumer:
+                print(record.value)
+        """
+        ...
+
+    def unsubscribe(self, timeout_ms: float | None = None) -> None:
+        """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first.
+
+        Raises:
+            IllegalStateError: a callback calls this.
+
+        Example::
+
+            consumer.unsubscribe()
+        """
+        ...
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        """Return the offset of the next record of an assigned partition. Wait until there is a position.
+
+        Raises:
+            IllegalStateError: the partition is not assigned.
+            NoOffsetForPartitionError: there is no committed offset, and ``auto_offset_reset`` is ``none``.
+            KafkaTimeoutError: no position was found in time.
+
+        Example::
+
+            offset = consumer.position(TopicPartition("orders", 0))
+        """
+        ...
+
+    def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
+        """Commit offsets and wait for the broker's response.
+
+        Without offsets, all positions are committed. With ``enable_auto_offset_store=False`` these are the stored
+        offsets.
+
+        On an event loop, commits of several tasks are sent one after the other, in the order of the calls. If a call
+        is cancelled, its request stays in flight, and the offsets may or may not be committed.
+
+        Args:
+            offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
+
+        Raises:
+            CommitFailedError: this consumer no longer belongs to the group's generation. Its partitions may have
+                another owner.
+            RebalanceInProgressError: the group is rebalancing. Call :meth:`poll`, then commit again.
+            InvalidGroupIdError: there is no ``group_id``.
+            KafkaTimeoutError: no response came in time. The offsets may or may not be committed.
+
+        Example::
+
+            consumer.commit({record.topic_partition: record.offset + 1})
+        """
+        ...
+
+    def commit_async(
+        self, offsets: Offsets | None = None, callback: CommitCallback | None = None
+    ) -> RequestFuture[None]:
+        """Commit offsets without waiting.
+
+        Args:
+            offsets: as for :meth:`commit`.
+            callback: a later call of this consumer runs ``callback(offsets, error or None)``. On an event loop it may
+                be a coroutine function.
+
+        Returns:
+            The future of the commit. On an event loop it is an awaitable that raises the error of the commit, if any.
+            It need not be awaited.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+
+        Example::
+
+            consumer.commit_async(callback=lambda offsets, error: print(offsets, error))
+        """
         ...
 
     @overload
@@ -208,45 +566,113 @@ class Consumer(Protocol[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Committed | dict[TopicPartition, int | None] | dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the committed offset of one partition, or of several."""
+        """Return the offsets that the group has committed.
+
+        Args:
+            partition: one partition, or several.
+            metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
+
+        Returns:
+            The offset, or None if there is none. For several partitions a dict of these.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+            GroupAuthorizationFailedError: the broker denied access to the group.
+            KafkaTimeoutError: no response came in time.
+
+        Example::
+
+            offset = consumer.committed(TopicPartition("orders", 0))
+        """
         ...
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after a time."""
+        """Return the first offset of each partition whose timestamp is at or after a time, or None if there is none.
+
+        Args:
+            timestamps: times in ms since the epoch, by partition.
+
+        Raises:
+            ValueError: a time is negative.
+            TopicAuthorizationFailedError: the broker denied access to a topic.
+            KafkaTimeoutError: not all partition leaders responded in time.
+
+        Example::
+
+            found = consumer.offsets_for_times({TopicPartition("orders", 0): 1_700_000_000_000})
+        """
         ...
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of each log."""
+        """Return the first offset of each log. Raises as :meth:`offsets_for_times`.
+
+        Example::
+
+            first = consumer.beginning_offsets([TopicPartition("orders", 0)])
+        """
         ...
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last readable record."""
+        """Return the offset after the last readable record: the high watermark, or the last stable offset.
+
+        Raises as :meth:`offsets_for_times`.
+
+        Example::
+
+            ends = consumer.end_offsets(consumer.assignment())
+        """
         ...
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, None if there is no such topic.
+
+        Example::
+
+            numbers = consumer.partitions_for_topic("orders")
+        """
         ...
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return the names of all topics."""
-        ...
+        """Return the names of all visible topics. Internal ones are included with ``exclude_internal_topics=False``.
 
-    def metrics(self, raw: bool = False) -> Metrics:
-        """Return counters by group and name."""
-        ...
+        Example::
 
-    def wakeup(self) -> None:
-        """Make the current blocking call, or the next one, raise ``WakeupError``."""
+            assert "orders" in consumer.topics()
+        """
         ...
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """Commit if commits are automatic, leave the group, close all connections."""
+        """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
+
+        The commit covers all returned records. It is left out while an exception is being handled, as in
+        ``finally: consumer.close()``, and when one leaves a ``with`` block: its records are returned again. A second
+        call has no effect.
+
+        On an event loop, a :meth:`poll` of another task raises ``IllegalStateError``, and its ``async for`` ends. If
+        another task is processing records, or was cancelled, the commit ends before the records that it got last. If
+        the closing task is cancelled, closing continues, and another call waits until it is done.
+
+        Args:
+            timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
+            leave_group: True leaves the group, False stays in it. None leaves unless ``group_instance_id`` is set
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
+                will come back: its partitions wait for it until its session ends.
+
+        Raises:
+            KafkaError: the commit or the listener failed. The consumer is closed nevertheless.
+            KeyboardInterrupt: Ctrl-C ended the wait. The consumer is closed, but may not have left the group, which
+                then waits for ``session_timeout_ms``.
+
+        Example::
+
+            consumer.close(timeout_ms=5000)
+        """
         ...
 
     def __enter__(self) -> Self: ...

@@ -4,8 +4,8 @@ Rules
 
 1. Records may be taken until a method of the consumer is called, and for at most
    :data:`~pyconsumer.consumer.delegate.CHECK_LIFETIME_S` seconds. Then
-   :meth:`PrefetchedIteration.commit_taken` moves the position past what was taken, and the consumer checks its group,
-   its errors and its fetches again.
+   :meth:`PrefetchedIteration.commit_taken` moves the position past the taken records, and the consumer checks its
+   group, its errors and its fetches again.
 2. A wakeup, a change in the group that the heartbeat thread has noticed (partitions may be lost), and a fork, in the
    child, stop it at once.
 3. A record that Ctrl-C kept from the application is put back.
@@ -61,7 +61,7 @@ class PrefetchedIteration:
     Args:
         prefetched: the records that may be taken.
         delegate: of the consumer.
-        call_on_enter: sets what the consumer's guard calls at the start of each call; None for nothing.
+        call_on_enter: sets a function that the consumer's guard calls at the start of each call, or None.
     """
 
     __slots__ = ("_call_on_enter", "_delegate", "_polls", "_prefetched")
@@ -98,7 +98,7 @@ class PrefetchedIteration:
         return buffer.roll_back(taken=latest)
 
     def commit_on_close(self) -> CommitOnClose:
-        """Return what decides if closing commits the positions, see :mod:`.closing`."""
+        """Return the object that decides if closing commits the positions, see :mod:`.closing`."""
         delegate = self._delegate
         config, metrics, buffer = delegate.config, delegate.metrics, delegate.fetcher.buffer
         return CommitOnClose(
@@ -109,14 +109,14 @@ class PrefetchedIteration:
         )
 
     def commit_taken(self) -> None:
-        """Stop, and move the position past the records that were taken. A second call changes nothing."""
+        """Stop, and move the position past the records that were taken. A second call has no effect."""
         self._prefetched.stop()
         self._delegate.commit_taken()
         self._call_on_enter(None)
 
     @staticmethod
     def restore(records: list[ConsumerRecord[Any, Any]], record: ConsumerRecord[Any, Any] | None) -> None:
-        """Put a record back that Ctrl-C kept from the application; None if it came before a record was taken."""
+        """Put a record back that Ctrl-C kept from the application. None: it came before a record was taken."""
         if record is not None and (not records or records[-1] is not record):
             records.append(record)
 

@@ -39,9 +39,9 @@ class GroupMetrics:
     """Counters of a group member. Durations are given in seconds.
 
     Attributes:
-        heartbeats, joins, syncs, commits: time from request to response; of joins and syncs only those that succeeded.
+        heartbeats, joins, syncs, commits: time from request to response. Failed joins and syncs are not counted.
         rebalances: time from the start of the preparation until the assignment was adopted.
-        failed_rebalances: joins and syncs that failed; getting a member id (MEMBER_ID_REQUIRED) is no failure.
+        failed_rebalances: joins and syncs that failed. Getting a member id (MEMBER_ID_REQUIRED) is no failure.
         callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
     """
 
@@ -71,7 +71,7 @@ class GroupMetrics:
         self._last_rebalance_at = now
 
     def snapshot(self, now: float, elapsed: float) -> dict[str, float | None]:
-        """Return all values by Kafka's names; rates are over ``elapsed`` seconds; "ago" is -1 before the first."""
+        """Return all values by Kafka's names. Rates are over ``elapsed`` seconds, "ago" is -1 before the first."""
         found: dict[str, float | None] = {}
         for name, timing in (("heartbeat", self.heartbeats), ("join", self.joins), ("sync", self.syncs)):
             found[f"{name}-total"] = timing.count
@@ -107,7 +107,7 @@ class ConsumerMetrics:
     """Counters of a consumer.
 
     Attributes:
-        started_at: monotonic seconds at construction; rates are since then.
+        started_at: monotonic seconds at construction. Rates are since then.
     """
 
     def __init__(self, now: float) -> None:
@@ -151,7 +151,7 @@ class ConsumerMetrics:
         self.records_by_topic[topic] = self.records_by_topic.get(topic, 0) + count
 
     def on_polled(self, polled: Mapping[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
-        """Count what a poll returns."""
+        """Count the records of a poll."""
         by_topic = self.records_by_topic
         topic, count = "", 0
         for tp, records in polled.items():
@@ -166,7 +166,7 @@ class ConsumerMetrics:
             self.records += count
 
     def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, float | None]]:
-        """Return all values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).
+        """Return all values by group and name, with Kafka's names, times in ms (``-rate`` per second since the start).
 
         Args:
             group: counters of the group member, None without a group.

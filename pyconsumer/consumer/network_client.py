@@ -5,12 +5,12 @@ requests are queued in its :class:`~pyconsumer.network.client_requests.UnsentReq
 futures are completed in the same thread. It adds
 
 * *wakeup*: ``wakeup()`` from another thread makes the current or next poll raise ``WakeupError``, once, unless wakeups
-  are disabled; it never interrupts a callback;
+  are disabled. It never interrupts a callback.
 * *cluster errors*: polls raise the errors that metadata responses reported (authentication failed, topic not
   authorized).
 
-Only the consumer's own thread uses it, except for ``wakeup()`` and ``rouse()``. The heartbeat thread has a client of
-its own, so no lock is needed.
+Only the consumer's own thread uses it, except for ``wakeup()`` and ``wake_poll()``. The heartbeat thread has a client
+of its own, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import WakeupError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["ConsumerNetworkClient"]
 
@@ -49,12 +49,12 @@ class ConsumerNetworkClient(NetworkClient):
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def poll(self, until: float, future: RequestFuture[Any] | None = None, *, disable_wakeup: bool = False) -> None:
-        """Send, receive, run callbacks; wait as :meth:`NetworkClient.poll` does.
+        """Send, receive, run callbacks. Wait as :meth:`NetworkClient.poll` does.
 
         Args:
-            until: monotonic seconds; with a time in the past the sockets are served once, without waiting.
-            future: return when it is done; with None, when anything was received or failed.
-            disable_wakeup: do not raise WakeupError in this call; a wakeup stays for a later one.
+            until: monotonic seconds. With a time in the past the sockets are served once, without waiting.
+            future: return when it is done. With None: when anything was received or failed.
+            disable_wakeup: do not raise WakeupError in this call. A wakeup stays for a later one.
 
         Raises:
             WakeupError: ``wakeup()`` was called. Responses that have arrived are not lost.
@@ -77,7 +77,7 @@ class ConsumerNetworkClient(NetworkClient):
             self.raise_cluster_error()
 
     def poll_no_wakeup(self, until: float = -math.inf, future: RequestFuture[Any] | None = None) -> None:
-        """Poll as :meth:`poll` does, but raise no WakeupError; by default serve the sockets once without waiting."""
+        """Poll as :meth:`poll` does, but raise no WakeupError. By default serve the sockets once without waiting."""
         self.poll(until, future, disable_wakeup=True)
 
     def wakeup(self) -> None:
@@ -85,7 +85,7 @@ class ConsumerNetworkClient(NetworkClient):
         self.wakeup_waits = True
         super().wakeup()
 
-    def rouse(self) -> None:
+    def wake_poll(self) -> None:
         """Make the current poll, or the next one, return early, as another thread has changed what it waits for."""
         super().wakeup()
 
@@ -97,7 +97,7 @@ class ConsumerNetworkClient(NetworkClient):
 
     @contextmanager
     def disable_wakeups(self) -> Iterator[None]:
-        """Raise no WakeupError in this block; the first poll after it raises a pending one. May be nested."""
+        """Raise no WakeupError in this block. The first poll after it raises a pending one. May be nested."""
         self._wakeups_disabled += 1
         try:
             yield
@@ -105,7 +105,7 @@ class ConsumerNetworkClient(NetworkClient):
             self._wakeups_disabled -= 1
 
     def raise_cluster_error(self) -> None:
-        """Raise an error that metadata responses reported; once. See :meth:`poll`."""
+        """Raise an error that metadata responses reported, once. See :meth:`poll`."""
         error = self.metadata.take_fatal_error() or self.metadata.take_topic_error()
         if error is not None:
             raise error

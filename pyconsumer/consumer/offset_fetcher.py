@@ -1,15 +1,15 @@
 """Offsets from partition leaders: by time, the ends of logs, resets of positions, ends of leader epochs (KIP-320).
 
 The functions at the top are pure: they group by leader and read responses. :class:`OffsetFetcher` sends requests and
-applies the responses to :class:`SubscriptionState`; calls of the user are generators.
+applies the responses to :class:`SubscriptionState`. Calls of the user are generators.
 
 Rules
 
-1. A reset or validation that was sent is not sent again before ``request_timeout_ms``; one that failed is retried after
+1. A reset or validation that was sent is not sent again before ``request_timeout_ms``. One that failed is retried after
    ``retry_backoff_ms``, with new metadata.
 2. A response counts only if policy or position are still those of the request.
 3. While a reset or validation is in flight, fetches from that node are held back (:meth:`OffsetFetcher.is_asked`). A
-   broker responds in order, so the fetch would complete no sooner; and if it waited for records of the partitions known
+   broker responds in order, so the fetch would complete no sooner. And if it waited for records of the partitions known
    so far, the others could not be fetched in the meantime. (Java sends it.)
 4. A reset that lacks only a leader is not tried again before metadata has changed (``leaders_version``). After each
    such change, partitions that have a leader now are due, and metadata is requested again for the others.
@@ -164,7 +164,7 @@ class OffsetFetcher:
         deadline: float,
         causes: list[KafkaError],
     ) -> Steps[None]:
-        """Send one request to every leader; ``causes`` collects the retriable errors."""
+        """Send one request to every leader. ``causes`` collects the retriable errors."""
         groups, leaderless = group_by_leader(missing, self._leader)
         futures = [self._send_list_offsets(node_id, group, missing) for node_id, group in groups.items()]
         retry: set[TopicPartition] = set()
@@ -220,7 +220,7 @@ class OffsetFetcher:
     # -- resets ------------------------------------------------------------------------------------------------------
 
     def apply_leaders(self) -> None:
-        """Make due what lacked only a leader and has one now, if metadata has changed since the last call (rule 4)."""
+        """Make partitions due whose leader was unknown, if metadata has changed since the last call (rule 4)."""
         version = self._metadata.leaders_version
         if version != self._seen_leaders:
             self._seen_leaders = version

@@ -1,4 +1,4 @@
-"""One assigned partition: its fetch state, its position, and what is known of its log. A core: no I/O, no clock.
+"""One assigned partition: its fetch state, its position, and the known offsets of its log. A core: no I/O, no clock.
 
 Which moves between fetch states are possible is decided here, and which positions can be validated by their epochs
 (:attr:`FetchPosition.needs_validation`). :mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each
@@ -10,11 +10,11 @@ Rules of the fetch states, and the table ``RULES``
 1. A partition that has just been assigned is INITIALIZING: it has no position, and its committed offset is fetched.
 2. AWAIT_RESET: it has no position and waits for the start or end of the log, or an offset by time (ListOffsets).
 3. AWAIT_VALIDATION: it has a position, and the leader must confirm that the log still contains it (KIP-320). That is
-   so if the epochs of the position and of the leader are known, and either the position was set (``seek``, by which
-   committed offsets and resets are set, too) or metadata names another leader or leader epoch than the position has.
+   so if the epochs of the position and of the leader are known, and one of two events happened. The position was set:
+   by ``seek``, by a committed offset or by a reset. Or metadata names another leader or leader epoch than the position.
 4. FETCHING: records may be fetched from its position and returned. In no other state may they.
-5. A move that the table does not contain changes nothing and is no error: the event came too late to matter. So nothing
-   leads from INITIALIZING or AWAIT_VALIDATION back to INITIALIZING, nor from AWAIT_RESET to AWAIT_VALIDATION: a reset
+5. A move that the table does not contain is ignored and is no error: the event came too late to matter. So no move
+   leads from INITIALIZING or AWAIT_VALIDATION back to INITIALIZING, or from AWAIT_RESET to AWAIT_VALIDATION: a reset
    first finds a position (FETCHING), which may then need validation.
 6. Entering a state that needs no position drops the position. Entering one that needs a position without having one is
    a bug and raises.
@@ -23,7 +23,7 @@ The life of a partition::
 
     assigned -> INITIALIZING -> AWAIT_VALIDATION -> FETCHING        (committed offset with a leader epoch)
                 INITIALIZING -> FETCHING                            (committed offset without an epoch)
-                INITIALIZING -> AWAIT_RESET -> FETCHING             (nothing committed)
+                INITIALIZING -> AWAIT_RESET -> FETCHING             (no offset committed)
     FETCHING -> AWAIT_RESET                                         (out of range, truncated, another topic of its name,
                                                                      seek_to_beginning/end)
     FETCHING -> AWAIT_VALIDATION -> FETCHING                        (leader changed)
@@ -91,7 +91,7 @@ def next_state(current: FetchState, wanted: FetchState) -> FetchState:
 
 
 class LeaderAndEpoch(NamedTuple):
-    """A partition's leader according to metadata; -1 stands for unknown."""
+    """A partition's leader according to metadata. -1 stands for unknown."""
 
     leader: int = -1
     epoch: int = -1
@@ -131,19 +131,20 @@ class TopicPartitionState:
             revoked.
         position: offset of the next record to return, or None. It moves when records are returned.
         fetch_offset: offset at which the next fetch starts: the end of the last batch that was scanned. It is ahead of
-            the position by what is buffered.
-        fetch_epoch: changes whenever what is buffered or in flight becomes invalid. A response counts only if it was
-            requested in the same epoch.
+            the position by the buffered records.
+        fetch_epoch: changes whenever buffered records or fetches in flight become invalid. A response counts only if it
+            was requested in the same epoch.
         buffered_fetches: number of fetches that wait to be returned.
         retry_at: no reset or validation is sent before this time (seconds).
         awaits_leader: True while ``retry_at`` is set only because the partition has no known leader.
-        fetch_blocked: True while an error waits to be raised; fetching more would bring the same error.
+        fetch_blocked: True while an error waits to be raised. Another fetch would bring the same error.
         fetch_not_before: no fetch is sent before this time (seconds), after a retriable error.
         preferred_replica: node to fetch from instead of the leader (KIP-392) until ``preferred_until``, or -1.
         high_watermark, last_stable_offset, log_start_offset: as of the last response, -1 if unknown.
         end_offset_requested: True while a request for the end of the log is in flight.
-        topic_id: the id of the topic that the position belongs to, zeros if unknown; see :mod:`.topic_ids`.
-        stored: the offset to commit that the application has stored, or None; used if positions are not committed.
+        topic_id: the id of the topic that the position belongs to, zeros if unknown. See :mod:`.topic_ids`.
+        stored: the offset to commit that the application has stored, or None. It is used if positions are not
+            committed.
     """
 
     __slots__ = (
@@ -223,7 +224,7 @@ class TopicPartitionState:
         self.stored = offset
 
     def move_to(self, wanted: FetchState, position: FetchPosition | None = None) -> bool:
-        """Move to a state, with a position if it needs one; return whether the table allowed it (rules 5 and 6)."""
+        """Move to a state, with a position if it needs one, and return whether the table allowed it (rules 5 and 6)."""
         if next_state(self.state, wanted) is not wanted or wanted not in RULES[self.state].next_states:
             return False
         if RULES[wanted].requires_position:
@@ -253,7 +254,7 @@ class TopicPartitionState:
             IllegalStateError: the partition has no position that records may be returned from.
         """
         if self.state is not FetchState.FETCHING:
-            raise IllegalStateError(f"{self.topic_partition} has no valid position to move; it is {self.state.name}")
+            raise IllegalStateError(f"{self.topic_partition} has no valid position to move: it is {self.state.name}")
         self.position = offset
         self.offset_epoch = offset_epoch
 
@@ -262,7 +263,7 @@ class TopicPartitionState:
         self.topic_id = topic_id
 
     def forget_log(self) -> None:
-        """Forget what was stored, and the offsets of the log: there is another log."""
+        """Forget the stored offset, and the offsets of the log: there is another log."""
         self.stored = None
         self.high_watermark = self.last_stable_offset = self.log_start_offset = -1
         self.forget_preferred_replica()
@@ -272,7 +273,7 @@ class TopicPartitionState:
         self.position_leader = leader
 
     def restart_fetching(self, fetch_epoch: int) -> None:
-        """Forget what is buffered and in flight: fetch from the position again, in a new epoch."""
+        """Forget buffered records and fetches in flight: fetch from the position again, in a new epoch."""
         self.fetch_epoch = fetch_epoch
         self.fetch_offset = -1 if self.position is None else self.position
         self.buffered_fetches = 0
@@ -293,12 +294,12 @@ class TopicPartitionState:
         self.fetch_epoch = fetch_epoch
 
     def mark_pending_revocation(self) -> None:
-        """Fetch and return nothing more: the partition is about to be revoked."""
+        """Stop fetching and returning records: the partition is about to be revoked."""
         self.pending_revocation = True
         self.is_fetchable = False
 
     def pause(self) -> None:
-        """Fetch and return nothing until :meth:`resume`; the position and what is buffered stay."""
+        """Fetch and return no records until :meth:`resume`. The position and buffered records stay."""
         self.paused = True
         self.is_fetchable = False
 
@@ -313,7 +314,7 @@ class TopicPartitionState:
     # -- resets and validation ---------------------------------------------------------------------------------------
 
     def reset_by(self, policy: ResetPolicy | None) -> None:
-        """Set the policy by which a new position is found; None if none is wanted any more."""
+        """Set the policy by which a new position is found. None: a position is no longer wanted."""
         self.reset_policy = policy
 
     def retry_later(self, retry_at: float, *, awaits_leader: bool = False) -> None:
@@ -330,15 +331,15 @@ class TopicPartitionState:
 
     @property
     def is_full(self) -> bool:
-        """True if nothing more may be fetched before a buffered fetch has been removed."""
+        """True if no more may be fetched before a buffered fetch has been removed."""
         return self.fetch_blocked or self.buffered_fetches >= MAX_BUFFERED_FETCHES
 
     def add_buffered(self, end_offset: int, blocks: bool) -> bool:
-        """Count one more buffered fetch, and fetch from its end next; return :attr:`is_full`.
+        """Count one more buffered fetch, and fetch from its end next. Return :attr:`is_full`.
 
         Args:
             end_offset: the offset after its last batch.
-            blocks: nothing more is to be fetched before this one has been removed.
+            blocks: no more is to be fetched before this one has been removed.
         """
         self.fetch_offset = end_offset
         self.buffered_fetches = buffered = self.buffered_fetches + 1
@@ -347,7 +348,7 @@ class TopicPartitionState:
         return buffered >= MAX_BUFFERED_FETCHES or self.fetch_blocked
 
     def remove_buffered(self, blocks: bool) -> bool:
-        """Count one buffered fetch less; ``blocks`` as it was added with.
+        """Count one buffered fetch less. ``blocks`` is as it was added with.
 
         Returns:
             True if the partition was full, so that it may be fetched again now.
@@ -359,7 +360,7 @@ class TopicPartitionState:
         return was_full
 
     def end_buffered(self, offset: int, offset_epoch: int, blocks: bool) -> bool:
-        """Do what :meth:`advance` and :meth:`remove_buffered` do, when a fetch has been returned to its end."""
+        """Do the work of :meth:`advance` and :meth:`remove_buffered`, when a fetch has been returned to its end."""
         if self.state is not FetchState.FETCHING:
             self.advance(offset, offset_epoch)  # raises
         self.position = offset
@@ -392,7 +393,7 @@ class TopicPartitionState:
     # -- offsets of the log ------------------------------------------------------------------------------------------
 
     def update_log_offsets(self, high_watermark: int, last_stable_offset: int, log_start_offset: int) -> None:
-        """Note offsets that a fetch response gave; a negative one is unknown and changes nothing."""
+        """Note offsets that a fetch response gave. A negative one is unknown and ignored."""
         if high_watermark >= 0:
             self.high_watermark = high_watermark
         if last_stable_offset >= 0:
@@ -405,7 +406,7 @@ class TopicPartitionState:
         self.end_offset_requested = True
 
     def on_end_offset(self, offset: int | None, *, read_committed: bool) -> None:
-        """Note the end of the log, as the isolation level sees it; None if the request failed."""
+        """Note the end of the log, as the isolation level sees it. None: the request failed."""
         self.end_offset_requested = False
         if offset is None:
             return

@@ -1,13 +1,13 @@
-"""Which records are finished when threads or tasks process them in any order, and so what may be committed.
+"""Which records are finished when threads or tasks process them in any order, and so which offsets may be committed.
 
 Rules
 
 1. Only offsets below which every record is finished may be committed: a crash then repeats records and loses none.
 2. Records are added in the order in which ``poll`` returned them. One that is added again (after a ``seek`` back, or
    when the partition came back) replaces itself and all behind it.
-3. A record that is not known, because its partition was dropped, changes nothing when it is finished.
+3. A record that is not known, because its partition was dropped, has no effect when it is finished.
 
-Nothing here does I/O; every method may be called from any thread.
+There is no I/O here. Every method may be called from any thread.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class _Partition:
 class RecordProgress:
     """Keeps which records are under way and which are finished, partition by partition.
 
-    For programs that hand records to threads or tasks and commit what these have finished::
+    For programs that hand records to threads or tasks and commit the finished ones::
 
         progress = RecordProgress()
         for record in consumer.poll(timeout_ms=1000).records():
             progress.add(record)
             pool.submit(work, record)              # which ends with progress.finish(record)
-        consumer.store_offsets(progress.take())    # what is finished without a gap
+        consumer.store_offsets(progress.take())    # all that are finished without a gap
 
-    In a group, the rebalance listener waits for what is under way (:meth:`wait`), stores and commits that, and drops
+    In a group, the rebalance listener waits for unfinished records (:meth:`wait`), stores and commits them, and drops
     the partitions (:meth:`drop`). ``examples/worker_pool.py`` is a whole program.
 
     All methods may be called from any thread. ``len(progress)`` is how many records are under way, which a program may
@@ -89,7 +89,7 @@ class RecordProgress:
         """Note that a record is finished.
 
         Args:
-            record: one that was added; anything with ``topic``, ``partition`` and ``offset``.
+            record: one that was added. Anything with ``topic``, ``partition`` and ``offset``.
 
         Returns:
             False if it is not under way: its partition was dropped, or it is finished already.
@@ -116,7 +116,7 @@ class RecordProgress:
 
         Args:
             partitions: by default all.
-            timeout_ms: longest time to wait; None: as long as it takes.
+            timeout_ms: longest time to wait. None: as long as it takes.
 
         Returns:
             False if the time ran out before.
@@ -132,7 +132,7 @@ class RecordProgress:
             return True
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget partitions that were revoked or lost; what is under way there counts no longer."""
+        """Forget partitions that were revoked or lost. Their unfinished records count no longer."""
         with self._changed:
             for tp in partitions:
                 self._partitions.pop(as_partition(tp), None)

@@ -9,7 +9,7 @@ Rules
    revocation, truncation, another leader. A pause does not.
 4. A journal, :meth:`take_changed`, lists the partitions whose state changed, so that planning need not visit them all.
 5. Only the application's thread calls this.
-6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
+6. A partition's attributes change only in methods of :class:`TopicPartitionState`. Moves between fetch states, which
    need a new fetch epoch and the journal, only here.
 7. Rule 3 of :mod:`.partition_state`, which position needs a validation, is applied by :meth:`seek` and
    :meth:`on_leader`.
@@ -60,7 +60,7 @@ class SubscriptionState:
 
     Args:
         default_reset: ``auto_offset_reset``.
-        store_positions: whether positions are what is to be committed; otherwise it is what was stored.
+        store_positions: True to commit the positions, False to commit the stored offsets.
 
     Attributes:
         default_reset: ``auto_offset_reset``.
@@ -93,31 +93,31 @@ class SubscriptionState:
         if self.type not in (SubscriptionType.NONE, wanted):
             raise IllegalStateError(
                 "subscription to topics, to a pattern and assigned partitions exclude one another:"
-                f" the consumer has {self.type.name}; call unsubscribe() first"
+                f" the consumer has {self.type.name}. Call unsubscribe() first"
             )
 
     def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None = None) -> bool:
-        """Subscribe to topics; return whether their set changed. The assignment stays until the group changes it."""
+        """Subscribe to topics. Return whether their set changed. The assignment stays until the group changes it."""
         self.check_type(SubscriptionType.AUTO_TOPICS)
         self.type = SubscriptionType.AUTO_TOPICS
         self.listener = listener
         return self._change_subscription(frozenset(topics))
 
     def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None = None) -> None:
-        """Subscribe to the topics whose whole name matches; :meth:`subscribe_from_pattern` sets them."""
+        """Subscribe to the topics whose whole name matches. :meth:`subscribe_from_pattern` sets them."""
         self.check_type(SubscriptionType.AUTO_PATTERN)
         self.type = SubscriptionType.AUTO_PATTERN
         self.listener = listener
         self._pattern = pattern
 
     def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
-        """Set the topics that match the pattern now; return whether their set changed."""
+        """Set the topics that match the pattern now, and return whether their set changed."""
         if self.type is not SubscriptionType.AUTO_PATTERN:
             raise IllegalStateError("there is no pattern subscription")
         return self._change_subscription(frozenset(topics))
 
     def subscribe_remote_pattern(self, pattern: str, listener: ConsumerRebalanceListener | None = None) -> None:
-        """Subscribe to the topics that the broker finds to match; those with assigned partitions are known here."""
+        """Subscribe to the topics that the broker finds to match. Those with assigned partitions are known here."""
         self.check_type(SubscriptionType.AUTO_PATTERN_RE2J)
         self.type = SubscriptionType.AUTO_PATTERN_RE2J
         self.listener = listener
@@ -151,13 +151,14 @@ class SubscriptionState:
 
     @property
     def has_none(self) -> bool:
-        """True if the user has neither subscribed nor assigned anything."""
+        """True if no topic is subscribed and no partition assigned."""
         return self.type is SubscriptionType.NONE
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics; empty if partitions are assigned by hand.
+        """Return the subscribed topics. The set is empty if partitions are assigned by hand.
 
-        Of a pattern those that match; of one that the broker evaluates those with partitions assigned to this member.
+        With a pattern: the topics that match. If the broker evaluates it: those with partitions assigned to this
+            member.
         """
         return set(self._subscription) if self.has_auto_assigned else set()
 
@@ -166,7 +167,7 @@ class SubscriptionState:
         return set(self._subscription | self._group_subscription)
 
     def group_subscribe(self, topics: Iterable[str]) -> bool:
-        """As the group's leader, set the topics of all members; return whether one of them is new."""
+        """As the group's leader, set the topics of all members, and return whether one of them is new."""
         if not self.has_auto_assigned:
             raise IllegalStateError("there is no group subscription")
         known = self._subscription | self._group_subscription
@@ -178,7 +179,7 @@ class SubscriptionState:
         self._group_subscription = frozenset()
 
     def assign_from_user(self, partitions: Collection[TopicPartition]) -> bool:
-        """Assign partitions by hand; return whether their set of topics changed."""
+        """Assign partitions by hand, and return whether their set of topics changed."""
         self.check_type(SubscriptionType.USER_ASSIGNED)
         self.type = SubscriptionType.USER_ASSIGNED
         wanted = set(partitions)
@@ -190,7 +191,7 @@ class SubscriptionState:
     def assign_from_subscribed(self, partitions: Collection[TopicPartition]) -> None:
         """Adopt the assignment that the group's leader (or the coordinator) computed for this member."""
         if not self.has_auto_assigned:
-            raise IllegalStateError("partitions cannot be assigned by the group: nothing is subscribed")
+            raise IllegalStateError("partitions cannot be assigned by the group: no topic is subscribed")
         self._set_assignment(partitions)
         if self.has_remote_pattern:
             self._subscription = frozenset(tp.topic for tp in self._assignment)
@@ -282,7 +283,7 @@ class SubscriptionState:
             self._assignment[tp] = state
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch and return nothing more of these partitions: they are about to be revoked."""
+        """Stop fetching and returning records of these partitions: they are about to be revoked."""
         for tp in partitions:
             self.state(tp).mark_pending_revocation()
             self.changed[tp] = None
@@ -326,7 +327,7 @@ class SubscriptionState:
         self._found(self.state(tp), position)
 
     def initialise(self, tp: TopicPartition, committed: OffsetAndMetadata, leader: LeaderAndEpoch = NO_LEADER) -> bool:
-        """Set a committed offset as position; return False if the partition no longer waits for one."""
+        """Set a committed offset as position, and return False if the partition no longer waits for one."""
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.INITIALIZING:
             return False
@@ -334,7 +335,7 @@ class SubscriptionState:
         return True
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: the position of each partition that has one, or what was stored (rule 8)."""
+        """Return the offsets to commit: the position of each partition that has one, or the stored offsets (rule 8)."""
         found = {}
         for tp, state in self._assignment.items():
             committable = state.committable if self._store_positions else state.stored
@@ -343,19 +344,19 @@ class SubscriptionState:
         return found
 
     def store_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Store offsets to commit; nothing is stored if one of the partitions is not assigned.
+        """Store offsets to commit, but none of them if one of the partitions is not assigned.
 
         Raises:
             IllegalStateError: positions are committed, or a partition is not assigned.
         """
         if self._store_positions:
             raise IllegalStateError(
-                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are committed"
+                "store_offsets needs enable_auto_offset_store=False: with True the positions are committed"
             )
         missing = [tp for tp in offsets if tp not in self._assignment]
         if missing:
             names = ", ".join(map(str, sorted(missing)))
-            raise IllegalStateError(f"not assigned to this consumer: {names}; another member may have committed")
+            raise IllegalStateError(f"not assigned to this consumer: {names}. Another member may have committed")
         for tp, offset in offsets.items():
             self._assignment[tp].store(offset)
 
@@ -435,7 +436,7 @@ class SubscriptionState:
         return position
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the id of the topic that positions belong to; zeros if it is unknown, or nothing of it is assigned."""
+        """Return the id of the topic that positions belong to. Zeros if it is unknown, or has no assigned partition."""
         return self._topic_ids.get(topic, ZERO_UUID)
 
     def reset_initializing(self, partitions: Iterable[TopicPartition]) -> None:
@@ -461,7 +462,7 @@ class SubscriptionState:
             )
 
     def complete_reset(self, tp: TopicPartition, policy: ResetPolicy, position: FetchPosition) -> bool:
-        """Set the position that a reset found, which may need validation; return False if the reset is obsolete."""
+        """Set the position that a reset found, which may need validation, and return False if the reset is obsolete."""
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.AWAIT_RESET or state.reset_policy != policy:
             return False
@@ -480,10 +481,10 @@ class SubscriptionState:
     # -- validation (KIP-320) ----------------------------------------------------------------------------------------
 
     def on_leader(self, tp: TopicPartition, leader: LeaderAndEpoch) -> bool:
-        """Apply the leader according to metadata; return whether the position must be validated now.
+        """Apply the leader according to metadata, and return whether the position must be validated now.
 
-        An unknown leader changes nothing. A leader that the position was not validated with invalidates what is
-        buffered; the position is then validated if its own epoch and that of the leader are known.
+        An unknown leader has no effect. A leader that the position was not validated with invalidates buffered
+        records. The position is then validated if its own epoch and that of the leader are known.
         """
         state = self._assignment.get(tp)
         if state is None or leader.leader < 0:
@@ -516,7 +517,7 @@ class SubscriptionState:
         """Complete a validation with the leader's response: where the epoch of the position ends.
 
         Args:
-            asked: the position in the request; nothing happens if it has moved since.
+            asked: the position in the request. The response is ignored if it has moved since.
             epoch: the leader's largest epoch that is not above the requested one, -1 if there is none.
             end_offset: the offset after that epoch's last record, -1 if there is none.
 
@@ -546,7 +547,7 @@ class SubscriptionState:
     # -- lag and lead ------------------------------------------------------------------------------------------------
 
     def partition_lag(self, tp: TopicPartition, *, read_committed: bool) -> int | None:
-        """Return how many records that the isolation level may read follow the position; None if unknown."""
+        """Return how many records that the isolation level may read follow the position, or None if unknown."""
         state = self._assignment.get(tp)
         if state is None or state.position is None:
             return None
@@ -554,7 +555,7 @@ class SubscriptionState:
         return None if end < 0 else max(0, end - state.position)
 
     def partition_lead(self, tp: TopicPartition) -> int | None:
-        """Return how many records lie between the start of the log and the position; None if unknown."""
+        """Return how many records lie between the start of the log and the position, or None if unknown."""
         state = self._assignment.get(tp)
         if state is None or state.position is None or state.log_start_offset < 0:
             return None
@@ -568,7 +569,7 @@ class SubscriptionState:
         state.forget_preferred_replica()
 
     def _move(self, state: TopicPartitionState, wanted: FetchState, position: FetchPosition | None = None) -> bool:
-        """Move to another fetch state, which invalidates buffered data; return whether the table allowed it."""
+        """Move to another fetch state, which invalidates buffered data, and return whether the table allowed it."""
         if not state.move_to(wanted, position):
             return False
         tp = state.topic_partition

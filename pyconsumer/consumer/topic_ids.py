@@ -1,12 +1,12 @@
-"""Topics that were deleted and created again under their name (KIP-516): what becomes of positions in them.
+"""Topics that were deleted and created again under their name (KIP-516), and the positions in them.
 
 Rules
 
 1. The id of a partition's topic is noted when metadata first names it. Another id means another topic.
-2. A position in the old topic means nothing in the new one. It is dropped at once, with what was fetched and stored,
-   and the partition begins by ``auto_offset_reset``, as a new one does. With ``none`` each poll raises until a seek.
-   One line in the log says so for each topic. (Java keeps the position: it skips the new records before it, or if the
-   new log is shorter, all that are there.)
+2. A position in the old topic is meaningless in the new one. It is dropped at once, with fetched records and stored
+   offsets, and the partition begins by ``auto_offset_reset``, as a new one does. With ``none`` each poll raises until a
+   seek. One line in the log says so for each topic. (Java keeps the position: it skips the new records before it, or if
+   the new log is shorter, all that are there.)
 3. A commit names the id that its positions belong to. It fails if metadata has another one, so that no position of the
    old topic is committed for the new one. The broker has deleted the offsets of the old topic with it.
 4. Under both group protocols this comes before anything is committed for a rebalance: the member may find the new id in
@@ -30,7 +30,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 
 def follow_topic_ids(subscriptions: SubscriptionState, metadata: Metadata) -> None:
-    """Note the ids of the assigned topics; drop positions in topics that were created again (rule 2)."""
+    """Note the ids of the assigned topics. Drop positions in topics that were created again (rule 2)."""
     dropped: dict[str, list[str]] = {}
     before: dict[str, bytes] = {}
     for state in list(subscriptions.states()):
@@ -44,8 +44,8 @@ def follow_topic_ids(subscriptions: SubscriptionState, metadata: Metadata) -> No
             dropped.setdefault(tp.topic, []).append(f"{position} in partition {tp.partition}")
     for topic, positions in dropped.items():
         _log.warning(
-            "topic %s was deleted and created again (id %s, before %s): the positions in the old one (%s) are dropped;"
-            " it begins by auto_offset_reset=%s",
+            "topic %s was deleted and created again (id %s, before %s): the positions in the old one (%s) are dropped."
+            " It begins by auto_offset_reset=%s",
             topic,
             uuid_to_str(metadata.topic_id(topic)),
             uuid_to_str(before[topic]),
@@ -55,7 +55,7 @@ def follow_topic_ids(subscriptions: SubscriptionState, metadata: Metadata) -> No
 
 
 def id_to_commit(subscriptions: SubscriptionState, metadata: Metadata, topic: str) -> bytes:
-    """Return the id of the topic that positions belong to; zeros if it is unknown.
+    """Return the id of the topic that positions belong to, or zeros if it is unknown.
 
     Raises:
         CommitFailedError: the topic has been created again since (rule 3).

@@ -11,7 +11,7 @@ from typing import Literal
 from pyconsumer.assignors.base import Assignor
 from pyconsumer.consumer.interface import DeadLetterSink
 from pyconsumer.errors import RecordDeserializationError
-from pyconsumer.typed_settings import ClientSettings
+from pyconsumer.settings.typed_settings import ClientSettings
 
 __all__ = ["ConsumerSettings"]
 
@@ -20,18 +20,18 @@ class ConsumerSettings(ClientSettings, total=False):
     """Keyword arguments of a consumer, besides ``key_deserializer`` and ``value_deserializer``."""
 
     group_id: str | None
-    """The consumer group; needed to commit. Without it, a subscription reads all partitions."""
+    """The consumer group, needed to commit. Without it, a subscription reads all partitions."""
 
     group_instance_id: str | None
     """A name for this member that survives its restart, unique in the group (static membership, KIP-345)."""
 
     group_protocol: Literal["classic", "consumer"]
     """Group protocol. ``classic``: the members compute the assignment, and all of them stop for it. ``consumer``: the
-    broker computes it, and each member moves by itself (KIP-848; needs Apache Kafka 4.0 or newer).
+    broker computes it, and each member moves by itself (KIP-848, needs Apache Kafka 4.0 or newer).
     """
 
     group_remote_assignor: str | None
-    """Only with ``group_protocol=consumer``: the broker's assignor, ``uniform`` or ``range``; by default the group
+    """Only with ``group_protocol=consumer``: the broker's assignor, ``uniform`` or ``range``. By default the group
     coordinator chooses.
     """
 
@@ -41,10 +41,10 @@ class ConsumerSettings(ClientSettings, total=False):
     """
 
     heartbeat_interval_ms: int
-    """Time between heartbeats; at most a third of ``session_timeout_ms``. Only with ``group_protocol=classic``."""
+    """Time between heartbeats, at most a third of ``session_timeout_ms``. Only with ``group_protocol=classic``."""
 
     max_poll_interval_ms: int
-    """Longest time between two polls; after that this consumer leaves the group."""
+    """Longest time between two polls. After that this consumer leaves the group."""
 
     partition_assignment_strategy: Iterable[str | Assignor | type[Assignor]]
     """Assignors in order of preference: ``range``, ``roundrobin``, ``sticky``, ``cooperative-sticky``, Java's class
@@ -54,7 +54,7 @@ class ConsumerSettings(ClientSettings, total=False):
 
     rebalance_delay_ms: int | None
     """Only with the assignor ``cooperative-sticky-delayed``: time for which the partitions of a member that has
-    disappeared wait for its return; by default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for a consumer
+    disappeared wait for its return. By default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for a consumer
     group.
     """
 
@@ -65,8 +65,8 @@ class ConsumerSettings(ClientSettings, total=False):
     """Commit positions automatically, every ``auto_commit_interval_ms`` and on close. Off without a ``group_id``."""
 
     enable_auto_offset_store: bool
-    """False: automatic commits, and ``commit()`` without offsets, take what ``store_offsets`` was given instead of the
-    positions, for programs that commit what they have finished. librdkafka's setting.
+    """False: automatic commits, and ``commit()`` without offsets, take the offsets given to ``store_offsets`` instead
+    of the positions, for programs that commit finished records. librdkafka's setting.
     """
 
     auto_commit_interval_ms: int
@@ -78,13 +78,13 @@ class ConsumerSettings(ClientSettings, total=False):
     """
 
     client_rack: str
-    """Rack of this client, to fetch from a replica in the same rack (KIP-392); assignors get to know it, too."""
+    """Rack of this client, to fetch from a replica in the same rack (KIP-392). Assignors see it, too."""
 
     fetch_min_bytes: int
     """The broker delays a response until it has this much data, or until ``fetch_max_wait_ms`` is over."""
 
     fetch_max_bytes: int
-    """Most bytes in one response; a larger first batch is returned nevertheless. One request asks for no more than 8
+    """Most bytes in one response. A larger first batch is returned nevertheless. One request asks for no more than 8
     MiB (16 MiB where records are large), or eight times ``max_partition_fetch_bytes``.
     """
 
@@ -92,17 +92,17 @@ class ConsumerSettings(ClientSettings, total=False):
     """Longest time for which the broker delays a response that has less than ``fetch_min_bytes``."""
 
     max_partition_fetch_bytes: int
-    """Most bytes of one partition in one response; a larger first batch is returned nevertheless."""
+    """Most bytes of one partition in one response. A larger first batch is returned nevertheless."""
 
     fetch_buffer_bytes: int | None
-    """Limit of the memory for records that are fetched and not returned, in bytes; by default twice
+    """Limit of the memory for records that are fetched and not returned, in bytes, by default twice
     ``fetch_max_bytes``.
     """
 
     decode_threads: int | None
     """Threads that decompress fetched batches in zstd before a poll asks for them, while the application's thread does
-    something else; the consumers of a process share them. By default two fewer than the CPUs that the process may use,
-    at most 4. 0: the poll decompresses all, as it does what other codecs compressed.
+    something else. The consumers of a process share them. By default two fewer than the CPUs that the process may use,
+    at most 4. 0: the poll decompresses all, as it does for other codecs.
     """
 
     max_poll_records: int
@@ -136,4 +136,4 @@ class ConsumerSettings(ClientSettings, total=False):
     """Allow the broker to create a topic that this consumer requests, if the broker is configured to."""
 
     consumer_timeout_ms: int | float | None
-    """Iteration ends when no record came for this long; None or -1: never."""
+    """Iteration ends when no record came for this long (None or -1: never)."""

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyconsumer import __version__
 from pyconsumer.background_log import Log
 from pyconsumer.clock import Clock, RunningClock, SystemClock
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
     IllegalStateError,
     KafkaConnectionError,
@@ -56,6 +55,7 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
 from pyconsumer.protocol.schema import Message
+from pyconsumer.settings.config import ClientConfig
 from pyconsumer.structs import BrokerMetadata
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class NetworkClient:
     """Sends requests to nodes and receives their responses. One thread owns it. Any thread may call :meth:`wakeup`.
 
     Args:
-        config: the settings of :data:`pyconsumer.config.CLIENT_SETTINGS`.
+        config: the settings of :data:`pyconsumer.settings.config.CLIENT_SETTINGS`.
         metadata: refreshed by :meth:`poll`. None for a client that only sends to nodes whose address it is given.
         clock: the source of all times here.
         max_in_flight: most requests that may await a response on one connection. None for any number.
@@ -277,7 +277,7 @@ class NetworkClient:
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
                 if self._pool.bulk:
-                    self.leave()
+                    self.arm_read_ahead()
                 return
             at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
@@ -291,7 +291,7 @@ class NetworkClient:
         """Send as much as possible now, without waiting, reading, or running callbacks."""
         self._check_open()
         self._turn(self.clock.now(), served=False)
-        self.leave()
+        self.arm_read_ahead()
 
     def fire(self) -> bool:
         """Complete the futures of finished requests and run their callbacks, and return whether there were any."""
@@ -331,17 +331,17 @@ class NetworkClient:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
-    def leave(self) -> None:
+    def arm_read_ahead(self) -> None:
         """Let the system receive large responses ahead while the thread does something else than wait for them.
 
         That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
-        loop waits. See :meth:`on_leave`.
+        loop waits. See :meth:`before_read_ahead`.
         """
         if self._pool.bulk and (self._arrange_step is None or self._arrange_step()):
             self._pool.take_in(True)
 
-    def on_leave(self, arrange_step: Callable[[], object]) -> None:
-        """Set the function that :meth:`leave` calls first: it arranges a :meth:`step`, or returns a false value."""
+    def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
+        """Set the call before :meth:`arm_read_ahead`, which arranges a :meth:`step` or returns a false value."""
         self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyconsumer.background_log import background
-from pyconsumer.config import Address
 from pyconsumer.errors import KafkaConnectionError
+from pyconsumer.settings.config import Address
 
 __all__ = ["Endpoint", "Lookup", "NameService", "address_problem", "printable_address", "resolve"]
 

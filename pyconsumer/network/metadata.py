@@ -25,7 +25,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyconsumer import errors
-from pyconsumer.config import Address, ClientConfig
 from pyconsumer.errors import KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.messages.metadata import (
@@ -36,6 +35,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.settings.config import Address, ClientConfig
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 __all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]

@@ -14,8 +14,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import AuthenticationError, ConfigurationError
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["OAuthBearer", "Plain", "SaslMechanism", "Scram", "mechanism_factory"]
 

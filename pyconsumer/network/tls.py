@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ssl
 
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import AuthenticationError, ConfigurationError, KafkaConnectionError
 from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["TlsSession", "make_context"]
 

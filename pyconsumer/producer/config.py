@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from pyconsumer.config import (
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_HINTS,
     CLIENT_SETTINGS,
     Choice,
@@ -20,8 +21,7 @@ from pyconsumer.config import (
     Settings,
     Text,
 )
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.foreign_names import PRODUCER_NAMES
+from pyconsumer.settings.foreign_names import PRODUCER_NAMES
 
 __all__ = ["PRODUCER_SETTINGS", "ProducerConfig"]
 
@@ -148,7 +148,7 @@ PRODUCER_SETTINGS: Final = Settings(
             "transaction_timeout_ms",
             60_000,
             Duration(1),
-            "Longest time for which a transaction may be open; then the broker aborts it. At most the broker's "
+            "Longest time for which a transaction may be open. Then the broker aborts it. At most the broker's "
             "`transaction.max.timeout.ms`.",
         ),
         Setting(
@@ -162,14 +162,14 @@ PRODUCER_SETTINGS: Final = Settings(
             "retries",
             2147483647,
             Integer(0),
-            "Most retries of a batch; `delivery_timeout_ms` limits them as well.",
+            "Most retries of a batch. `delivery_timeout_ms` limits them as well.",
             blanks=(math.inf,),
         ),
         Setting(
             "batch_size",
             16_384,
             Integer(0),
-            "Size in bytes at which a batch is sent at once; 0: one record per batch. While the batch before it is in "
+            "Size in bytes at which a batch is sent at once (0: one record per batch). While the batch before it is in "
             "flight it grows further, to 1 MB at most.",
         ),
         Setting(
@@ -182,7 +182,7 @@ PRODUCER_SETTINGS: Final = Settings(
             "buffer_memory",
             33_554_432,
             Integer(1, high=0x7FFFFFFFFFFFFFFF),
-            "Most bytes of records that wait to be sent; when this limit is reached, `send` blocks.",
+            "Most bytes of records that wait to be sent. When this limit is reached, `send` blocks.",
         ),
         Setting(
             "max_block_ms",
@@ -195,8 +195,8 @@ PRODUCER_SETTINGS: Final = Settings(
             "metadata_max_idle_ms",
             300_000,
             Duration(5_000),
-            "Stop refreshing the metadata of a topic to which nothing was sent for this time; the next `send` requests "
-            "it again (KIP-526).",
+            "Stop refreshing the metadata of a topic to which no record was sent for this time. The next `send` "
+            "requests it again (KIP-526).",
         ),
         Setting(
             "delivery_timeout_ms",
@@ -215,7 +215,7 @@ PRODUCER_SETTINGS: Final = Settings(
             None,
             Function(nullable=True, type_text="Callable[[bytes | None, list[int], list[int]], int]"),
             "A function `(key bytes or None, all partitions, those with a leader) -> partition`. None: as in Java, by "
-            "the hash of the key; sticky for records without a key (KIP-794).",
+            "the hash of the key, and sticky for records without a key (KIP-794).",
         ),
         Setting(
             "partitioner_ignore_keys", False, Flag(), "Choose partitions for records with a key as for those without."
@@ -231,7 +231,7 @@ PRODUCER_SETTINGS: Final = Settings(
             "client_rack",
             "",
             Text(blank=True),
-            "Rack of this client, as the brokers' `broker.rack`; for `partitioner_rack_aware`.",
+            "Rack of this client, as the brokers' `broker.rack`, for `partitioner_rack_aware`.",
         ),
         Setting(
             "interceptors",

@@ -533,7 +533,7 @@ class ProducerDelegate:
                 )
 
     def drop(self) -> bool:
-        """Let the thread send the buffered records and end, for finalizers: this does not wait, and takes no lock.
+        """Let the thread send the buffered records and end by itself, without a wait or a lock, for finalizers.
 
         Returns:
             False if the producer was closed already, or was made before a fork.

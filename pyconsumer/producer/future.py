@@ -170,13 +170,6 @@ class FutureRecordMetadata:
 
     __reduce__ = not_copied
 
-    @classmethod
-    def failed_with(cls, topic_partition: TopicPartition, error: KafkaError) -> FutureRecordMetadata:
-        """One that failed before the record reached a batch."""
-        result = BatchResult(topic_partition)
-        result.finish(-1, -1, error)
-        return cls(result, 0, -1, -1, -1)
-
     @property
     def place(self) -> tuple[BatchResult, int]:
         """The result of the batch, and the record's index in it."""

@@ -75,6 +75,11 @@ class Producer(Protocol[KeyIn, ValueIn]):
         """Prepare for transactions."""
         ...
 
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
+        ...
+
     def begin_transaction(self) -> None:
         """Begin a transaction."""
         ...

@@ -79,7 +79,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
             producer = KafkaProducer.from_file("client.properties", linger_ms=20)
         """
-        from pyconsumer.network.properties import from_file
+        from pyconsumer.settings.properties import from_file
 
         return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
@@ -381,7 +381,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Run a block as a transaction: commit at its end, abort if the block raises or the commit fails.
+        """Run a block as a transaction. It is committed at the end, or aborted if the block or the commit fails.
 
         Raises:
             TransactionAbortableError: the transaction failed and was aborted. You may repeat the block.
@@ -410,7 +410,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         return self._delegate.is_initialized
 
     def _abort_if_open(self) -> None:
-        """Abort the transaction if one is open and can be aborted. A failure is logged: another error is raised."""
+        """Abort the transaction if one is open and can be aborted. A failure is logged, as another error is raised."""
         if self._delegate.may_abort:
             try:
                 self.abort_transaction()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from pyconsumer.typed_settings import ClientSettings
+from pyconsumer.settings.typed_settings import ClientSettings
 
 __all__ = ["ProducerSettings"]
 
@@ -30,7 +30,7 @@ class ProducerSettings(ClientSettings, total=False):
     """
 
     transaction_timeout_ms: int
-    """Longest time for which a transaction may be open; then the broker aborts it. At most the broker's
+    """Longest time for which a transaction may be open. Then the broker aborts it. At most the broker's
     ``transaction.max.timeout.ms``.
     """
 
@@ -38,10 +38,10 @@ class ProducerSettings(ClientSettings, total=False):
     """Compression of batches."""
 
     retries: int | float
-    """Most retries of a batch; ``delivery_timeout_ms`` limits them as well."""
+    """Most retries of a batch. ``delivery_timeout_ms`` limits them as well."""
 
     batch_size: int
-    """Size in bytes at which a batch is sent at once; 0: one record per batch. While the batch before it is in flight
+    """Size in bytes at which a batch is sent at once (0: one record per batch). While the batch before it is in flight
     it grows further, to 1 MB at most.
     """
 
@@ -49,7 +49,7 @@ class ProducerSettings(ClientSettings, total=False):
     """Longest time for which a batch that is not full waits for more records (KIP-1030)."""
 
     buffer_memory: int
-    """Most bytes of records that wait to be sent; when this limit is reached, ``send`` blocks."""
+    """Most bytes of records that wait to be sent. When this limit is reached, ``send`` blocks."""
 
     max_block_ms: int
     """Longest time for which ``send`` and ``partitions_for`` wait for metadata, and ``send`` for room in the buffer."""
@@ -58,7 +58,7 @@ class ProducerSettings(ClientSettings, total=False):
     """Most bytes in one request, and in one record."""
 
     metadata_max_idle_ms: int
-    """Stop refreshing the metadata of a topic to which nothing was sent for this time; the next ``send`` requests it
+    """Stop refreshing the metadata of a topic to which no record was sent for this time. The next ``send`` requests it
     again (KIP-526).
     """
 
@@ -70,7 +70,7 @@ class ProducerSettings(ClientSettings, total=False):
 
     partitioner: Callable[[bytes | None, list[int], list[int]], int] | None
     """A function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: as in Java, by the
-    hash of the key; sticky for records without a key (KIP-794).
+    hash of the key, and sticky for records without a key (KIP-794).
     """
 
     partitioner_ignore_keys: bool
@@ -82,7 +82,7 @@ class ProducerSettings(ClientSettings, total=False):
     """
 
     client_rack: str
-    """Rack of this client, as the brokers' ``broker.rack``; for ``partitioner_rack_aware``."""
+    """Rack of this client, as the brokers' ``broker.rack``, for ``partitioner_rack_aware``."""
 
     interceptors: Iterable[object]
     """Objects with ``on_send(topic, key, value, headers, partition, timestamp_ms)``, which returns the same values as

@@ -1,11 +1,11 @@
 """Generates, from the declaration of a struct and a version, the source of an encode and a decode function.
 
 Only :mod:`pyconsumer.protocol.schema` uses this. A struct inside a message gets functions of its own in the same
-namespace; everything else is inlined. Names in generated code: ``m`` the value, ``a`` appends a buffer to the output,
+namespace. Everything else is inlined. Names in generated code: ``m`` the value, ``a`` appends a buffer to the output,
 ``b`` the input (a memoryview), ``p`` the position in it.
 
 Decoding truncated input raises ``IndexError`` or ``struct.error`` from the generated code, or ``ProtocolError`` from an
-explicit check; the caller turns all of them into ``ProtocolError``. No state: a :class:`_Writer` lives for one
+explicit check. The caller turns all of them into ``ProtocolError``. No state: a :class:`_Writer` lives for one
 generation.
 """
 
@@ -63,7 +63,7 @@ class _Writer:
         self.lines.append("    " * self.depth + text)
 
     def constant(self, value: Any, hint: str) -> str:
-        """Bind an object to a new name in the namespace; return the name, which begins with ``hint``."""
+        """Bind an object to a new name in the namespace. Return the name, which begins with ``hint``."""
         name = f"{hint}_{len(self.namespace)}"
         self.namespace[name] = value
         return name
@@ -345,7 +345,7 @@ def _default_expression(w: _Writer, spec: FieldSpec) -> str:
 
 
 def _absent(w: _Writer, spec: FieldSpec) -> str:
-    """Return the value of an absent tagged field; one struct serves all if its fields are fixed: nobody changes it."""
+    """Return the value of an absent tagged field. One struct serves all if its fields are fixed."""
     if spec.is_array or isinstance(spec.type, tuple) or not all(map(_is_fixed, spec.type.FIELDS)):
         return _default_expression(w, spec)
     return w.constant(spec.type(), "absent")

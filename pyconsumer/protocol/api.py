@@ -1,10 +1,10 @@
 """Frames and headers, and the choice of the version of an API to use with a broker.
 
-A frame is its size (int32), a header and the message. Functions that decode take a frame without the size; those that
+A frame is its size (int32), a header and the message. Functions that decode take a frame without the size. Those that
 encode return a list of buffers with it, ready for a gathering write.
 
 Header versions: a request has header 2 if its version is flexible, else 1. A response has header 1 if its version is
-flexible, else 0; ApiVersions responses always have header 0, because a client must be able to read one before it knows
+flexible, else 0. ApiVersions responses always have header 0, because a client must be able to read one before it knows
 the versions of the broker (KIP-511).
 
 State: encoded ends of headers, and response classes, cached for the process.
@@ -73,7 +73,7 @@ class ResponseHeaderMessage(Message):
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request, read from a frame; the request itself begins at ``body_offset``."""
+    """The header of a request, read from a frame. The request itself begins at ``body_offset``."""
 
     api_key: int
     api_version: int
@@ -83,12 +83,12 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """Return the version of a request's header, 1 or 2; raise ``ValueError`` for an unknown API."""
+    """Return the version of a request's header, 1 or 2. Raise ``ValueError`` for an unknown API."""
     return 2 if API[ApiKey(api_key)].is_flexible(version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the version of a response's header, 0 or 1; raise ``ValueError`` for an unknown API."""
+    """Return the version of a response's header, 0 or 1. Raise ``ValueError`` for an unknown API."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if API[ApiKey(api_key)].is_flexible(version) else 0
@@ -185,7 +185,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 
 
 def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[int, int]:
-    """Read the header of a response; return the correlation id and the position of the response.
+    """Read the header of a response. Return the correlation id and the position of the response.
 
     Raises:
         ProtocolError: the frame does not begin with a response header.
@@ -197,12 +197,12 @@ def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[i
 def decode_response(
     api_key: int, version: int, frame: Buffer, *, on_trailing: Callable[[int, int, int], None] | None = None
 ) -> tuple[int, Message]:
-    """Read a response with its header; return the correlation id and the message.
+    """Read a response with its header. Return the correlation id and the message.
 
     Record sets in the message are views of ``frame``.
 
     Args:
-        on_trailing: called with API key, version and number of bytes if there are bytes after the message; without it
+        on_trailing: called with API key, version and number of bytes if there are bytes after the message. Without it
             they are an error.
 
     Raises:
@@ -250,10 +250,10 @@ class BrokerVersions:
         Args:
             api_key: the API.
             min_version: the oldest version that the caller can use.
-            max_version: the newest version that the caller can use; None: any.
+            max_version: the newest version that the caller can use, or None for any.
 
         Raises:
-            UnsupportedVersionError: there is none; the message names both ranges.
+            UnsupportedVersionError: there is none. The message names both ranges.
         """
         version = self._chosen.get((api_key, min_version, max_version))
         if version is not None:

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, Final
 
-__all__ = ["load_compiled", "not_copied", "report_missing", "source_tree", "version_text"]
+__all__ = ["load_compiled", "not_copied", "report_missing", "source_tree"]
 
 _log = logging.getLogger("pyconsumer.records")
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -69,7 +69,7 @@ def _missing(reason: str, remedy: str) -> tuple[None, str]:
 
 
 def report_missing() -> None:
-    """Log once that a compiled module is missing, what that costs and what to do; nothing if that is intended."""
+    """Log once that a compiled module is missing, with the cost and the remedy, unless that is intended."""
     if not _to_report:
         return
     reason, remedy = _to_report[0]
@@ -80,29 +80,14 @@ def report_missing() -> None:
 
 
 def source_tree() -> str | None:
-    """Return the source tree that this package is imported from; None if it was installed."""
+    """Return the source tree that this package is imported from, or None if it was installed."""
     root = os.path.dirname(_PACKAGE)
     here = all(os.path.isfile(os.path.join(root, name)) for name in ("setup.py", "pyproject.toml"))
     return root if here else None
 
 
-def version_text(version: str) -> str:
-    """Return what ``pyconsumer --version`` prints: the version, where the package is from, how records are decoded, and
-    which library decompresses each codec.
-
-    Args:
-        version: that of the package.
-    """
-    from pyconsumer.protocol.records import describe
-    from pyconsumer.protocol.records.compression import describe_codecs
-
-    tree = source_tree()
-    where = "" if tree is None else f" (source tree {tree})"
-    return "\n".join((f"pyconsumer {version}{where}, record decoder: {describe()}", *describe_codecs()))
-
-
 def _remedy(tree: str) -> str:
-    """Return what to do in a source tree without compiled modules, which may only hide an installed package."""
+    """Return the remedy in a source tree without compiled modules, which may only hide an installed package."""
     from importlib import metadata
     from pathlib import Path
 

@@ -65,7 +65,7 @@ def encode_subscription(
     *,
     version: int = 3,
 ) -> bytes:
-    """Encode a member's subscription for JoinGroup; topics and partitions are sorted, so equal ones give equal bytes.
+    """Encode a member's subscription for JoinGroup. Topics and partitions are sorted, so equal ones give equal bytes.
 
     Args:
         owned_partitions: the partitions that the member keeps while it rejoins (since version 1, KIP-429).
@@ -106,7 +106,7 @@ def owned_partitions(subscription: ConsumerProtocolSubscription) -> list[structs
 def encode_assignment(
     partitions: Iterable[structs.TopicPartition], user_data: bytes | None = None, *, version: int = 3
 ) -> bytes:
-    """Encode a member's assignment for SyncGroup; topics are in the order in which they first appear."""
+    """Encode a member's assignment for SyncGroup. Topics are in the order in which they first appear."""
     by_topic: dict[str, list[int]] = {}
     for partition in partitions:
         by_topic.setdefault(partition.topic, []).append(partition.partition)

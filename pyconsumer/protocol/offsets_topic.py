@@ -1,8 +1,8 @@
 """Keys and values of ``__consumer_offsets``: offsets and classic groups. No state.
 
 Both begin with an int16 version. That of a *key* is the type of the record: 0 and 1 a committed offset (1 is written),
-2 the metadata of a classic group; higher ones belong to newer group protocols. That of a *value* is the version of its
-schema. A null value is a tombstone; an empty value is an error.
+2 the metadata of a classic group. Higher ones belong to newer group protocols. That of a *value* is the version of its
+schema. A null value is a tombstone, an empty value is an error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class GroupMetadataValue(Message):
 
 @message(5, "data", versions="0", flexible="none")
 class ConsumerGroupMemberMetadataKey(Message):
-    """The key of the newer protocols' records with a group id and another name; all of these have the same schema."""
+    """The key of the newer protocols' records with a group id and another name, all with the same schema."""
 
     group_id: str = field(STRING, "0", default="")
     member_id: str = field(STRING, "0", default="")
@@ -127,7 +127,7 @@ class NewerKey(NamedTuple):
     Attributes:
         kind: Kafka's name of the type.
         group: the group id.
-        member: the member id (``ConsumerGroupRegularExpression``: the expression); None if the record is about the
+        member: the member id (``ConsumerGroupRegularExpression``: the expression), or None if the record is about the
             whole group.
     """
 
@@ -173,7 +173,7 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
 
 
 def decode_newer_key(key: Buffer) -> NewerKey | None:
-    """Read a key of one of the :data:`NEWER_KINDS`; return None for another one.
+    """Read a key of one of the :data:`NEWER_KINDS`, or return None for another one.
 
     Raises:
         ProtocolError: the bytes are too short for a version, or are not a key of this version.
@@ -189,12 +189,12 @@ def decode_newer_key(key: Buffer) -> NewerKey | None:
 
 
 def decode_offset_value(value: Buffer) -> OffsetCommitValue:
-    """Read a committed offset of any known version; raise ``ProtocolError`` if it is not one."""
+    """Read a committed offset of any known version, or raise ``ProtocolError``."""
     return _decode_value(OffsetCommitValue, value)
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """Read a group's metadata of any known version; raise ``ProtocolError`` if it is not that."""
+    """Read a group's metadata of any known version, or raise ``ProtocolError``."""
     return _decode_value(GroupMetadataValue, value)
 
 
@@ -212,10 +212,10 @@ def _version(data: Buffer) -> int:
 
 
 def format_record(key: Buffer, value: Buffer | None) -> str | None:
-    """Return a record as a line of text, in the format of Kafka's dump tools up to 2.0; None for an unknown type.
+    """Return a record as a line of text, in the format of Kafka's dump tools up to 2.0. None for an unknown type.
 
     An offset is ``[group,topic,partition]::[OffsetMetadata[offset,metadata],CommitTime t,ExpirationTime t]``, with
-    ``NO_METADATA`` for empty metadata and -1 for no expiration time; a group is ``group::[group,type,state,members]``.
+    ``NO_METADATA`` for empty metadata and -1 for no expiration time. A group is ``group::[group,type,state,members]``.
     The value of a tombstone is ``NULL``.
 
     Raises:

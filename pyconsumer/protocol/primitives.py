@@ -1,6 +1,6 @@
 """Wire types by the names of Kafka's protocol guide, varints, UUIDs, and the helpers of generated codecs. No state.
 
-Numbers are big-endian. An *unsigned varint* is base 128, least significant group first, at most 5 bytes for 32 bits; a
+Numbers are big-endian. An *unsigned varint* is base 128, least significant group first, at most 5 bytes for 32 bits. A
 *varint* is the same after zigzag (record format v2). A *compact* length is an unsigned varint of length + 1, with 0 for
 null.
 """
@@ -20,7 +20,7 @@ __all__ = [
     "StoredRecords",
     "encode_uvarint",
     "encode_varint",
-    "read_uvarint",
+    "read_uvarint_tail",
     "read_varint",
     "uuid_from_str",
     "uuid_to_str",
@@ -70,18 +70,6 @@ def encode_varint(value: int) -> bytes:
     return encode_uvarint((value << 1) ^ (value >> 63))
 
 
-def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most 32 bits; return ``(value, position after it)``."""
-    try:
-        byte = buffer[position]
-        position += 1
-        if byte < 128:
-            return byte, position
-        return read_uvarint_tail(buffer, position, byte)
-    except IndexError:
-        raise ProtocolError("the data ends inside a varint") from None
-
-
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Read the rest of an unsigned varint, after its first byte (128 or more).
 
@@ -106,7 +94,7 @@ def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, i
 
 
 def read_varint(buffer: Buffer, position: int, max_bytes: int = 10) -> tuple[int, int]:
-    """Read a varint (at most 5 bytes for 32 bits, 10 for 64); return ``(value, position after it)``."""
+    """Read a varint (at most 5 bytes for 32 bits, 10 for 64). Return ``(value, position after it)``."""
     value = 0
     try:
         for index in range(max_bytes):
@@ -126,7 +114,7 @@ def uuid_to_str(value: bytes) -> str:
 
 
 def uuid_from_str(text: str) -> bytes:
-    """Return the 16 bytes of a UUID in Kafka's notation; raise ``ValueError`` if the text is not one."""
+    """Return the 16 bytes of a UUID in Kafka's notation. Raise ``ValueError`` for another text."""
     try:
         value = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -200,7 +188,7 @@ RECORDS = WireType("records")
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; empty if ``first > last``."""
+    """A range of versions, both ends included. It is empty if ``first > last``."""
 
     first: int
     last: int
@@ -230,7 +218,7 @@ class Versions(NamedTuple):
 class FieldSpec(NamedTuple):
     """The declaration of one field of a struct.
 
-    ``type`` is a wire type or a :class:`Struct` class; for an array, that of the elements. ``tag`` is -1 for a field
+    ``type`` is a wire type or a :class:`Struct` class. For an array: of its elements. ``tag`` is -1 for a field
     that is never tagged.
     """
 
@@ -259,14 +247,14 @@ Decoder = Callable[[Buffer, int], tuple[Any, int]]
 
 
 class Struct:
-    """A part of a message, made by ``structure`` of the module ``schema``; every field has Kafka's default."""
+    """A part of a message, made by ``structure`` of the module ``schema``. Every field has Kafka's default."""
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
 
     @classmethod
     def declare_fields(cls, fields: tuple[FieldSpec, ...]) -> None:
-        """Set the fields, in order; the decorators of :mod:`pyconsumer.protocol.schema` call this."""
+        """Set the fields, in order. The decorators of :mod:`pyconsumer.protocol.schema` call this."""
         cls.FIELDS = fields
 
     @classmethod

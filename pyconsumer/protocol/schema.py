@@ -1,4 +1,4 @@
-"""Declaration of messages with version ranges; the codec of each version is generated on first use, and kept.
+"""Declaration of messages with version ranges. The codec of each version is generated on first use, and kept.
 
 A message is a class whose fields have a wire type, the versions that contain them, and Kafka's default::
 
@@ -15,8 +15,8 @@ Rules, all of them Kafka's:
    its default.
 2. Encoding a version without a field whose value is not the default raises ``UnsupportedVersionError``, unless the
    field is ``ignorable``.
-3. In flexible versions strings, bytes and arrays have compact lengths, and every struct ends with its tagged fields;
-   unknown tags are skipped. A tagged field with its default is not encoded.
+3. In flexible versions strings, bytes and arrays have compact lengths, and every struct ends with its tagged fields.
+   Unknown tags are skipped. A tagged field with its default is not encoded.
 4. A null is an error in both directions, unless the version allows it.
 5. A length is compared with the bytes that are left before memory is allocated for it.
 
@@ -85,14 +85,14 @@ S = TypeVar("S", bound="type[Struct]")
 
 
 class _Declaration(NamedTuple):
-    """The declaration of a field; ``factory`` makes a default that must not be shared."""
+    """The declaration of a field. ``factory`` makes a default that must not be shared."""
 
     spec: FieldSpec
     factory: Callable[[], Any] | None
 
 
 class MessageSchema(NamedTuple):
-    """The declaration of a message. ``kind`` is request, response, header or data; ``api_key`` is -1 without an API."""
+    """The declaration of a message. ``kind`` is request, response, header or data, ``api_key`` is -1 without an API."""
 
     name: str
     kind: str
@@ -107,7 +107,7 @@ class Encodable(Protocol):
     API_KEY: ClassVar[int]
 
     def encode_parts(self, version: int) -> list[Buffer]:
-        """Return it as a list of buffers; see :meth:`Message.encode_parts`."""
+        """Return it as a list of buffers. See :meth:`Message.encode_parts`."""
 
 
 class Message(Struct):
@@ -122,7 +122,7 @@ class Message(Struct):
 
     @classmethod
     def declare(cls, schema: MessageSchema) -> None:
-        """Set the declaration; :func:`message` calls this."""
+        """Set the declaration. :func:`message` calls this."""
         cls.SCHEMA = schema
         cls.API_KEY = schema.api_key
         cls.MIN_VERSION, cls.MAX_VERSION = schema.versions
@@ -146,7 +146,7 @@ class Message(Struct):
         return parts
 
     def encode(self, version: int) -> bytes:
-        """Return the message as bytes; see :meth:`encode_parts`."""
+        """Return the message as bytes. See :meth:`encode_parts`."""
         return b"".join(self.encode_parts(version))
 
     @classmethod
@@ -170,7 +170,7 @@ class Message(Struct):
 
     @classmethod
     def decode_from(cls, data: Buffer, version: int, position: int) -> tuple[Self, int]:
-        """Read the message at ``position``; return it and the position after it. Raises as :meth:`decode`."""
+        """Read the message at ``position``. Return it and the position after it. Raises as :meth:`decode`."""
         decode = (cls._codecs.get(version) or cls._codec(version))[1]
         try:
             return decode(data if isinstance(data, memoryview) else memoryview(data), position)
@@ -187,7 +187,7 @@ class Message(Struct):
 
     @classmethod
     def decode_with_version(cls, data: Buffer) -> tuple[Self, int]:
-        """Read what :meth:`encode_with_version` has written; return the message and its version.
+        """Read the bytes of :meth:`encode_with_version`. Return the message and its version.
 
         A version newer than the newest declared one is read as that one, and bytes after it are ignored, as in Kafka's
         ``ConsumerProtocol``.
@@ -215,7 +215,7 @@ class Message(Struct):
 
     @classmethod
     def shorten(cls, version: int, decode: Decoder) -> Decoder:
-        """Return a decoder that reads a frequent form of the message in fewer steps; by default ``decode`` itself."""
+        """Return a decoder that reads a frequent form of the message in fewer steps. By default that is ``decode``."""
         return decode
 
 
@@ -254,7 +254,7 @@ def array(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field that is a list of ``type``; pass ``factory=list``, or ``default=None`` if that is Kafka's."""
+    """Declare a field that is a list of ``type``. Pass ``factory=list``, or ``default=None`` if that is Kafka's."""
     return _declare(type, True, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -269,7 +269,7 @@ def struct(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """Declare a field that is one struct; pass ``factory=TheStruct``, or ``default=None`` if that is Kafka's."""
+    """Declare a field that is one struct. Pass ``factory=TheStruct``, or ``default=None`` if that is Kafka's."""
     return _declare(type, False, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 

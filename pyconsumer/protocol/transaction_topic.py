@@ -53,7 +53,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """Read a key; return the transactional id, or None for a record of an unknown type.
+    """Read a key. Return its transactional id, or None for a record of an unknown type.
 
     Raises:
         ProtocolError: the bytes are too short for a version, or are not a key of this version.
@@ -64,7 +64,7 @@ def decode_key(key: Buffer) -> str | None:
 
 
 def decode_value(value: Buffer) -> TransactionLogValue:
-    """Read a value of any known version; raise ``ProtocolError`` if it is not one."""
+    """Read a value of any known version, or raise ``ProtocolError``."""
     version = _version(value)
     if version not in TransactionLogValue.SCHEMA.versions:
         raise ProtocolError(f"TransactionLogValue has versions {TransactionLogValue.SCHEMA.versions}, not {version}")

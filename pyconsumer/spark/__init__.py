@@ -14,13 +14,15 @@
 
 Options, columns, offsets and checkpoints are those of Spark's own Kafka connector. :func:`lag` returns the lag of a
 streaming query, :func:`lag_metrics` the same by the connector's names. For a session that you have made yourself call
-:func:`register`; where pyconsumer is installed beside Spark, the format is known without a call.
+:func:`register`. Where pyconsumer is installed beside Spark, the format is known without a call.
 """
 
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pyconsumer.spark.launch import java_home as java_home
@@ -37,22 +39,12 @@ for _needed in ("pyspark", "pyarrow"):
             f"pyconsumer.spark needs {_needed}, which is not installed: pip install 'pyconsumer[spark]'", name=_needed
         )
 
+_HOMES = {
+    "java_home": "pyconsumer.spark.launch",
+    "lag": "pyconsumer.spark.progress",
+    "lag_metrics": "pyconsumer.spark.progress",
+    "register": "pyconsumer.spark.launch",
+    "session": "pyconsumer.spark.launch",
+}
 
-def __getattr__(name: str) -> Any:
-    if name == "java_home":
-        from pyconsumer.spark.launch import java_home
-
-        return java_home
-    if name in ("lag", "lag_metrics"):
-        from pyconsumer.spark import progress
-
-        return getattr(progress, name)
-    if name == "session":
-        from pyconsumer.spark.launch import session
-
-        return session
-    if name == "register":
-        from pyconsumer.spark.launch import register
-
-        return register
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

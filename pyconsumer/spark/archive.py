@@ -91,7 +91,7 @@ class ArchiveFiles:
         return bool(system.exists(found))
 
     def names(self, name: str = "") -> list[str]:
-        """Return the names in a folder; none if it does not exist."""
+        """Return the names in a folder. None if it does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return []
@@ -108,7 +108,7 @@ class ArchiveFiles:
         return [int(name.partition("=")[2]) for name in self.names(batch) if name.startswith("partition=")]
 
     def read(self, name: str) -> str | None:
-        """Return the text of a file; None if it does not exist."""
+        """Return the text of a file, or None if it does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return None
@@ -119,7 +119,7 @@ class ArchiveFiles:
             stream.close()
 
     def write(self, name: str, text: str = "") -> None:
-        """Write or replace a file; atomically, if the file system can rename files."""
+        """Write or replace a file. Atomically, if the file system can rename files."""
         system, found = self._path(name)
         _, fresh = self._path(f"{name}.new")
         stream = system.create(fresh, True)
@@ -135,7 +135,7 @@ class ArchiveFiles:
 
     @contextlib.contextmanager
     def lock(self, name: str, what: str) -> Iterator[None]:
-        """Hold the lock of a folder, which exists on local file systems only; elsewhere do nothing.
+        """Hold the lock of a folder, which exists on local file systems only. Elsewhere do nothing.
 
         Args:
             name: of the folder, which is created.
@@ -223,11 +223,11 @@ def archive(
     """Add the records of a topic to an archive, from where the last run ended.
 
     Args:
-        spark: a session that knows the format; see :func:`pyconsumer.spark.register`.
+        spark: a session that knows the format. See :func:`pyconsumer.spark.register`.
         servers: addresses of brokers.
         folder: path of the archive, in any file system that Spark can use.
         batch_records: most offsets of a batch.
-        options: further options of the source, such as ``kafka.security.protocol``; the column ``headers`` is included
+        options: further options of the source, such as ``kafka.security.protocol``. The column ``headers`` is included
             unless ``includeHeaders`` is ``false``.
         follow: whether to continue with new records until interrupted.
         on_progress: called after a batch.
@@ -236,7 +236,7 @@ def archive(
         The progress at the end.
 
     Raises:
-        ConfigurationError: an option is wrong; or the folder contains the archive of another topic, or batches without
+        ConfigurationError: an option is wrong, or the folder contains the archive of another topic, or batches without
             a checkpoint.
         IllegalStateError: another process is adding to this archive.
         KafkaError: the topic does not exist, the cluster cannot be reached, or the query failed.
@@ -276,7 +276,7 @@ def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None]) -> None:
-    """Check that the offsets of the checkpoint are those of the topic ``here``; the first run writes which it is.
+    """Check that the offsets of the checkpoint are those of the topic ``here``. The first run writes which it is.
 
     Raises:
         ConfigurationError: they are not, or there is no checkpoint.
@@ -370,7 +370,7 @@ def replay(
         options: further options of the sink, such as ``kafka.compression.type``. With
             ``deliveryGuarantee=exactly-once`` a batch that is sent again is not duplicated for consumers with
             ``read_committed``.
-        keep_partitions: whether records are sent to the partition that they came from; else the hash of the key
+        keep_partitions: whether records are sent to the partition that they came from, else the hash of the key
             decides.
         restart: whether to send all batches, also those that earlier runs have sent to this topic.
         on_progress: called at the start and after each batch.

@@ -1,10 +1,10 @@
 """Caches of idle clients, producers and admin clients of this process: Spark reuses its Python workers for many tasks.
 
-A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead; so are
+A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead. So are
 a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each
 broker.
 
-State: the idle clients, by options and process. A borrowed client is in no cache; it belongs to its borrower.
+State: the idle clients, by options and process. A borrowed client is in no cache. It belongs to its borrower.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SparkClient:
         self.client = ConsumerNetworkClient(config, self.metadata)
 
     def admin(self) -> KafkaAdminClient:
-        """Return an admin client for the same cluster, with the same login; the caller closes it."""
+        """Return an admin client for the same cluster, with the same login. The caller closes it."""
         from pyconsumer.admin import KafkaAdminClient  # not needed by tasks
 
         return KafkaAdminClient(admin_settings(self.options))
@@ -66,7 +66,7 @@ _idle: deque[tuple[int, _Key, SparkClient]] = deque()
 
 
 def _take_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key) -> _Client | None:
-    """Return an idle client with these options, or None; forget those of a process that this one was forked from."""
+    """Return an idle client with these options, or None. Forget those of a process that this one was forked from."""
     for entry in list(idle):
         pid, kept, client = entry
         if pid != os.getpid():
@@ -78,7 +78,7 @@ def _take_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key) -> _Client | N
 
 
 def _keep_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key, client: _Client, most: int) -> None:
-    """Keep a client for the next borrower; close the oldest if there are more than ``most``."""
+    """Keep a client for the next borrower. Close the oldest if there are more than ``most``."""
     idle.append((os.getpid(), key, client))
     while len(idle) > most:
         idle.popleft()[2].close()

@@ -1,6 +1,6 @@
 """``kafka.*`` options: settings of Java's consumer or producer, translated into ours. Functions without state.
 
-The options travel to the tasks unchanged; each process builds its own configuration from them, and only there are
+The options travel to the tasks unchanged. Each process builds its own configuration from them, and only there are
 references to secrets resolved.
 """
 
@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from pyconsumer.config import (
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import (
     CLIENT_SETTINGS,
     Choice,
     ClientConfig,
@@ -25,8 +26,7 @@ from pyconsumer.config import (
     Text,
     nearest,
 )
-from pyconsumer.errors import ConfigurationError
-from pyconsumer.network.jaas import parse_jaas
+from pyconsumer.settings.jaas import parse_jaas
 from pyconsumer.spark.secrets import resolve_references
 
 __all__ = ["ReaderConfig", "Side", "admin_settings", "build_config", "dotted_names", "translate"]
@@ -160,7 +160,7 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
         warn: whether to log which options have no effect.
 
     Raises:
-        ConfigurationError: a setting is unknown, invalid or not supported; values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported. Values of secret ones are not shown.
     """
     values = translate(options, _SOURCE, warn=warn)
     try:

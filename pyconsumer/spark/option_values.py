@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, overload
 
-from pyconsumer.config import nearest
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.config import nearest
 
 __all__ = [
     "MAX_INT64",
@@ -87,7 +87,7 @@ def read_text(own: Mapping[str, str], name: str) -> str | None:
 
 
 def read_duration_ms(own: Mapping[str, str], name: str, default: int) -> int:
-    """Read a time as Spark writes it, a number of ms or a number with a unit; return ms."""
+    """Read a time as Spark writes it, a number of ms or a number with a unit, and return ms."""
     text = own.get(name)
     if text is None:
         return default
@@ -121,7 +121,7 @@ def read_flag(own: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def read_word(own: Mapping[str, str], name: str, default: str, words: Iterable[str]) -> str:
-    """Read one of some words, in any case; return it in lower case."""
+    """Read one of some words, in any case, and return it in lower case."""
     text = own.get(name, default).strip().lower()
     if text not in words:
         raise ConfigurationError(f"option {name} must be {' or '.join(words)}, not {own[name]!r}")

@@ -86,8 +86,8 @@ class Bound:
     """The start or the end of a read.
 
     Attributes:
-        kind: ``earliest`` or ``latest``; ``offsets``: ``numbers`` has an offset for each partition (-1 latest, -2
-            earliest); ``timestamps``: ``numbers`` has a time in ms for each; ``timestamp``: one time in ms for all;
+        kind: ``earliest`` or ``latest``. ``offsets``: ``numbers`` has an offset for each partition (-1 latest, -2
+            earliest). ``timestamps``: ``numbers`` has a time in ms for each. ``timestamp``: one time in ms for all.
             ``group``: the offsets that the consumer group has committed.
         option: the option that it comes from, for messages.
     """
@@ -112,7 +112,7 @@ class SourceOptions:
         starting, ending: None if no option says where to begin or end.
         on_no_match: what happens if no record is at or after a starting timestamp: ``error``, or ``latest`` to begin at
             the end.
-        max_offsets, min_offsets, max_bytes: limits of a micro-batch; None for no limit.
+        max_offsets, min_offsets, max_bytes: limits of a micro-batch, or None for no limit.
         max_delay_ms: longest time that ``min_offsets`` delays a micro-batch.
         commit_to_group: the consumer group that a stream's progress is committed to, or None.
         kafka_options: ``kafka.*`` options by Kafka's names.

@@ -101,7 +101,7 @@ class PartitionReader:
         Args:
             max_records: the most rows of a block.
             max_bytes: a block ends when its columns have reached this size.
-            names: the columns to read; ``key``, ``value`` and ``headers`` are decoded only if named.
+            names: the columns to read. ``key``, ``value`` and ``headers`` are decoded only if named.
 
         Raises:
             DataLossError: data was lost, and ``fail_on_data_loss`` is True.
@@ -143,7 +143,7 @@ class PartitionReader:
     # -- one fetch ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, position: int, ahead: RequestFuture[ClientResponse] | None) -> PartitionData | None:
-        """Return the data at ``position``, at least one batch; None if it is out of range; ``_DELETED``."""
+        """Return the data at ``position``, at least one batch, or None if it is out of range; ``_DELETED``."""
         deadline = self._client.clock.now() + self._poll_timeout
         try:
             return self._client.run(self._fetch_steps(position, ahead), deadline)
@@ -225,7 +225,7 @@ class PartitionReader:
         return False
 
     def _send(self, position: int) -> RequestFuture[ClientResponse] | None:
-        """Enqueue a fetch; return None if the partition has no known leader."""
+        """Enqueue a fetch, and return None if the partition has no known leader."""
         leader = self._metadata.leader(self._tp)
         if leader is None or leader.leader < 0:
             return None

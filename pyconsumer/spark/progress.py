@@ -45,7 +45,7 @@ class GroupProgress:
 
     Args:
         group_id: the group.
-        connect: makes an admin client; called at the first commit.
+        connect: makes an admin client. Called at the first commit.
         now: returns monotonic seconds.
     """
 
@@ -61,7 +61,7 @@ class GroupProgress:
         self._failed_at = -math.inf
 
     def commit(self, position: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets, unless they are committed or the last commit has just failed; a failure is only logged."""
+        """Commit offsets, unless they are committed or the last commit has just failed. A failure is only logged."""
         now = self._now()
         if not position or now - self._failed_at < _PAUSE_S:
             return
@@ -94,11 +94,11 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
     """Return the lag of a streaming query by partition: the offsets that its last batch has left to read.
 
     Spark gives Python sources no place to report lag, but its progress report has the offsets. Sources of other kinds
-    are skipped; Spark's own Kafka connector is understood.
+    are skipped. Spark's own Kafka connector is understood.
 
     Args:
-        progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener;
-            also as a dict or JSON. None, as before the first batch, has no partitions.
+        progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener.
+            Also as a dict or JSON. None, as before the first batch, has no partitions.
     """
     if progress is None:
         return {}
@@ -124,7 +124,7 @@ def lag_metrics(progress: Any) -> dict[str, str]:
 
     Returns:
         ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest`` of all partitions, as
-        text; empty if no offsets are known.
+        text, or empty if no offsets are known.
     """
     found = lag(progress).values()
     if not found:

@@ -2,7 +2,7 @@
 
 A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` translates Spark's calls into those of
 :mod:`pyconsumer.spark.stream_planner`. Spark creates two of the latter for a query. One stays in a child process of the
-driver, the *offset process*, which plans; it alone has state: its client and the planner, made at the first call. The
+driver, the *offset process*, which plans. It alone has state: its client and the planner, made at the first call. The
 other is pickled and reads in the tasks. They share nothing but the options.
 """
 
@@ -61,7 +61,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Return one or more tasks for each partition with data; see :mod:`pyconsumer.spark.offset_ranges`.
+        """Return one or more tasks for each partition with data. See :mod:`pyconsumer.spark.offset_ranges`.
 
         Raises:
             OffsetsError: the offsets or timestamps of the options do not match the partitions, or each other.
@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     Args:
         options: the options of the source, which travel to the tasks.
-        connect: makes the planner and what it needs; called once, when Spark asks for the first offset.
+        connect: makes the planner and what it needs. Called once, when Spark asks for the first offset.
     """
 
     def __init__(self, options: SourceOptions, connect: Callable[[SourceOptions], Driver] | None = None) -> None:
@@ -169,7 +169,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return offsets_to_spark(self._driver.planner.initial())
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802
-        """Return the end of the next batch, or ``start`` if there is no data; commit the progress to the group.
+        """Return the end of the next batch, or ``start`` if there is no data. Commit the progress to the group.
 
         Raises:
             DataLossError: records are missing, and ``failOnDataLoss`` is true.
@@ -183,7 +183,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end == position else offsets_to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """Return the ends of all partitions, for Spark's progress report; None before the first batch."""
+        """Return the ends of all partitions, for Spark's progress report. None before the first batch."""
         latest = self._driver.planner.latest_known
         return None if latest is None else offsets_to_spark(latest)
 

@@ -32,7 +32,7 @@ def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tup
     """Return the columns to read.
 
     Args:
-        names: in the order wanted; None for all but ``headers``.
+        names: in the order wanted, or None for all but ``headers``.
         include_headers: adds ``headers``.
 
     Raises:
@@ -57,7 +57,7 @@ def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tup
 
 
 def spark_schema(columns: Sequence[str]) -> str:
-    """Return the schema as DDL; every column is nullable."""
+    """Return the schema as DDL. Every column is nullable."""
     return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
 
 

@@ -26,7 +26,7 @@ def resolve_references(option: str, text: str) -> str:
     ``${directory:PATH:NAME}`` the content of a file in a directory, which is how Kubernetes mounts secrets.
 
     Args:
-        option: the name of the value, for messages; they show neither the value nor a secret.
+        option: the name of the value, for messages. They show neither the value nor a secret.
 
     Raises:
         ConfigurationError: a variable, file or key does not exist, or the file cannot be read.
@@ -50,7 +50,7 @@ def resolve_references(option: str, text: str) -> str:
 
 
 def _properties(path: Path) -> dict[str, str]:
-    """Return the ``key=value`` lines of a properties file; comments begin with ``#`` or ``!``."""
+    """Return the ``key=value`` lines of a properties file. Comments begin with ``#`` or ``!``."""
     pairs = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         text = line.strip()

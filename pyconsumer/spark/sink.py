@@ -7,7 +7,7 @@ the records of a key are in order if all rows of the key are in one Spark partit
 
 Options and columns have the names, types and meaning of Spark's own Kafka connector.
 
-Spark creates a writer on the driver and pickles it to the tasks; it has no state but options and columns. Order of the
+Spark creates a writer on the driver and pickles it to the tasks. It has no state but options and columns. Order of the
 calls: ``write`` in each task, then ``commit`` or ``abort`` on the driver.
 """
 
@@ -79,11 +79,11 @@ class SinkOptions:
     """Checked options.
 
     Attributes:
-        topic: the topic of all records; None: the column ``topic`` decides.
+        topic: the topic of all records. None: the column ``topic`` decides.
         timestamps: whether the column ``timestamp`` is written as the records' timestamp, which Spark's own connector
             cannot do.
         kafka_options: ``kafka.*`` options by Kafka's names.
-        delivery: the options of exactly-once writes; None: at least once.
+        delivery: the options of exactly-once writes. None: at least once.
         app_id, version: the name and number of a batch write, by which a repetition is recognized.
     """
 
@@ -156,7 +156,7 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
 
 
 class SinkColumns(NamedTuple):
-    """Positions of the columns in a row; None for a column that does not exist or is not used."""
+    """Positions of the columns in a row, or None for a column that does not exist or is not used."""
 
     value: int
     key: int | None = None
@@ -167,10 +167,10 @@ class SinkColumns(NamedTuple):
 
 
 def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) -> SinkColumns:
-    """Find the columns of the sink in a Spark schema; others are ignored.
+    """Find the columns of the sink in a Spark schema. Others are ignored.
 
     Args:
-        topic: the option ``topic``; if it is given, the column is ignored.
+        topic: the option ``topic``. If it is given, the column is ignored.
         timestamps: whether the column ``timestamp`` is used; then it is required.
 
     Raises:
@@ -254,7 +254,7 @@ class _Writer:
         """Send the rows of a task and wait until all are acknowledged.
 
         Raises:
-            WriteError: a record could not be written; or with exactly-once, the query's progress is missing or
+            WriteError: a record could not be written, or with exactly-once, the query's progress is missing or
                 unreadable, or does not match the checkpoint.
         """
         delivery = self.options.delivery
@@ -289,7 +289,7 @@ class _Writer:
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
-    """The writer of ``df.write``; arguments as for its base."""
+    """The writer of ``df.write``. Arguments as for its base."""
 
     of_checkpoint = False
 
@@ -311,7 +311,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """The writer of ``df.writeStream``; arguments as for its base."""
+    """The writer of ``df.writeStream``. Arguments as for its base."""
 
     def commit(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
         """Finish a batch after all tasks have succeeded: with exactly-once, commit their transactions.
@@ -357,10 +357,10 @@ def _reports(messages: list[RecordsWritten | None]) -> list[TaskReport]:
 
 
 def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[pa.RecordBatch]) -> int:
-    """Send all rows and wait until the brokers have acknowledged them; return the number of records.
+    """Send all rows and wait until the brokers have acknowledged them, and return the number of records.
 
     Raises:
-        WriteError: a record could not be written; the cause is chained.
+        WriteError: a record could not be written. The cause is chained.
     """
     with borrow_producer(options.kafka_options) as producer:
         return _send_all(producer, options, columns, batches)
@@ -378,7 +378,7 @@ def write_in_transaction(
     """Send all rows of a task in a transaction, and leave it open: the driver commits or aborts it.
 
     Raises:
-        WriteError: a record could not be written, and the transaction was aborted; the cause is chained. Or as
+        WriteError: a record could not be written, and the transaction was aborted. The cause is chained. Or as
             :func:`.task_transaction`.
     """
     from pyspark import TaskContext

@@ -63,7 +63,7 @@ def producer_settings(
         transaction_timeout_ms: replaces the one of the options.
 
     Raises:
-        ConfigurationError: a setting is unknown, invalid or not supported; values of secret ones are not shown.
+        ConfigurationError: a setting is unknown, invalid or not supported. Values of secret ones are not shown.
     """
     values = translate({**_BULK, **options}, _SINK, warn=warn)
     if "retries" in values:  # it has no dotted name, and only those are converted from text

@@ -5,33 +5,33 @@ State of a planner: the initial offsets, the target of an AvailableNow query, an
 
 How Spark calls a source (PySpark 4.2 and later), and what follows from it
 
-1. A new query asks for the initial offset twice, then again if its first batch is repeated after a crash; the source
+1. A new query asks for the initial offset twice, then again if its first batch is repeated after a crash. The source
    cannot see the checkpoint. "latest" would be another offset each time. So the first result is kept, and if the start
    drifts (``Bound.drifts``) the first batch is empty: it only writes to the checkpoint where the query begins.
 2. Spark writes the end of a batch to the checkpoint before it runs the batch, and repeats it unchanged. Its start is
-   the end of the previous batch, so only the first batch has no start in the checkpoint; when that one is repeated, its
+   the end of the previous batch, so only the first batch has no start in the checkpoint. When that one is repeated, its
    end may lie before its new start. If the start drifts, this is the empty batch of rule 1, and there is nothing to
-   read; otherwise the records that it should read have been deleted.
+   read. Otherwise the records that it should read have been deleted.
 3. With ``Trigger.AvailableNow`` the target is requested before the initial offset, so it may lie before the start.
    Then nothing is read, and the start does not move back.
 4. Spark compares positions as text. So if there is nothing new, it gets back the very position that it passed.
 5. ``latestOffset(start)`` is called after each completed batch, whose end is ``start``, once more at the end of an
-   AvailableNow query, and on every idle trigger; ``commit(end)`` is not called for the last batch. So the progress is
+   AvailableNow query, and on every idle trigger. ``commit(end)`` is not called for the last batch. So the progress is
    the ``start`` of ``latestOffset``, unless nothing has been read before it.
 
 Rules of Spark's own connector
 
 6. A new partition is read from its earliest offset. If that is not 0, data is lost.
 7. Data is also lost if a partition was deleted, or if a log ends before the query's position. Lost data is an error,
-   or a warning with ``failOnDataLoss=false``; then deleted partitions are left out, and the others continue at the new
+   or a warning with ``failOnDataLoss=false``, then deleted partitions are left out, and the others continue at the new
    end of the log. The error is raised before the batch is written to the checkpoint, which stays usable. If a topic
-   named in the options was deleted, a running query continues with ``failOnDataLoss=false`` only; a new query always
+   named in the options was deleted, a running query continues with ``failOnDataLoss=false`` only. A new query always
    fails.
 
 Limits of one micro-batch: pure arithmetic and a clock (8 to 10 are the rules of Spark's own connector)
 
 8. ``maxOffsetsPerTrigger`` is shared among partitions in proportion to the offsets that each has to read. A partition
-   with data gets at least one offset; many of them may exceed a small limit.
+   with data gets at least one offset. Many of them may exceed a small limit.
 9. ``minOffsetsPerTrigger``: with fewer offsets there is no batch, unless ``maxTriggerDelay`` has passed since the last
    one. The first batch of a query does not wait, and an AvailableNow query never does.
 10. With both, the minimum is checked first.
@@ -83,7 +83,7 @@ def limit_bytes(
 
     Args:
         most: the limit, bytes of all partitions.
-        bytes_per_offset: estimates; a partition without one counts as the mean of the others, or 1 kB.
+        bytes_per_offset: estimates. A partition without one counts as the mean of the others, or 1 kB.
     """
     known = [found for found in bytes_per_offset.values() if found > 0]
     usual = sum(known) / len(known) if known else 1024.0
@@ -110,7 +110,7 @@ class MinimumGate:
     """The decision whether there is a batch, by rule 9.
 
     Args:
-        least: offsets; None lets everything pass.
+        least: offsets. None lets everything pass.
         delay_s: longest time between two batches while there are offsets to read.
         now: returns monotonic seconds.
     """
@@ -152,7 +152,7 @@ class StreamPlanner:
         sleep: waits for a number of seconds.
 
     Attributes:
-        latest_known: the ends of all partitions when they were last looked up, for Spark's progress report; None before
+        latest_known: the ends of all partitions when they were last looked up, for Spark's progress report. None before
             that.
 
     Raises:
@@ -184,7 +184,7 @@ class StreamPlanner:
     # -- what Spark asks ---------------------------------------------------------------------------------------------
 
     def initial(self) -> Offsets:
-        """Return where a new query begins; always the same offsets (rule 1).
+        """Return where a new query begins. Always the same offsets (rule 1).
 
         Raises:
             OffsetsError: the offsets or timestamps of the options do not match the partitions.
@@ -200,10 +200,10 @@ class StreamPlanner:
         self._target = self._look_up_ends(fresh=True)
 
     def latest(self, start: Offsets, *, limited: bool = True) -> Offsets:
-        """Return the end of the next micro-batch; it equals ``start`` if there is none.
+        """Return the end of the next micro-batch. It equals ``start`` if there is none.
 
         Args:
-            limited: whether the limits of the options apply; ``Trigger.Once`` reads everything.
+            limited: whether the limits of the options apply. ``Trigger.Once`` reads everything.
 
         Raises:
             DataLossError: data was lost (rules 6 and 7), and ``failOnDataLoss`` is true.

@@ -114,7 +114,7 @@ def _each(
     deadline: float,
     on_done: Callable[[str], object] = lambda _: None,
 ) -> Steps[dict[str, KafkaError]]:
-    """Send a request for each id to its coordinator, again after retriable errors; return the other errors by id.
+    """Send a request for each id to its coordinator, again after retriable errors, and return the other errors by id.
 
     Args:
         on_done: called with each id that has succeeded.
@@ -172,7 +172,7 @@ def end(
     deadline: float,
     on_done: Callable[[str], object] = lambda _: None,
 ) -> Steps[dict[str, KafkaError]]:
-    """Commit or abort transactions of other producers; return those that failed, with the error of each.
+    """Commit or abort transactions of other producers, and return those that failed, with the error of each.
 
     To commit a transaction that is committed succeeds (KIP-360, and KIP-890 with the previous epoch).
 
@@ -195,7 +195,7 @@ def end(
 
 
 def fence(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, KafkaError]]:
-    """Fence producers, which aborts their open transactions; return the ids that failed, with the error of each.
+    """Fence producers, which aborts their open transactions, and return the ids that failed, with the error of each.
 
     Raises:
         KafkaTimeoutError: not all were fenced in time.
@@ -205,7 +205,7 @@ def fence(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, 
 
 
 def describe(calls: Calls, ids: Iterable[str], deadline: float) -> Steps[dict[str, TransactionState]]:
-    """Return the states of transactional ids; those that their coordinator does not know are left out.
+    """Return the states of transactional ids. Those that their coordinator does not know are left out.
 
     Raises:
         KafkaTimeoutError: not all were described in time.

@@ -27,7 +27,7 @@ class Names:
 
     Attributes:
         prefix: the beginning of all of them, from the options.
-        query: the query's id, which lasts as long as its checkpoint; for a batch write, its name.
+        query: the query's id, which lasts as long as its checkpoint. For a batch write, its name.
         run: a new id each time the query is started.
     """
 
@@ -51,7 +51,7 @@ class Names:
         return f"{self.prefix}.{self.query}.{self.run}."
 
     def task(self, partition: int, attempt: int, turn: int = 0) -> str:
-        """Return a transactional id of a task; ``turn`` gives it another one if the last has an open transaction."""
+        """Return a transactional id of a task. ``turn`` gives it another one if the last has an open transaction."""
         return f"{self.of_run}{partition}.{attempt}" + (f".{turn}" if turn else "")
 
     def group(self, piece: int) -> str:
@@ -64,7 +64,7 @@ class TaskReport(NamedTuple):
 
     Attributes:
         batch: the number of the batch.
-        transaction: the open transaction with the task's rows; None if there are none, or the batch was decided before.
+        transaction: the open transaction with the task's rows, None if there are none or the batch is decided.
         started_ms: when the task began, by its machine's clock.
     """
 

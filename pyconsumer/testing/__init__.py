@@ -1,6 +1,6 @@
 """Tools for testing programs that use Kafka: a pytest plugin with a real broker, mocks, builders of records, a clock.
 
-pytest loads the plugin where pyconsumer is installed; a test only has to name one of its fixtures (see
+pytest loads the plugin where pyconsumer is installed. A test only has to name one of its fixtures (see
 :mod:`pyconsumer.testing.plugin`)::
 
     def test_orders_are_counted(kafka_topic, kafka_producer):
@@ -12,10 +12,10 @@ pytest loads the plugin where pyconsumer is installed; a test only has to name o
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyconsumer.clock import Clock, ManualClock, RunningClock
+from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pyconsumer.testing.async_mocks import AsyncMockConsumer as AsyncMockConsumer
@@ -56,9 +56,4 @@ __all__ = [
     "poll_result",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(home), name)
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

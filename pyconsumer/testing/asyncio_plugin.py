@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest_asyncio
 
-from pyconsumer.testing.plugin import consumer_settings, producer_settings
+from pyconsumer.testing.fixture_settings import CLOSE_MS, consumer_settings, producer_settings
 
 if TYPE_CHECKING:
     from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyconsumer.clock import RunningClock
 
 __all__ = ["kafka_async_consumer", "kafka_async_producer"]
-
-_CLOSE_MS = 10_000
 
 
 @pytest_asyncio.fixture
@@ -39,7 +37,7 @@ async def kafka_async_consumer(
             consumer: AsyncKafkaConsumer[Any, Any] = AsyncKafkaConsumer(
                 *topics, **consumer_settings(kafka_cluster, settings), clock=kafka_clock
             )
-            made.push_async_callback(consumer.close, _CLOSE_MS)
+            made.push_async_callback(consumer.close, CLOSE_MS)
             return consumer
 
         yield make

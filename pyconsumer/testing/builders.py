@@ -36,7 +36,7 @@ def make_record(
     Args:
         topic, value, key: as in ``producer.send``.
         partition, offset: the place of the record.
-        timestamp_ms: ms since the epoch; by default a fixed time, and one millisecond later for each offset.
+        timestamp_ms: ms since the epoch. By default a fixed time, and one millisecond later for each offset.
         headers: a mapping, or pairs of name and value if a name occurs twice.
         leader_epoch: of the leader that wrote the record.
     """
@@ -59,9 +59,9 @@ def make_records(
 
     Args:
         values: one for each record.
-        keys: one for each value; None for records without keys.
+        keys: one for each value. None for records without keys.
         first_offset: of the first record.
-        timestamp_ms: of the first record; each next one is a millisecond later. Default as in :func:`make_record`.
+        timestamp_ms: of the first record. Each next one is a millisecond later. Default as in :func:`make_record`.
         headers: of each record.
 
     Raises:

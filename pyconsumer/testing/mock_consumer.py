@@ -95,7 +95,7 @@ _CALLS = (
 
 
 class MockConsumer(Consumer[K, V]):
-    """A consumer without a cluster; see the module. It never waits: without records ``poll`` returns at once.
+    """A consumer without a cluster, see the module. It never waits: without records ``poll`` returns at once.
 
     Args:
         auto_offset_reset: where a partition without position and committed offset begins: ``earliest`` and ``latest``
@@ -107,8 +107,8 @@ class MockConsumer(Consumer[K, V]):
         enable_auto_commit: whether to commit automatically: each poll commits the positions after the previous one, and
             so does ``close``, unless an exception ends the work. Off by default.
         enable_auto_offset_store: False commits the offsets of :meth:`store_offsets` instead of positions.
-        max_poll_interval_ms: longest time between two polls, by ``clock``; after that the partitions are lost.
-        key_deserializer, value_deserializer, on_record_error: as in a consumer; they are applied to keys and values
+        max_poll_interval_ms: longest time between two polls, by ``clock``. After that the partitions are lost.
+        key_deserializer, value_deserializer, on_record_error: as in a consumer. They are applied to keys and values
             that are bytes. Without deserializers records are returned as they were added.
         clock: the clock, such as a :class:`pyconsumer.testing.ManualClock` that the test moves.
 
@@ -190,7 +190,7 @@ class MockConsumer(Consumer[K, V]):
     # -- called by the test ------------------------------------------------------------------------------------------
 
     def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the group assign partitions; the listener is notified of revoked and of new ones, as in ``poll``."""
+        """Let the group assign partitions. The listener is notified of revoked and of new ones, as in ``poll``."""
         self._run_without_waiting(self.rebalance_steps(partitions))
 
     def lose(self) -> None:
@@ -226,7 +226,7 @@ class MockConsumer(Consumer[K, V]):
         self._beginnings.update(offsets)
 
     def update_end_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the ends of logs; ``latest`` and :meth:`seek_to_end` read the records that are added after this."""
+        """Set the ends of logs. ``latest`` and :meth:`seek_to_end` read the records that are added after this."""
         self._ends.update(offsets)
         self._new_from.update(offsets)
 
@@ -239,7 +239,7 @@ class MockConsumer(Consumer[K, V]):
         self._tasks.append(task)
 
     def set_poll_error(self, error: Exception) -> None:
-        """Let the next poll raise an error; the same as ``fail_next("poll", error)``."""
+        """Let the next poll raise an error, as ``fail_next("poll", error)``."""
         self._planned.add("poll", error)
 
     def fail_next(self, call: str, error: Exception, *, times: int = 1) -> None:
@@ -249,7 +249,7 @@ class MockConsumer(Consumer[K, V]):
             call: ``poll``, ``commit``, ``commit_async`` (whose callback and future get the error), ``committed``,
                 ``position``, ``offsets_for_times``, ``beginning_offsets``, ``end_offsets``, ``partitions_for_topic``,
                 ``topics`` or ``close`` (which closes nevertheless).
-            error: the error; for ``commit_async`` a ``KafkaError``.
+            error: the error. For ``commit_async`` a ``KafkaError``.
             times: the number of calls that fail.
 
         Raises:
@@ -271,7 +271,7 @@ class MockConsumer(Consumer[K, V]):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Return records as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`. They must be bytes."""
+        """Return records as columns. See :meth:`pyconsumer.KafkaConsumer.poll_arrow`. They must be bytes."""
         from pyconsumer.testing.builders import make_arrow_batch
 
         found: ConsumerRecords[Any, Any] = self._run_without_waiting(self.poll_steps(timeout_ms, max_records, raw=True))
@@ -281,7 +281,7 @@ class MockConsumer(Consumer[K, V]):
         return self
 
     def __next__(self) -> ConsumerRecord[K, V]:
-        """Return the next record; the loop ends when no record is left."""
+        """Return the next record. The loop ends when no record is left."""
         for record in self.poll(max_records=1).records():
             return record
         raise StopIteration
@@ -289,7 +289,7 @@ class MockConsumer(Consumer[K, V]):
     def poll_steps(
         self, timeout_ms: float = 0, max_records: int | None = None, *, raw: bool = False
     ) -> MockSteps[ConsumerRecords[K, V]]:
-        """Poll, as a generator; see :data:`MockSteps`."""
+        """Poll, as a generator. See :data:`MockSteps`."""
         self._check_open()
         self._refuse_in_callback("poll")
         self._polls += 1
@@ -371,7 +371,7 @@ class MockConsumer(Consumer[K, V]):
             return
         other = self._pattern if wanted else self._topics
         if self._by_hand or other:
-            raise IllegalStateError("topics, a pattern and assigned partitions exclude one another; call unsubscribe()")
+            raise IllegalStateError("topics, a pattern and assigned partitions exclude one another: call unsubscribe()")
         self._topics = set(wanted)
         if isinstance(pattern, SubscriptionPattern):
             pattern = pattern.pattern  # there is no broker to evaluate it
@@ -382,7 +382,7 @@ class MockConsumer(Consumer[K, V]):
         self._run_without_waiting(self.unsubscribe_steps())
 
     def unsubscribe_steps(self) -> MockSteps[None]:
-        """Unsubscribe, as a generator; see :data:`MockSteps`."""
+        """Unsubscribe, as a generator. See :data:`MockSteps`."""
         self._check_open()
         self._refuse_in_callback("unsubscribe")
         try:
@@ -422,10 +422,10 @@ class MockConsumer(Consumer[K, V]):
         return ConsumerGroupMetadata(self._need_group(), self._generation if joined else -1, "mock" if joined else "")
 
     def rebalance_steps(self, partitions: Iterable[TopicPartition]) -> MockSteps[None]:
-        """Rebalance, as a generator; see :data:`MockSteps`."""
+        """Rebalance, as a generator. See :data:`MockSteps`."""
         self._check_open()
         if self._by_hand or not (self._topics or self._pattern):
-            raise IllegalStateError("nothing is subscribed")
+            raise IllegalStateError("no topic is subscribed")
         new = as_partitions(partitions)
         gone = [tp for tp in self._assigned if tp not in new]
         added = [tp for tp in new if tp not in self._assigned]
@@ -443,10 +443,10 @@ class MockConsumer(Consumer[K, V]):
             yield from self._call(self._listener.on_partitions_assigned, added)
 
     def lose_steps(self) -> MockSteps[None]:
-        """Lose all partitions, as a generator; see :data:`MockSteps`."""
+        """Lose all partitions, as a generator. See :data:`MockSteps`."""
         self._check_open()
         if self._by_hand or not (self._topics or self._pattern):
-            raise IllegalStateError("nothing is subscribed")
+            raise IllegalStateError("no topic is subscribed")
         lost = list(self._assigned)
         self._expelled = True
         if self._listener is not None and lost:
@@ -507,6 +507,10 @@ class MockConsumer(Consumer[K, V]):
         """Return the end of an assigned partition's log, None if the test has not set it."""
         return self._ends.get(self._check_assigned(partition))
 
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the end of an assigned partition's log, None if the test has not set it: no transaction is open."""
+        return self.highwater(partition)
+
     # -- commits -----------------------------------------------------------------------------------------------------
 
     def commit(
@@ -524,7 +528,7 @@ class MockConsumer(Consumer[K, V]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> RequestFuture[None]:
-        """Commit and run the callback at once; if it is a coroutine function, the next poll awaits its coroutine."""
+        """Commit and run the callback at once. If it is a coroutine function, the next poll awaits its coroutine."""
         self._check_open()
         wanted = self._to_commit(offsets)
         error = self._planned.pop("commit_async")
@@ -542,17 +546,16 @@ class MockConsumer(Consumer[K, V]):
         return RequestFuture.of(None) if error is None else RequestFuture.failure(error)
 
     def store_offsets(self, offsets: StorableOffsets) -> None:
-        """Store offsets of finished records, for the next commit."""
         self._check_open()
         wanted = self._to_commit(offsets_after(offsets))
         if self._store_positions:
             raise IllegalStateError(
-                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are committed"
+                "store_offsets needs enable_auto_offset_store=False: with True the positions are committed"
             )
         missing = sorted(tp for tp in wanted if tp not in self._assigned)
         if missing:
             names = ", ".join(map(str, missing))
-            raise IllegalStateError(f"not assigned to this consumer: {names}; another member may have committed")
+            raise IllegalStateError(f"not assigned to this consumer: {names}. Another member may have committed")
         self._stored |= wanted
 
     @overload
@@ -581,7 +584,7 @@ class MockConsumer(Consumer[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Any:
-        """Return the committed offsets; the test may call this also after the program has closed the consumer."""
+        """Return the committed offsets. The test may call this also after the program has closed the consumer."""
         self._need_group()
         single = is_partition(partition)
         wanted = as_partitions([partition] if single else partition)
@@ -625,6 +628,10 @@ class MockConsumer(Consumer[K, V]):
         found = self._partitions.get(topic)
         return None if found is None else set(found)
 
+    def known_partitions(self, topic: str) -> set[int]:
+        self._check_open()
+        return set(self._partitions.get(topic, ()))
+
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         self._check_open()
         self._planned.take("topics")
@@ -643,7 +650,7 @@ class MockConsumer(Consumer[K, V]):
         self._run_without_waiting(self.close_steps())
 
     def close_steps(self) -> MockSteps[None]:
-        """Close, as a generator; see :data:`MockSteps`."""
+        """Close, as a generator. See :data:`MockSteps`."""
         if self.closed:
             return
         self._refuse_in_callback("close")
@@ -708,7 +715,7 @@ class MockConsumer(Consumer[K, V]):
             self._new_from[tp] = self._ends[tp]
 
     def _find(self, tp: TopicPartition) -> int:
-        """Return the position; if there is none, or it is out of range, find one as a consumer does."""
+        """Return the position. If there is none, or it is out of range, find one as a consumer does."""
         position = self._assigned[tp]
         if position is None and tp not in self._resets and tp in self._committed:
             position = self._committed[tp].offset

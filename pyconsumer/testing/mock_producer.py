@@ -78,7 +78,7 @@ _COORDINATOR = BrokerMetadata(0, "mock", 9092, None)
 
 
 class _Pending:
-    """A record that has neither been acknowledged nor failed."""
+    """A record that waits to be acknowledged or to fail."""
 
     __slots__ = ("record", "result")
 
@@ -88,17 +88,17 @@ class _Pending:
 
 
 class MockProducer(Producer[SentK, SentV]):
-    """A producer without a cluster; see the module. It never waits, and runs callbacks in the calling thread.
+    """A producer without a cluster, see the module. It never waits, and runs callbacks in the calling thread.
 
     Args:
-        auto_complete: True acknowledges each record at once; with False the test decides, by :meth:`complete_next` and
+        auto_complete: True acknowledges each record at once. With False the test decides, by :meth:`complete_next` and
             :meth:`error_next`.
-        partitions: the number of partitions by topic; other topics have ``default_partitions``.
+        partitions: the number of partitions by topic. Other topics have ``default_partitions``.
         default_partitions: see ``partitions``.
         transactional_id: enables transactions, as in a producer.
         key_serializer, value_serializer: as in a producer.
         partitioner: a function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: by the
-            hash of the key as in a producer; without a key partition 0.
+            hash of the key as in a producer. Without a key partition 0.
         clock: the source of timestamps.
 
     Attributes:
@@ -176,7 +176,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     @property
     def history(self) -> list[SentRecord[SentK, SentV]]:
-        """The records that were sent, in order; those of transactions only after the commit (``read_committed``)."""
+        """The records that were sent, in order. Those of transactions appear after the commit (``read_committed``)."""
         return list(self._history)
 
     @property
@@ -196,7 +196,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     @property
     def pending(self) -> int:
-        """The number of records that have neither been acknowledged nor failed."""
+        """The number of records that wait to be acknowledged or to fail."""
         return len(self._pending)
 
     @property
@@ -212,7 +212,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._offsets_history.clear()
 
     def complete_next(self) -> bool:
-        """Acknowledge the oldest pending record; return whether there was one."""
+        """Acknowledge the oldest pending record, and return whether there was one."""
         if not self._pending:
             return False
         pending = self._pending.popleft()
@@ -224,7 +224,7 @@ class MockProducer(Producer[SentK, SentV]):
         return True
 
     def error_next(self, error: KafkaError) -> bool:
-        """Let the oldest pending record fail, and remove it from :attr:`history`; return whether there was one.
+        """Let the oldest pending record fail, remove it from :attr:`history`, and return whether there was one.
 
         In a transaction the commit fails, too, as with a real producer: abort it and repeat it.
         """
@@ -276,7 +276,7 @@ class MockProducer(Producer[SentK, SentV]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Keep a record; see :meth:`pyconsumer.KafkaProducer.send`."""
+        """Keep a record. See :meth:`pyconsumer.KafkaProducer.send`."""
         self._check_open()
         self._planned.take("send")
         transactions = self._transactions
@@ -314,7 +314,7 @@ class MockProducer(Producer[SentK, SentV]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Keep many records; see :meth:`pyconsumer.KafkaProducer.send_many`."""
+        """Keep many records. See :meth:`pyconsumer.KafkaProducer.send_many`."""
         rows = list(values)
         row_keys = [None] * len(rows) if keys is None else list(keys)
         if len(row_keys) != len(rows):
@@ -333,7 +333,7 @@ class MockProducer(Producer[SentK, SentV]):
     def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
-        """Keep the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
+        """Keep the rows of a table. See :meth:`pyconsumer.KafkaProducer.send_arrow`."""
         from pyconsumer.producer.arrow import batches_of
 
         runs: list[tuple[BatchResult, int, int]] = []
@@ -347,7 +347,7 @@ class MockProducer(Producer[SentK, SentV]):
         return FutureRecords(runs)
 
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge all pending records; see :meth:`pyconsumer.KafkaProducer.flush`."""
+        """Acknowledge all pending records. See :meth:`pyconsumer.KafkaProducer.flush`."""
         self._check_open()
         checked_seconds("flush", positional, timeout_ms)
         self._planned.take("flush")
@@ -361,7 +361,7 @@ class MockProducer(Producer[SentK, SentV]):
         return set(range(self._count(topic)))
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name; those of the network are 0."""
+        """Return counters since the start, by group and name. Those of the network are 0."""
         sent = len(self._history) + len(self._uncommitted)
         names = ("batch-send-total", "outgoing-byte-total", "record-retry-total", "record-error-total")
         memory = {"buffer-total-bytes": 0, "buffer-available-bytes": 0}
@@ -370,12 +370,12 @@ class MockProducer(Producer[SentK, SentV]):
     # -- transactions ------------------------------------------------------------------------------------------------
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Prepare for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        """Prepare for transactions. See :meth:`pyconsumer.KafkaProducer.init_transactions`."""
         _check_timeout(timeout_ms)
         self._run("init_transactions", lambda transactions: transactions.initialize())
 
     def begin_transaction(self) -> None:
-        """Begin a transaction; see :meth:`pyconsumer.KafkaProducer.begin_transaction`."""
+        """Begin a transaction. See :meth:`pyconsumer.KafkaProducer.begin_transaction`."""
         self._check_open()
         transactions = self._require_transactions()
         self._planned.take("begin_transaction")
@@ -387,7 +387,7 @@ class MockProducer(Producer[SentK, SentV]):
         group_metadata: ConsumerGroupMetadata | str,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit positions with the transaction; see :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`."""
+        """Commit positions with the transaction. See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`."""
         group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
         if not group.group_id:
             raise ValueError("group_metadata names no group: the consumer needs a group_id")
@@ -400,7 +400,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._offsets.setdefault(group.group_id, {}).update(checked)
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Acknowledge all pending records and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
+        """Acknowledge all pending records and commit. See :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
         _check_timeout(timeout_ms)
         self._check_open()
         self._require_transactions()
@@ -414,7 +414,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._end()
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Abort the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        """Abort the transaction. See :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
         _check_timeout(timeout_ms)
         self._check_open()
         self._require_transactions()
@@ -428,7 +428,7 @@ class MockProducer(Producer[SentK, SentV]):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Run a block as a transaction; see :meth:`pyconsumer.KafkaProducer.transaction`."""
+        """Run a block as a transaction. See :meth:`pyconsumer.KafkaProducer.transaction`."""
         self.begin_transaction()
         try:
             yield self
@@ -447,7 +447,7 @@ class MockProducer(Producer[SentK, SentV]):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Acknowledge all pending records, or with ``timeout_ms=0`` let them fail; abort an open transaction."""
+        """Acknowledge all pending records, or with ``timeout_ms=0`` let them fail. Abort an open transaction."""
         checked_seconds("close", positional, timeout_ms)
         if self.closed:
             return

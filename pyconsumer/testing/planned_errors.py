@@ -36,7 +36,7 @@ class PlannedErrors:
         self._errors[call].extend([error] * times)
 
     def pop(self, call: str) -> Exception | None:
-        """Return and remove the next error of this call; None if none is planned."""
+        """Return and remove the next error of this call, or None if none is planned."""
         errors = self._errors[call]
         return errors.popleft() if errors else None
 

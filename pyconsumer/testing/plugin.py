@@ -11,10 +11,10 @@ fixture                    scope     value
 ``kafka_consumer``         function  a function that creates consumers, with settings as for ``KafkaConsumer``
 ``kafka_producer``         function  a function that creates producers, with settings as for ``KafkaProducer``
 ``kafka_admin``            function  an admin client
-``kafka_async_consumer``   function  as ``kafka_consumer``, for ``pyconsumer.aio``; needs pytest-asyncio
-``kafka_async_producer``   function  as ``kafka_producer``, for ``pyconsumer.aio``; needs pytest-asyncio
-``kafka_cluster_config``   session   the cluster's broker settings; define it in ``conftest.py`` to change them
-``kafka_cluster_brokers``  session   the number of brokers (1); define it in ``conftest.py`` to change it
+``kafka_async_consumer``   function  as ``kafka_consumer``, for ``pyconsumer.aio`` (needs pytest-asyncio)
+``kafka_async_producer``   function  as ``kafka_producer``, for ``pyconsumer.aio`` (needs pytest-asyncio)
+``kafka_cluster_config``   session   the cluster's broker settings: define it in ``conftest.py`` to change them
+``kafka_cluster_brokers``  session   the number of brokers (1): define it in ``conftest.py`` to change it
 =========================  ========  ==================================================================================
 
 ``@pytest.mark.kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`` sets the partitions and settings of a
@@ -23,7 +23,7 @@ test's topic.
 After each test that uses the cluster its faults are removed, and brokers that it has killed are started again. Clients
 that these fixtures have created are closed at the end of the test, the last one first.
 
-Nothing starts, and nothing of the broker is imported, before a test uses a fixture. The cluster is a child process,
+No process starts, and the broker is not imported, before a test uses a fixture. The cluster is a child process,
 which ends with the test run, also if that is killed.
 """
 
@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyconsumer.clock import RunningClock
+from pyconsumer.testing.fixture_settings import CLOSE_MS, consumer_settings, producer_settings
 
 if TYPE_CHECKING:
     from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -63,8 +64,6 @@ __all__ = [
 
 _RUN = uuid.uuid4().hex[:8]
 _NUMBERS = itertools.count(1)
-#: Longest time in ms for closing a consumer of a fixture after its test.
-_CLOSE_MS = 10_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,7 +96,7 @@ def kafka_cluster_brokers() -> int:
 
 @pytest.fixture(scope="session")
 def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brokers: int) -> Iterator[EmbeddedCluster]:
-    """A running embedded cluster for the whole test run; clients need its ``bootstrap_servers``."""
+    """A running embedded cluster for the whole test run. Clients need its ``bootstrap_servers``."""
     from pyconsumer.broker import EmbeddedCluster
 
     with EmbeddedCluster(brokers=kafka_cluster_brokers, config=dict(kafka_cluster_config)) as cluster:
@@ -147,13 +146,13 @@ def kafka_group(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def kafka_faults(kafka_cluster: EmbeddedCluster) -> ClusterFaults:
-    """The faults of :func:`kafka_cluster`, removed after the test; see :mod:`pyconsumer.broker.faults`."""
+    """The faults of :func:`kafka_cluster`, removed after the test. See :mod:`pyconsumer.broker.faults`."""
     return kafka_cluster.faults
 
 
 @pytest.fixture
 def kafka_clock() -> RunningClock:
-    """A running clock that the test can move ahead; the clients of the fixtures use it."""
+    """A running clock that the test can move ahead. The clients of the fixtures use it."""
     return RunningClock()
 
 
@@ -173,7 +172,7 @@ def kafka_consumer(
             consumer: KafkaConsumer[Any, Any] = KafkaConsumer(
                 *topics, **consumer_settings(kafka_cluster, settings), clock=kafka_clock
             )
-            made.callback(consumer.close, _CLOSE_MS)
+            made.callback(consumer.close, CLOSE_MS)
             return consumer
 
         yield make
@@ -213,24 +212,14 @@ def _needs_pytest_asyncio() -> None:
 
 @pytest.fixture
 def kafka_async_consumer() -> None:
-    """An error without pytest-asyncio; with it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
+    """An error without pytest-asyncio. With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
     _needs_pytest_asyncio()
 
 
 @pytest.fixture
 def kafka_async_producer() -> None:
-    """An error without pytest-asyncio; with it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
+    """An error without pytest-asyncio. With it, the fixture of :mod:`pyconsumer.testing.asyncio_plugin` is used."""
     _needs_pytest_asyncio()
-
-
-def consumer_settings(cluster: EmbeddedCluster, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a consumer for a test."""
-    return {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest", **settings}
-
-
-def producer_settings(cluster: EmbeddedCluster, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a producer for a test."""
-    return {"bootstrap_servers": cluster.bootstrap_servers, **settings}
 
 
 def _fresh(request: pytest.FixtureRequest) -> str:

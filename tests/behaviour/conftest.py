@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import logging
 import os
-import pkgutil
 import sys
 import uuid
 import zlib
@@ -17,12 +15,11 @@ from typing import Any
 
 import pytest
 
-import pyconsumer.consumer
 from pyconsumer import KafkaAdminClient
 from pyconsumer.consumer import decode_threads as decode_threads_module
-from pyconsumer.protocol import records
 from pyconsumer.protocol.records import IMPLEMENTATION
 from tests.behaviour import consumer_support, group_members
+from tests.behaviour.consumer_support import use_decoder
 from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioProducer
 from tests.support.certificates import Certificates
@@ -228,14 +225,8 @@ def decoder(decoder_name: str) -> Iterator[Decoder]:
     chosen = decoder_named(decoder_name)
     if chosen is None:
         pytest.skip("the compiled decoder was not built")
-    names = [each.name for each in pkgutil.walk_packages(pyconsumer.consumer.__path__, "pyconsumer.consumer.")]
-    users = [importlib.import_module(name) for name in names]
     with pytest.MonkeyPatch.context() as patch:
-        for name in chosen._fields[1:]:
-            ours = getattr(records, name)
-            for module in users:
-                if getattr(module, name, None) is ours:
-                    patch.setattr(module, name, getattr(chosen, name))
+        use_decoder(chosen, patch)
         yield chosen
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,19 +12,44 @@ from typing import Any
 
 import pytest
 
+import pyconsumer.consumer
 from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
 from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol import records
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.proxy_rules import Rule
 from tests.support.raw_client import RawClient
+from tests.unit.protocol.records.helpers import Decoder
 
 #: What a test marked ``ahead`` sets: the codec of what is appended, and settings of all consumers made here.
 default_codec = "none"
 default_settings: dict[str, Any] = {}
 
-__all__ = ["append", "consuming", "fill", "member", "offsets", "poll_until", "read", "read_to_end", "values"]
+__all__ = [
+    "append",
+    "consuming",
+    "fill",
+    "member",
+    "offsets",
+    "poll_until",
+    "read",
+    "read_to_end",
+    "use_decoder",
+    "values",
+]
+
+
+def use_decoder(chosen: Decoder, patch: pytest.MonkeyPatch) -> None:
+    """Let consumers of this process read with a decoder."""
+    names = [each.name for each in pkgutil.walk_packages(pyconsumer.consumer.__path__, "pyconsumer.consumer.")]
+    users = [importlib.import_module(name) for name in names]
+    for name in chosen._fields[1:]:
+        ours = getattr(records, name)
+        for module in users:
+            if getattr(module, name, None) is ours:
+                patch.setattr(module, name, getattr(chosen, name))
 
 
 def append(

@@ -107,7 +107,7 @@ def test_what_a_group_would_be_needed_for(cluster: Cluster, topic: str, caplog: 
         assert not consumer.config.enable_auto_commit
         with pytest.raises(InvalidGroupIdError, match="a group_id is needed to commit"):
             consumer.commit()
-    assert "enable_auto_commit does nothing without a group_id" in caplog.text
+    assert "enable_auto_commit has no effect without a group_id" in caplog.text
 
 
 def test_what_a_listener_raises_is_raised_by_poll_and_the_assignment_stays(cluster: Cluster, make_topic: Any) -> None:

@@ -231,7 +231,9 @@ def test_lag_is_known(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, tp, max_poll_records=10) as consumer:
         read(consumer, 10)
         assert consumer.current_lag(tp) == 20
-        assert consumer.highwater(tp) == 30
+        assert consumer.highwater(tp) == consumer.last_stable_offset(tp) == 30
+        assert consumer.known_partitions(topic) == {0}
+        assert consumer.known_partitions("absent") == set()
         found = consumer.metrics()
         assert found[f"consumer-fetch-manager-metrics.{topic}-0"] == {"records-lag": 20, "records-lead": 10}
         assert found["consumer-fetch-manager-metrics"]["records-consumed-total"] == 10

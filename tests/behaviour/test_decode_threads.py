@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +13,21 @@ from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.protocol.records import scan
-from tests.behaviour.consumer_support import append, check_damage, consuming, fill, offsets, poll_until, read
+from tests.behaviour.consumer_support import (
+    append,
+    check_damage,
+    consuming,
+    fill,
+    offsets,
+    poll_until,
+    read,
+    use_decoder,
+)
+from tests.support import native_faults
 from tests.support.cluster import Cluster
+from tests.support.native_faults import NO_FAULT
 from tests.support.proxy import KafkaProxy
-from tests.unit.protocol.records.helpers import decoder_named, streamed_batch
+from tests.unit.protocol.records.helpers import decoder_named, decoder_of, streamed_batch
 
 if decoder_named("native") is None:
     pytest.skip("the compiled decoder was not built", allow_module_level=True)
@@ -30,12 +41,11 @@ _LONG_S = 30.0
 
 
 @pytest.fixture(params=[0, 1, 4])
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The number of threads; even the smallest batch wakes them."""
     made = _native.DecodeAhead
     monkeypatch.setattr(module, "DecodeAhead", lambda *given: made(*given, 1))
-    yield request.param
-    _native.break_workers(0)
+    return int(request.param)
 
 
 def counts(consumer: KafkaConsumer) -> dict[str, int]:
@@ -170,12 +180,17 @@ def test_a_damaged_batch_is_raised_when_poll_reaches_it(
 
 
 @pytest.mark.blocking_only("the threads are late by a second and the test knows when it calls")
-def test_closing_does_not_wait_for_the_threads(cluster: Cluster, topic: str, threads: int) -> None:
+def test_closing_does_not_wait_for_the_threads(
+    cluster: Cluster, topic: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill_zstd = [b"%d" % n * 20 for n in range(50)]
     with cluster.raw() as client:
         for _ in range(40):
             append(client, topic, fill_zstd, codec="zstd")
-    _native.break_workers(0, 3_000_000)
+    native = native_faults.faulty_native()
+    use_decoder(decoder_of(native), monkeypatch)
+    monkeypatch.setattr(module, "DecodeAhead", lambda *given: native.DecodeAhead(*given, 1))
+    native_faults.break_workers(NO_FAULT, 3_000_000)
     with consuming(cluster, TopicPartition(topic, 0), decode_threads=threads) as consumer:
         begin(consumer, threads)
         budget = consumer._delegate.fetcher.planner.budget
@@ -183,7 +198,7 @@ def test_closing_does_not_wait_for_the_threads(cluster: Cluster, topic: str, thr
         consumer.close()
         assert time.monotonic() - start < 2
         assert budget.held == 0
-    _native.break_workers(0)
+    native_faults.break_workers(NO_FAULT)
 
 
 def test_threads_are_begun_for_the_first_batch_in_zstd(cluster: Cluster, topic: str, threads: int) -> None:

@@ -122,7 +122,7 @@ def test_two_threads_share_a_membership_under_one_lock_and_never_block_each_othe
             core, lock = coordinator_of(member.consumer)._core, coordinator_of(member.consumer)._lock
             with lock:  # from a third thread, as if an answer had said so
                 if core.coordinator is not None:
-                    core.on_coordinator_lost(core.coordinator.node_id, "stress", core.timer.last_poll)
+                    core.on_coordinator_lost(core.coordinator.node_id, "stress", core.heartbeat_timers.last_poll)
             join_all(members, 4)
         beats = [coordinator_of(member.consumer).metrics.heartbeats.count for member in members]
         eventually(

@@ -22,7 +22,7 @@ from tests.behaviour.group_members import join_all, running
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
 from tests.support.process import wait_until
-from tests.vectors.make_offsets_log import LOG, TOLD
+from tests.vectors.make_offsets_log import DESCRIPTION, LOG
 
 _NO_EXPIRY = 2**31 - 1  # minutes: the data grows older than any retention
 _CONFIG = {
@@ -35,7 +35,7 @@ _CONFIG = {
 
 
 def told() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(TOLD.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = json.loads(DESCRIPTION.read_text(encoding="utf-8"))
     return found
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaConsumer
-from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages import fetch, find_coordinator, list_offsets
+from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster

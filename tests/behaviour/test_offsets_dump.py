@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, SubscriptionPattern, TopicPartition
-from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.cli import _run
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataValue,
@@ -90,7 +90,7 @@ def test_the_records_of_a_group_are_shown(
     assert re.fullmatch(rf"{topic}-1 -> 7, committed {time}", told[0])
     assert told[1] == f"{topic}-1 -> tombstone"
     joined = (
-        rf"group -> generation 1, protocol consumer, assignor range, since {time}, 1 member: {member_id} "
+        rf"group -> generation 1, protocol type consumer, assignor range, since {time}, 1 member: {member_id} "
         rf"\(the-reader at /?127\.0\.0\.1, instance first, leader\) has {topic}-0 {topic}-1"
     )
     assert any(re.fullmatch(joined, line) for line in told)
@@ -313,7 +313,7 @@ def test_every_kind_of_record_has_a_line(tmp_path: Path, dump: Dump) -> None:
         "3@1 g t-0 -> tombstone",
         "3@2 g t-0 -> 6, committed 1970-01-01T00:00:00.005Z, expires 1970-01-01T00:00:00.009Z",
         '3@3 "" group -> tombstone',
-        f"3@4 g group -> generation 2, protocol connect, assignor p, since {since}, 1 member: {who} has 3 bytes",
+        f"3@4 g group -> generation 2, protocol type connect, assignor p, since {since}, 1 member: {who} has 3 bytes",
         "3@5 record type 99: key of 5 bytes, value of 3 bytes",
         "3@6 record type 100: key of 5 bytes, a tombstone",
         "3@7 marker COMMIT",

@@ -61,7 +61,7 @@ def test_partitions_assigned_by_hand(
     (line,) = lines(caplog)
     assert line.startswith(f"topic {topic} was deleted and created again (id ")
     assert "10 in partition 0" in line
-    assert line.endswith("it begins by auto_offset_reset=earliest")
+    assert line.endswith("It begins by auto_offset_reset=earliest")
 
 
 @pytest.mark.protocols

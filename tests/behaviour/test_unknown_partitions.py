@@ -62,7 +62,7 @@ def test_a_partition_that_is_assigned_before_it_exists_is_one_warning_and_read_w
         assert not consumer.poll(1000)
         (record,) = caplog.records
         assert record.getMessage() == (
-            f"{tp} is assigned and does not exist; waiting for it: UNKNOWN_TOPIC_OR_PARTITION (error code 3): "
+            f"{tp} is assigned and does not exist, waiting for it: UNKNOWN_TOPIC_OR_PARTITION (error code 3): "
             f"topic '{topic}' has partition 0 alone, not 1"
         )
         with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
@@ -96,7 +96,7 @@ def test_a_topic_that_is_subscribed_before_it_exists_is_one_warning_and_stands_i
     ):
         consumer.subscribe([topic_name])
         assert "missing_topics" not in repr(consumer)
-        text = f"topic {topic_name} is subscribed and does not exist; waiting for it"
+        text = f"topic {topic_name} is subscribed and does not exist, waiting for it"
         poll_until(consumer, lambda: text in caplog.messages)
         assert repr(consumer).endswith(f" AUTO_TOPICS missing_topics=['{topic_name}']>")
         consumer.poll(500)

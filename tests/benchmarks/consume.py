@@ -89,16 +89,16 @@ def _contenders(setup: Setup) -> list[tuple[str, str, bool, _Read]]:
     found.append((raw_loop.NAME, raw_loop.NOTE, True, _raw))
     kafka = f"Apache Kafka {setup.tools.version}"
     found[4:4] = [
-        (REFERENCE, f"{kafka}; JVM warmed up by reading the topic once", True, lambda topic: _java(setup, topic)),
+        (REFERENCE, f"{kafka}, JVM warmed up by reading the topic once", True, lambda topic: _java(setup, topic)),
         (
             "Java ConsumerPerformance",
-            f"{kafka}; cold, in a group; CPU of the whole process",
+            f"{kafka}, cold, in a group, CPU of the whole process",
             True,
             lambda topic: consume_with_java(setup, topic.servers, topic.name, topic.records),
         ),
     ]
     if setup.franz is not None:
-        note = f"{FRANZ_VERSION} (Go), `PollFetches`; with connecting"
+        note = f"{FRANZ_VERSION} (Go), `PollFetches`, with connecting"
         found.insert(6, ("franz-go", note, True, lambda topic: _franz(setup, topic)))
     return found
 
@@ -141,9 +141,9 @@ def tables(results: Results) -> list[Table | Matrix]:
         most = max((run.amount for item in main for run in item.runs), default=0)
         text = (
             f"{most:,.0f} records of {MAIN.size_bytes} bytes without keys or compression in {MAIN.partitions} "
-            "partitions (slower clients: an eighth of that), read from Apache Kafka to the last record: from `assign`, "
-            "in a group from the moment at which it has its partitions. Every value is read; the CRC-32C of each "
-            "partition's values is the one that the topic was written with."
+            "partitions (slower clients: an eighth of that), read from Apache Kafka to the last record. The time "
+            "counts from `assign`, in a group from the moment at which it has its partitions. Every value is read, "
+            "and the CRC-32C of each partition's values equals that of the writer."
         )
         found.append(Table("consume", "Consuming", "records/s", text, REFERENCE).take(main))
     found += _matrices(results, CORE, "consume-core", "Other topics", CELLS_PAGE)

@@ -125,7 +125,7 @@ def _answer(program: GuardedProcess) -> dict[str, Any]:
 def _idle(setup: Setup, broker: str, server: Server) -> Table:
     text = (
         f"{IDLE_MEMBERS} members of one process that have settled on {IDLE_PARTITIONS} partitions without records, "
-        "default settings. Milliseconds of processor time per second of each member; requests are counted by a proxy."
+        "default settings. Milliseconds of processor time per second of each member. A proxy counts the requests."
     )
     table = Table(f"groups-{broker}-idle", f"Idle members, {broker}", "ms", text, "", page=PAGE)
     topic = server.create_topic(IDLE_PARTITIONS)

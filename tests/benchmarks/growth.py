@@ -185,7 +185,7 @@ def growth_tables(results: Results) -> list[Matrix]:
             lambda run: None if run.peak_bytes is None else run.peak_bytes / 1e6,
         ),
         _matrix(results, "first", "Time to the first record by partitions", "ms", _PARTITIONS, "partitions")(
-            f"From the construction of the consumer, by `assign`, in a process that has made one before; median of "
+            f"From the construction of the consumer, by `assign`, in a process that has made one before. Median of "
             f"{_TIMES}. {where}",
             lambda run: run.values["first_ms"],
         ),
@@ -197,7 +197,7 @@ def growth_tables(results: Results) -> list[Matrix]:
             lambda run: run.cpu_s_per_million,
         ),
         _matrix(results, "broker-memory", "A broker's memory by connections", "MB", _CONNECTIONS, "connections")(
-            "What the broker's process grew by when the clients connected and sent requests.",
+            "Growth of the broker's process when the clients connected and sent requests.",
             lambda run: max(run.values["memory_mb"], 0.1),
         ),
         _matrix(results, "broker-time", "A broker's response time by connections", "ms", _CONNECTIONS, "connections")(

@@ -1,7 +1,7 @@
 """A large group of our consumers in one process, each in a thread, that forms, grows and shrinks, and then idles.
 
 ``LargeGroup.java`` does the same with Java's consumers. For each partition it is noted when any member last got a
-record of it: the longest time without one is what a rebalance costs whoever waits for what becomes of the records.
+record of it: the longest time without one is the cost of a rebalance whoever waits for what becomes of the records.
 """
 
 from __future__ import annotations

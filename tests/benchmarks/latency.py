@@ -95,8 +95,8 @@ def latency_tables(results: Results) -> list[Table]:
         return []
     how = (
         f"From the `send` of a Java producer without linger, {_RATE:,} records of {_SIZE_BYTES} bytes a second in "
-        f"{_PARTITIONS} partitions of Apache Kafka, to the return of the call that hands the record out: the same "
-        "machine and the same clock. Default settings. CPU: the consumer's process."
+        f"{_PARTITIONS} partitions of Apache Kafka. Measured to the return of the call that returns the record, by the "
+        "same clock. Default settings. CPU: the consumer's process."
     )
     found = []
     for share, text in (("p50", how), ("p99", "One record in a hundred waits longer than this.")):
@@ -129,8 +129,8 @@ def first(setup: Setup) -> None:
 def first_tables(results: Results) -> list[Table]:
     found = []
     texts = {
-        "assign": f"From before the consumer is made to its first record, in a process that has made one before; "
-        f"medians of {_TIMES}.",
+        "assign": f"From before the consumer is made to its first record, in a process that has made one before. "
+        f"Medians of {_TIMES}.",
         "subscribe": "The same as the only member of a new group: coordinator, join, sync, committed offsets. The "
         "broker does not wait for more members (`group.initial.rebalance.delay.ms=0`).",
     }
@@ -142,6 +142,6 @@ def first_tables(results: Results) -> list[Table]:
             for item, row in zip(series, table.series, strict=True):
                 if item.runs:
                     first_ms = statistics.median(run.values["first_ms"] for run in item.runs)
-                    row["note"] += f"; the process's first one: {first_ms:,.0f} ms"
+                    row["note"] += f", the process's first one: {first_ms:,.0f} ms"
             found.append(table)
     return found

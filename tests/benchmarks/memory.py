@@ -61,7 +61,7 @@ def _contenders(setup: Setup, topic: Topic | None) -> list[Contender]:
 
     found = []
     for name, (client, more, buffer) in _OURS.items():
-        note = f"{installed('pyconsumer')}, `fetch_buffer_bytes` {buffer / 1e6:.0f} MB; target: {_bound(buffer):.0f}"
+        note = f"{installed('pyconsumer')}, `fetch_buffer_bytes` {buffer / 1e6:.0f} MB, target: {_bound(buffer):.0f}"
         found.append(Contender(name, lambda client=client, more=more: python(client, more), note))  # type: ignore[misc]
     java = {"passes": _PASSES, **arguments}
     found.append(
@@ -87,8 +87,8 @@ def tables(results: Results) -> list[Table]:
         return []
     text = (
         f"A topic of {_RECORDS:,} records of {_SIZE_BYTES / 1e6:g} MB in {_PARTITIONS} partitions of Apache Kafka, "
-        f"read {_PASSES} times: the most that the process had at any one time beyond what it had with everything "
-        "imported and one consumer made and closed. Each record is dropped before the next call."
+        f"read {_PASSES} times. The figure is the largest growth of the process, compared with one that has imported "
+        "everything and has made and closed one consumer. Each record is dropped before the next call."
     )
     table = Table("memory", "Memory", "MB", text, "").take(series, lambda run: run.values["growth"])
     for item, row in zip(series, table.series, strict=True):
@@ -96,5 +96,5 @@ def tables(results: Results) -> list[Table]:
             peak, first, last = (
                 statistics.median(run.values[name] for run in item.runs) for name in ("peak", "first", "last")
             )
-            row["note"] += f"; whole process: {peak:.0f} MB, first pass {first:.0f}, last {last:.0f}"
+            row["note"] += f", whole process: {peak:.0f} MB, first pass {first:.0f}, last {last:.0f}"
     return [table]

@@ -20,7 +20,7 @@ from tests.benchmarks.client_program import Watch, peak_bytes
 __all__ = ["NAME", "NOTE"]
 
 NAME = "raw loop"
-NOTE = "one Python thread, a blocking socket; nothing decoded or checked: the limit"
+NOTE = "one Python thread, a blocking socket, no decoding or checks: the limit"
 
 _VERSION = 11  # the newest without topic ids and without tagged fields: the least work
 _PARTITION_BYTES, _MOST_BYTES, _WAIT_MS = 1 << 20, 50 << 20, 500

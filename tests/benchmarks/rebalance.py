@@ -99,15 +99,15 @@ def _event(event: str, results: dict[tuple[str, str], dict[str, Any]]) -> Table:
     text = (
         f"Of the partitions that stay with their member while another {_EVENTS[event]}, the one that waits longest for "
         f"a record. {MEMBERS} members, {PARTITIONS} partitions, a record every {1000 * _TICK_S:g} ms in each. "
-        "Settled: the last member has its new share and the group stays so. *When nothing happens* is the same over a "
-        "few quiet seconds: what the machine and its other work cost."
+        "Settled: the last member has its new share and the group stays so. *When all is quiet* is the same over "
+        "a few seconds without an event: the machine and its other work."
     )
     title = f"A member {_EVENTS[event]} a group of {MEMBERS}: longest time without progress"
     table = Table(f"rebalance-{event}", title, "ms", text, "", page=PAGE)
     for (client, assignor), found in results.items():
         row = _costs(f"{client}, {_PROTOCOLS[assignor]}", [each[event] for each in found["rounds"]])
         quiet = statistics.median(max(each["quiet"]["gaps_s"]) for each in found["rounds"])
-        row["note"] += f"; when nothing happens: {1e3 * quiet:.0f} ms"
+        row["note"] += f", when all is quiet: {1e3 * quiet:.0f} ms"
         table.series.append(row)
     return table
 
@@ -118,7 +118,7 @@ def _costs(name: str, events: list[dict[str, Any]]) -> dict[str, Any]:
     staying = statistics.median(len(each["gaps_s"]) for each in events)
     settled = statistics.median(each["settled_s"] for each in events)
     note = (
-        f"{staying:.0f} partitions stay, half of them wait less than {1e3 * middle:.0f} ms; settled in {settled:.1f} s"
+        f"{staying:.0f} partitions stay, half of them wait less than {1e3 * middle:.0f} ms, settled in {settled:.1f} s"
     )
     return _row(name, longest, note)
 
@@ -127,7 +127,7 @@ def _simulated(setup: Setup) -> Table:
     text = (
         "Our members and our coordinator in simulated time: messages take up to 3 ms, computing takes none, members "
         "poll every 20 ms. Twice as many partitions as members. *In step*: all heartbeats come at the same moment, as "
-        "they do after a rebalance; otherwise they are spread over the interval of 3 s."
+        "they do after a rebalance. Otherwise they are spread over the interval of 3 s."
     )
     table = Table("rebalance-simulated", "Simulated groups: longest time without progress", "ms", text, "", page=PAGE)
     for size in SIMULATED:

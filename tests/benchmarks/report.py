@@ -27,7 +27,7 @@ Made by
 $ {command}
 ```
 
-on {machine}, {date}; load average before it began: {load}. Tables that another call made say so.
+on {machine}, {date}; load average at the start: {load}. Tables made by another call say so.
 
 """
 
@@ -89,14 +89,14 @@ something is out of line, no more. Topics, clients and method are those of the m
         },
     ),
     "benchmarks-rebalance": Page(
-        "What a rebalance costs",
+        "The cost of a rebalance",
         """\
-Our consumers and Java's, one after the other, on the same Apache Kafka, {rounds} rounds each; the members of a group
-are threads of one process. Heartbeats come every 3 s, the default (2.4 to 3 s, so that members are not in step), and
-that is most of what is seen here: members learn of a rebalance by the answer to a heartbeat. Under the *eager* protocol
-those who learn first give up all that they have and wait for those who learn last, so that a partition that goes
-nowhere stands still for up to one heartbeat interval. Under the *cooperative* protocol it is read on; for that, a
-partition that does move needs a second round. `heartbeat_interval_ms` sets the price of either.
+Our consumers and Java's, one after the other, on the same Apache Kafka, {rounds} rounds each. The members of a group
+are threads of one process. Heartbeats come every 3 s, the default (2.4 to 3 s, so that members are not in step). Most
+of the times below come from that, since members learn of a rebalance by the response to a heartbeat. Under the *eager*
+protocol those who learn first give up all their partitions and wait for those who learn last. So a partition that stays
+with its member stands still for up to one heartbeat interval. Under the *cooperative* protocol it is read on, but a
+partition that does move needs a second round. `heartbeat_interval_ms` sets the cost of both.
 
 ![Time without progress](benchmarks-rebalance.png)
 """,
@@ -107,8 +107,8 @@ partition that does move needs a second round. `heartbeat_interval_ms` sets the 
         """\
 Groups of 50 members and 1,000 partitions under the consumer protocol (KIP-848) and under the classic one with
 `cooperative-sticky`, of our consumers and of Java's, on both brokers, {rounds} rounds, one after the other. The members
-of a group are threads of one process, with default settings but for the size of fetches: a member of the consumer
-protocol hears of its assignment with its next heartbeat, every 5 s, one of the classic protocol of a rebalance every
+of a group are threads of one process, with default settings but for the size of fetches. A member of the consumer
+protocol gets its assignment with its next heartbeat, every 5 s, one of the classic protocol learns of a rebalance every
 3 s. *Interval* is `group.consumer.assignment.interval.ms`, 1,000 by default. Compare a row with the one below it.
 
 ![Times, side by side](benchmarks-groups.png)
@@ -118,9 +118,9 @@ protocol hears of its assignment with its next heartbeat, every 5 s, one of the 
     "benchmarks-growth": Page(
         "How costs grow",
         """\
-What one more partition costs a consumer, and one more connection a broker: {rounds} rounds at most, all clients in
-turn. The client's processor time and memory are its own process's. A curve that rises more steeply than that of a peer
-would be one to mend; both axes are logarithmic, so that equal slopes are equal growth.
+The cost of one more partition in a consumer, and of one more connection in a broker: {rounds} rounds at most, all
+clients in turn. The client's processor time and memory are its own process's. A curve that rises more steeply than that
+of a peer would be a fault to mend. Both axes are logarithmic, so that equal slopes are equal growth.
 
 ![Curves](benchmarks-growth.png)
 """,
@@ -130,8 +130,8 @@ would be one to mend; both axes are logarithmic, so that equal slopes are equal 
         "How long a start takes",
         """\
 One broker, the embedded one or Apache Kafka, with a topic of batches of 1 or of 500 records in 1 or in 1,000
-partitions: killed (`kill -9`) and started again, then stopped cleanly and started again. Both recover what was written
-after the last flush to disk: here all of it. {rounds} rounds at most, both in turn.
+partitions. It is killed (`kill -9`) and started again, then stopped cleanly and started again. Both recover the
+data written after the last flush to disk: here all of it. {rounds} rounds at most, both in turn.
 """,
         {},
     ),
@@ -139,14 +139,14 @@ after the last flush to disk: here all of it. {rounds} rounds at most, both in t
         "Benchmarks",
         """\
 All contenders use the same broker and topic, each run is a process of its own, and they run in turn (A B A B), {rounds}
-rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and with what else it
-does; where it did much else, the CPU column (processor time of the client's process, all threads) says more than the
-rate. A client that lost or changed a record would have failed: counts and checksums are compared with what was written.
+rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and its other work. Where
+it had much other work, the CPU column (processor time of the client's process, all threads) says more than the rate. A
+client that lost or changed a record would have failed: counts and checksums are compared with those of the writer.
 
 More:
 
 * [all kinds of topics](benchmarks-grid.md), each once
-* [what a rebalance costs](benchmarks-rebalance.md)
+* [the cost of a rebalance](benchmarks-rebalance.md)
 * [both group protocols in groups of 50 members](benchmarks-groups.md)
 * [how costs grow with partitions and connections](benchmarks-growth.md)
 * [how long a start takes](benchmarks-starts.md), after a crash and after a clean stop

@@ -89,9 +89,9 @@ def tables(results: Results) -> list[Table]:
             text = (
                 f"`local[2]`, {records:,.0f} records ({_CHOICES[choice][1].title}) of "
                 "Apache Kafka, a batch into the sink `noop`, three times in a row in a session that has read the topic "
-                "twice before, made by `pyconsumer.spark.session()`: Unix sockets lead to the Python workers, and the "
-                "connector has none; CPU of the virtual machine and of all Python processes. Count and checksum of "
-                "the values are compared."
+                "twice before. The session is made by `pyconsumer.spark.session()`: Unix sockets lead to "
+                "the Python workers, and the connector has none. CPU is that of the virtual machine and of all Python "
+                "processes. Count and checksum of the values are compared."
             )
             table = Table(_CHOICES[choice][0], f"Spark, {choice}", "records/s", text, _THEIRS)
             found.append(table.take(series))

@@ -109,7 +109,7 @@ def _contenders(table: Mapping[str, Any]) -> str:
     head += [f"x {table['reference']}"] if reference else []
     head += ["CPU s per million"] if with_cpu else []
     head += ["peak MB"] if with_peak else []
-    head += ["what"] if with_notes else []
+    head += ["note"] if with_notes else []
     lines = [_line(head), "|---|" + "---:|" * (len(head) - 1 - with_notes) + "---|" * with_notes]
     for item in series:
         name = f"**{item['name']}**" if is_ours(item["name"]) else item["name"]

@@ -120,10 +120,10 @@ def produce_tables(results: Results) -> list[Table]:
         packed = "without compression" if shape.codec == "none" else f"compressed with {shape.codec}"
         text = (
             f"{records:,.0f} records of {size} without keys, {packed}, to {_PARTITIONS} partitions of Apache Kafka"
-            " (from kafka-python a quarter of them): acks=all, linger 5 ms, batches of 64 KiB, from the first"
-            " `send` to the end of `flush`. `send_many`, `send_arrow` and `produce_batch` take 10,000 records with one"
-            " call, and return one future or none. Java's consumer reads all of it afterwards, and count and checksum"
-            " are compared."
+            " (from kafka-python a quarter of them). Settings: acks=all, linger 5 ms, batches of 64 KiB. The time "
+            "counts from the first `send` to the end of `flush`. `send_many`, `send_arrow` and `produce_batch` take "
+            "10,000 records with one call, and return one future or none. Java's consumer reads all of it afterwards, "
+            "and count and checksum are compared."
         )
         alone = _JAVA_PRODUCER if shape.java else "confluent-kafka"
         for many in (False, True):
@@ -194,7 +194,7 @@ def broker_tables(results: Results) -> list[Table]:
             f"broker-{step}",
             title,
             "records/s",
-            f"{program} with its defaults, on a broker of its own; records of {_SIZE_BYTES} bytes, {_PARTITIONS} "
+            f"{program} with its defaults, on a broker of its own, records of {_SIZE_BYTES} bytes, {_PARTITIONS} "
             "partitions.",
             APACHE,
         ).take(series, lambda found, step=step: found.values[step])
@@ -268,7 +268,7 @@ def poll_tables(results: Results) -> list[Table]:
     runs = [found for item in results.scope("poll").series() for found in item.runs]
     if not runs:
         return []
-    text = "`KafkaConsumer.poll` served from the buffer; medians within each run."
+    text = "`KafkaConsumer.poll` served from the buffer, medians within each run."
     table = Table("poll", "One poll() with records buffered", "us", text, "")
     for key, name in _POLL_ROWS.items():
         table.series.append({"name": name, "note": "", **spread([found.values[key] for found in runs])})

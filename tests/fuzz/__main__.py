@@ -6,10 +6,10 @@
 
 builds the compiled parts with gcc's sanitizers for addresses and undefined behaviour, uses their types oddly (see
 ``odd.py``), and gives the decoder ten million inputs. An input is one buffer of bytes, read to its end. One in 20 is
-made anew, is read in steps, and with ``--compare N`` each N-th of those by the decoder in Python, too: the two must not
-differ in a record, an error or a position. The others are that input with one or a few bytes changed, and are read by
-the compiled decoder alone, each in another way: records or columns, all or few at a time, from one offset or another. A
-thousand inputs that take a minute are a hang. What fails is printed, and made again by seed and number:
+new, and is read in steps. With ``--compare N`` each N-th of those is read by the decoder in Python, too: the two must
+not differ in a record, an error or a position. The others are that input with one or a few bytes changed, and are read
+by the compiled decoder alone. Each is read in another way: records or columns, all or few at a time, from one offset or
+another. A thousand inputs that take a minute are a hang. A failing input is printed, and made again by seed and number:
 ``--seed 1 --first 123000 --inputs 1000``.
 """
 
@@ -44,9 +44,9 @@ _VARIANTS = 20
 @click.option("--inputs", default=100_000, show_default=True, type=click.IntRange(1))
 @click.option("--first", default=0, show_default=True, help="Number of the first input, in whole thousands.")
 @click.option("--seed", default=1, show_default=True)
-@click.option("--compare", default=1, show_default=True, help="Every so many-th new input is read by both.")
+@click.option("--compare", default=1, show_default=True, help="Every N-th new input is read by both.")
 @click.option("--sanitize", is_flag=True, help="With sanitizers; needs gcc.")
-@click.option("--odd", default=3, show_default=True, help="So many rounds of odd use.")
+@click.option("--odd", default=3, show_default=True, help="Rounds of odd use.")
 @click.option("--most-memory", default=2000, show_default=True, help="MB that the process may take.")
 def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: int, most_memory: int) -> None:
     if sanitize and _BUILT not in os.environ:
@@ -81,7 +81,7 @@ def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, odd: 
 
 
 def _play(begin: int, seed: int, compare: int) -> int:
-    """The thousand inputs from a number on. Returns how many were read by both decoders."""
+    """Read the thousand inputs from a number on. Return the number of those read by both decoders."""
     from tests.fuzz.compare import WAYS, difference, read, read_quickly
     from tests.fuzz.mutate import Inputs
     from tests.unit.protocol.records.helpers import PURE, decoder_named
@@ -143,7 +143,7 @@ def _built(folder: str, module: str) -> Path:
 
 
 def _load_sanitized() -> None:
-    """Let the sanitized module stand for the compiled decoder, and the other one for the compiled producer."""
+    """Use the sanitized module as the compiled decoder, and the other one as the compiled producer."""
     folder = os.environ.get(_BUILT)
     if folder is None:
         return

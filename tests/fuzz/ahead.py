@@ -4,8 +4,8 @@
 
     python -m tests.fuzz.ahead --inputs 1000000 --sanitizer thread --mode faults
 
-``ahead.c`` says what is done, and what the modes are. An input is one compressed batch, half of them changed in a few
-bytes. Without names all modes are run under both sanitizers, and forks under a third one.
+``ahead.c`` describes its work and its modes. An input is one compressed batch, half of them changed in a few bytes.
+Without names all modes are run under both sanitizers, and forks under a third one.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def main(inputs: int, seed: int, readers: int, sanitizers: tuple[str, ...], mode
 
 
 def build(folder: Path, sanitizer: str) -> Path:
-    """Compile the harness; return the program."""
+    """Compile the harness. Return the program."""
     program = folder / f"ahead-{sanitizer}"
     flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fwrapv", "-pthread", f"-I{_NATIVE}"]
     # Memory that is kept for reuse would hide that it is used too late.
     flags += [f"-fsanitize={SANITIZERS[sanitizer]}", "-fno-sanitize-recover=all"]
-    flags += ["-DPYCONSUMER_NO_POOL"]
+    flags += ["-DPYCONSUMER_NO_POOL", "-DPYCONSUMER_FAULTS"]
     sources = [Path(__file__).with_suffix(".c")]
     sources += [_NATIVE / name for name in ("ahead.c", "decompress.c", "libraries.c")]
     subprocess.run(["gcc", *flags, *sources, "-ldl", "-o", program], check=True)

@@ -1,15 +1,16 @@
-"""Reading one input with one decoder in one way, and what is seen of it."""
+"""Reading one input with one decoder in one way, and recording the result."""
 
 from __future__ import annotations
 
 import random
 from array import array
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pyconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from pyconsumer.structs import TopicPartition
-from tests.unit.protocol.records.helpers import Decoder
+from tests.unit.protocol.records.helpers import Decoder, batch_after
 
 __all__ = ["MAX_DECOMPRESSED_BYTES", "WAYS", "difference", "read", "read_quickly"]
 
@@ -26,18 +27,20 @@ class HangError(Exception):
 
 
 def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
-    """Read all of it, in steps that the seed chooses. Returns what happened at each."""
+    """Read all of it, in steps that the seed chooses. Return the result of each."""
     source = random.Random(seed)
     # An array, because other than bytes it has no byte behind its end which a reader may touch unnoticed.
     buffer = memoryview(array("B", data)) if decoder.name == "native" else data
-    reader = decoder.Cursor(
+    offset = source.choice((0, 0, 1, 4, 2**62))
+    make = partial(
+        decoder.Cursor,
         _TP,
-        buffer,
-        fetch_offset=source.choice((0, 0, 1, 4, 2**62)),
         check_crcs=source.random() < 0.7,
         aborted=source.choice((None, [(7, 0)], [(7, 1), (-1, 0), (9, 3)])),
         max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
     )
+    reader = make(buffer, fetch_offset=offset)
+    start = 0
     seen: list[Any] = [reader.batch_count, reader.size_bytes, reader.end_offset, reader.has_incomplete_batch]
     as_columns = source.random() < 0.3
     for _ in range(_STEPS):
@@ -51,28 +54,33 @@ def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
                 seen.append([_fields(record) for record in reader.take(count)])
         except (CorruptRecordError, UnsupportedCodecError) as error:
             seen.append((type(error).__name__, str(error), getattr(error, "offset", None)))
-            if source.random() < 0.05:
+            after = batch_after(data, reader.next_offset, start)
+            if after is None or source.random() < 0.05:
                 reader.close()
-            reader.skip_batch()
+            else:
+                reader.close()  # its error refers to it
+                offset, start = after
+                reader = make(buffer[start:], fetch_offset=offset)
         seen.append((reader.next_offset, reader.last_leader_epoch, reader.exhausted))
     raise HangError(f"{decoder.name} is not at the end after {_STEPS} steps")
 
 
 def read_quickly(decoder: Decoder, data: bytes | bytearray, way: int) -> None:
-    """Read the record set to its end in one of :data:`WAYS` ways, past what is damaged, without checking checksums.
+    """Read the record set to its end in one of :data:`WAYS` ways, past damaged batches, without checking checksums.
 
-    What came out must not keep the buffer alive.
+    The records must not keep the buffer alive.
     """
     buffer = array("B", data)
     view = memoryview(buffer)
-    reader = decoder.Cursor(
+    make = partial(
+        decoder.Cursor,
         _TP,
-        view,
-        fetch_offset=4 if way & 8 else 0,
         check_crcs=False,
         aborted=None if way & 16 else _ABORTED,
         max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
     )
+    reader = make(view, fetch_offset=4 if way & 8 else 0)
+    start = 0
     found: list[Any] = []
     for _ in range(_STEPS):
         if reader.exhausted:
@@ -80,10 +88,16 @@ def read_quickly(decoder: Decoder, data: bytes | bytearray, way: int) -> None:
         try:
             found.append(_WAYS[way % 8](decoder, reader))
         except (CorruptRecordError, UnsupportedCodecError):
-            reader.skip_batch()
+            after = batch_after(data, reader.next_offset, start)
+            if after is None:
+                break
+            reader.close()  # its error refers to it
+            offset, start = after
+            reader = make(view[start:], fetch_offset=offset)
     else:
         raise HangError(f"{decoder.name} is not at the end after {_STEPS} steps")
-    del reader
+    reader.close()
+    del reader, make
     view.release()  # raises if anything still looks into it
     buffer.append(0)
 
@@ -190,10 +204,10 @@ def _columns(decoder: Decoder, reader: Any, count: int) -> Any:
 
 
 def difference(one: list[Any], other: list[Any]) -> str | None:
-    """Return where two readings part, None if they are the same.
+    """Return the first difference of two readings, None if they are the same.
 
-    Of zstd data that is damaged and has no room for what its headers say, one version of the zstd library reports the
-    damage first and another the size, and the decoders have different ones: either message will do.
+    Zstd data can be damaged and, by its headers, too large as well. One version of the zstd library reports the damage
+    first and another the size, and the decoders have different ones: either message will do.
     """
     for step, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b and not _are_of_zstd(a, b):
@@ -202,7 +216,7 @@ def difference(one: list[Any], other: list[Any]) -> str | None:
 
 
 def _are_of_zstd(one: Any, other: Any) -> bool:
-    """Return whether two errors are the same but for what was found first in zstd data that is damaged and large."""
+    """Return whether two errors differ only in the first fault found in zstd data that is damaged and large."""
     if not all(isinstance(seen, tuple) and seen[0] == CorruptRecordError.__name__ for seen in (one, other)):
         return False
     start = one[1].removesuffix(_DAMAGED_ZSTD).removesuffix(_TOO_LARGE)

@@ -1,7 +1,7 @@
 """Inputs: record sets of every format, codec and flag, damaged in many ways.
 
-A damaged byte mostly ends at the checksum, at a length in the header or in the decompressor. So half of the inputs are
-damaged *before* the records are compressed and the checksum is made: they reach the innermost loops.
+Most damaged bytes are detected by the checksum, by a length in the header or by the decompressor. So half of the inputs
+are damaged *before* compression and checksum: they reach the innermost loops.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _sets() -> list[bytes]:
 
 
 class Inputs:
-    """An endless row of inputs that depends on the seed alone, and on how often which codec is to come."""
+    """An endless row of inputs that depends only on the seed and on the given frequency of each codec."""
 
     def __init__(self, seed: int, codecs: Sequence[int] = (0, 0, 0, 1, 2, 3, 4)) -> None:
         self._source = random.Random(seed)
@@ -90,7 +90,7 @@ class Inputs:
         return b"".join([self._batch() for _ in range(source.choice((1, 1, 1, 2, 3)))])
 
     def variants(self, data: bytes, count: int) -> Iterator[bytearray]:
-        """An input with single bytes changed, again and again. It is the same object each time."""
+        """An input with single bytes changed, repeatedly. It is the same object each time."""
         changed = bytearray(data or b"\0")
         source, size = self._source, len(changed)
         for _ in range(count):
@@ -145,7 +145,7 @@ class Inputs:
 
 
 def _repair(data: bytearray) -> None:
-    """Make checksums right again, so that the damage is looked at."""
+    """Make checksums right again, so that the damage reaches the records."""
     position = 0
     while len(data) - position > 16:
         magic = data[position + 16]

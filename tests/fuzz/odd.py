@@ -1,10 +1,10 @@
 """``python -m tests.fuzz.odd``: uses the compiled types as no one should, and fails if that ends the process.
 
-Each type is made by ``__new__`` alone, by a subclass whose ``__init__`` does nothing, properly, and by ``copy``,
+Each type is made by ``__new__`` alone, by a subclass with an empty ``__init__``, properly, and by ``copy``,
 ``deepcopy`` and ``pickle`` of all these. Each attribute of each object is read, and each method and function is called
-with arguments of any type. They may raise what they like: only damage counts, which a process does not survive.
+with arguments of any type. They may raise any error: only damage counts, which a process does not survive.
 
-``--trace`` prints each call before it is made, so the last line names what ended the process.
+``--trace`` prints each call before it is made, so the last line names the call that ended the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pyconsumer.protocol.records.record import RecordOrigin
 from pyconsumer.structs import TopicPartition
 
 #: Functions that change all of the process: its count of forks, and the threads that decompress ahead.
-_SKIPPED = {"_count_fork", "break_workers", "stop_workers"}
+_SKIPPED = {"_count_fork", "stop_workers"}
 _TP = TopicPartition("t", 0)
 
 
@@ -54,7 +54,7 @@ class _Tuple(tuple[Any, ...]):
 
 
 class _Number:
-    """A number that changes lists and objects while it is asked for its value."""
+    """A number that changes lists and objects while its value is computed."""
 
     def __init__(self, values: list[Any], source: random.Random) -> None:
         self.values = values
@@ -73,7 +73,7 @@ class _Number:
 
 
 class _NoWait(threading.Event):
-    """An event for which nobody waits."""
+    """An event without a waiter."""
 
     def wait(self, timeout: float | None = None) -> bool:
         return self.is_set()
@@ -101,7 +101,7 @@ def _batch(codec: str) -> bytes:
 
 
 class _Game:
-    """Objects of all types and values of other kinds, and random calls of the one with the other."""
+    """Objects of all types, values of other kinds, and random calls with them."""
 
     def __init__(self, modules: list[types.ModuleType], seed: int, trace: bool) -> None:
         self.source = random.Random(seed)
@@ -129,7 +129,7 @@ class _Game:
         return [*numbers, *texts, *data, *lists, *pairs, *other, _Number(self.values, self.source)]
 
     def _made(self, kind: type) -> Iterator[Any]:
-        """Objects that lack ``__init__``, and what copies make of them."""
+        """Objects that lack ``__init__``, and their copies."""
         made = []
         forms = [kind]
         try:
@@ -163,7 +163,7 @@ class _Game:
                 pass
 
     def _proper(self, modules: list[types.ModuleType]) -> Iterator[Any]:
-        """Objects as they are meant to be."""
+        """Objects in their intended use."""
         found: dict[str, Any] = {}
         for module in modules:
             found |= vars(module)
@@ -212,7 +212,7 @@ class _Game:
             self.values[self.source.randrange(len(self.values))] = made
 
     def _visit(self, one: Any) -> None:
-        """Read all attributes of an object, and call what it has once."""
+        """Read all attributes of an object, and call its methods once."""
         for name in dir(one):
             if name in ("__class__", "__init_subclass__", "__subclasshook__", "__sizeof__", "__dir__", "__getstate__"):
                 continue
@@ -251,7 +251,7 @@ class _Game:
 
 
 def copyreg_made(kind: type) -> Any:
-    """Return what a pickle makes that another class wrote: an object of a type, with attributes set from outside."""
+    """Return the object that a pickle of another class makes: an object of a type, with attributes set from outside."""
     made = kind.__new__(kind)
     for name in ("offset", "origin", "key", "builder", "result", "x"):
         try:
@@ -262,7 +262,7 @@ def copyreg_made(kind: type) -> Any:
 
 
 def play(modules: list[types.ModuleType], seed: int, rounds: int, trace: bool = False) -> str:
-    """Use the types and functions of modules, and return a line that says so."""
+    """Use the types and functions of modules, and return a line with the counts."""
     event, threading.Event = threading.Event, _NoWait  # type: ignore[misc]
     logging.disable()
     try:
@@ -276,7 +276,7 @@ def play(modules: list[types.ModuleType], seed: int, rounds: int, trace: bool = 
 
 @click.command(help="Use compiled types oddly.")
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1))
-@click.option("--seeds", default=1, show_default=True, help="So many games, each with another seed.")
+@click.option("--seeds", default=1, show_default=True, help="Number of games, each with another seed.")
 @click.option("--first", default=1, show_default=True, help="The first seed.")
 @click.option("--trace", is_flag=True, help="Print each call before it is made.")
 @click.option("--limit-memory", is_flag=True, help="To 3 GB; a sanitizer cannot run with a limit.")

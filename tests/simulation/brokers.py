@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse

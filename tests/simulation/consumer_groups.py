@@ -17,11 +17,11 @@ from typing import Any
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.results import LeavingMember
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import Errors

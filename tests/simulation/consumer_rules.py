@@ -75,7 +75,7 @@ class ConsumerRules(Rules):
         owned: list[TopicPartition] = []
         for member in world.members:
             core = member.core
-            if core.stage.name != "STABLE" or core.rejoin_pending:  # type: ignore[attr-defined]
+            if core.state.name != "STABLE" or core.rejoin_pending:  # type: ignore[attr-defined]
                 return False
             if core.generation.generation_id != group.group_epoch or core.generation.member_id not in group.members:
                 return False

@@ -233,7 +233,7 @@ class SimulatedClient:
     def wakeup(self) -> None:
         self._woken()
 
-    rouse = wakeup
+    wake_poll = wakeup
 
     has_unsent = False
 

@@ -1,4 +1,4 @@
-"""`python -m tests.spec`: how far the requirement lists are, and which items are open."""
+"""`python -m tests.spec`: the state of the requirement lists, and their open items."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS = {OPEN: "open", DONE: "done", DESIGN: "design", DIFFERS: "differs", NO
 
 
 def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER) -> int:
-    """Runs the command; returns the exit status (0, or 2 for a wrong call)."""
+    """Runs the command. Returns the exit status (0, or 2 for a wrong call)."""
     parser = argparse.ArgumentParser(prog="python -m tests.spec", description=__doc__)
     parser.add_argument("only", nargs="*", metavar="LIST|LIST:PREFIX", help="only these, for example client broker:JG")
     parser.add_argument("--list", action="store_true", help="print each open item with its sentence")

@@ -1,7 +1,7 @@
 """The areas of the product: which rows of the lists belong to each, and which tests guard it.
 
 A row belongs to the area that has the prefix of its id. Tests do not name rows. An area's tests guard all of its rows
-together; :mod:`tests.spec.mutations` shows that by breaking single rules.
+together: :mod:`tests.spec.mutations` shows that by breaking single rules.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Area:
     """One part of the product.
 
     Attributes:
-        name: as the page has it.
+        name: as on the page.
         prefixes: of the ids of its rows, each with its list, as in ``broker:JG``.
         tests: files and folders that need no broker, the ones most likely to fail first.
-        behaviour: tests on real brokers, which run where those pass.
+        behaviour: tests on real brokers, which run if those pass.
     """
 
     name: str
@@ -126,7 +126,7 @@ AREAS = (
         (*_prefixes("client", "CF"), *_prefixes("broker", "CFG"), *_prefixes("transactions", "CFG")),
         _paths(
             "unit",
-            "test_listed_settings.py test_config.py broker/test_config.py consumer/test_consumer_parts.py "
+            "test_listed_settings.py settings broker/test_config.py consumer/test_consumer_parts.py "
             "producer/test_transaction_settings.py broker network consumer",
         ),
         _paths("behaviour", "test_broker_settings.py test_group_commits.py"),

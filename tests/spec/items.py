@@ -1,4 +1,4 @@
-"""Reads, checks and counts the requirement lists. Knows nothing of tests."""
+"""Reads, checks and counts the requirement lists. This module reads no tests."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ListFormatError(ValueError):
 
 
 def read_list(path: Path) -> list[Item]:
-    """The items of one list in their order; the list's name is the file's."""
+    """The items of one list in their order. The list's name is the file's."""
     items = []
     section = ""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -88,7 +88,7 @@ def read_lists(folder: Path = FOLDER) -> list[Item]:
 
 
 def problems(items: Iterable[Item]) -> list[str]:
-    """Return what is wrong with the lists themselves, one line a problem, with file and line number."""
+    """Return the faults of the lists themselves, one line a problem, with file and line number."""
     items = list(items)
     by_id: dict[str, Item] = {}
     found = []
@@ -113,7 +113,7 @@ def problems(items: Iterable[Item]) -> list[str]:
 
 
 def resolve(items: Iterable[Item], among: Iterable[Item] | None = None) -> dict[str, str]:
-    """Return the kind of each item by full id; a `same as` takes over its target's, looked up in `among`.
+    """Return the kind of each item by full id. A `same as` has the kind of its target, looked up in `among`.
 
     Raises ListFormatError if a target does not exist or is a `same as` itself.
     """
@@ -129,7 +129,7 @@ def resolve(items: Iterable[Item], among: Iterable[Item] | None = None) -> dict[
 
 
 def count_by_section(items: Iterable[Item], kinds: Mapping[str, str]) -> dict[tuple[str, str], dict[str, int]]:
-    """(list, section) -> how many items are of each kind in `kinds` (see `resolve`), in the order of the lists."""
+    """(list, section) -> the number of items of each kind in `kinds` (see `resolve`), in the order of the lists."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for item in items:
         row = counts.setdefault((item.list_name, item.section), dict.fromkeys(RESOLVED, 0))
@@ -143,7 +143,7 @@ def _place(item: Item) -> str:
 
 
 def _disagreeing(items: Iterable[Item], by_id: Mapping[str, Item]) -> list[str]:
-    """Items with the sentence of an earlier one but another status, after `same as` was followed."""
+    """Items with the sentence of an earlier one but another status, after each `same as` was resolved."""
     found = []
     first: dict[str, Item] = {}
     for item in items:
@@ -157,7 +157,7 @@ def _disagreeing(items: Iterable[Item], by_id: Mapping[str, Item]) -> list[str]:
 
 
 def _dangling(item: Item, by_id: Mapping[str, Item], prefixes: Container[str]) -> list[str]:
-    """References to items that are nowhere. Text such as KIP-345 or UTF-16 has a prefix that no list uses."""
+    """References to absent items. Text such as KIP-345 or UTF-16 has a prefix that no list uses."""
     text = item.sentence if item.kind == SAME else f"{item.sentence} {item.status}"
     missing = []
     for list_name, item_id in _REFERENCE.findall(text):

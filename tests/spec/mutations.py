@@ -4,10 +4,8 @@
 noticed. The text before stands exactly once in its file, or a test says that the line is out of date. In both texts
 ``\\n`` stands for the end of a line.
 
-    python -m tests.spec.mutations                      try all of them
-    python -m tests.spec.mutations client:HB broker:    only rows whose ids begin so
-    python -m tests.spec.mutations --new                only those that have not been tried
-    python -m tests.spec.mutations --draw COMMIT 40     print rows drawn at random, none of them in the file yet
+Without arguments all of them are tried. ``client:HB broker:`` tries only rows whose ids begin so, and ``--new`` only
+those that have not been tried. ``--draw COMMIT 40`` prints rows drawn at random, none of them in the file yet.
 
 Each is tried in a copy of the sources, first on the area's tests without a broker, then on those with one.
 """
@@ -55,7 +53,7 @@ class Mutation:
         file.write_text(text.replace(self.before, self.after), encoding="utf-8")
 
     def undo(self, root: Path) -> None:
-        """Take the file from the sources again."""
+        """Restore the file from the sources."""
         shutil.copyfile(ROOT / self.path, root / self.path)
 
 
@@ -94,14 +92,14 @@ def problems_of_mutations(mutations: Iterable[Mutation], items: Iterable[Item], 
 
 
 def draw(commit: str, count: int, items: Iterable[Item], mutations: Iterable[Mutation]) -> list[Item]:
-    """Return rows that claim something about the product, drawn by a commit's hash; none that was tried before."""
+    """Return rows that claim something about the product, drawn by a commit's hash, without those tried before."""
     tried = {one.full_id for one in mutations}
     choice = sorted((item for item in items if item.claims and item.full_id not in tried), key=lambda it: it.full_id)
     return random.Random(commit).sample(choice, count)
 
 
 def try_mutation(mutation: Mutation, root: Path) -> Mutation:
-    """Break one rule in a copy of the sources, run the tests of its area, and say which test noticed.
+    """Break one rule in a copy of the sources, run the tests of its area, and return the test that noticed.
 
     Raises:
         RuntimeError: the tests could not be run, or the one that noticed fails without the broken rule, too.
@@ -118,7 +116,7 @@ def try_mutation(mutation: Mutation, root: Path) -> Mutation:
 
 
 def _first_failure(paths: Sequence[str], root: Path) -> str | None:
-    """Run tests until one fails; return it, None if all pass."""
+    """Run tests until one fails. Return it, None if all pass."""
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider"),
@@ -140,7 +138,7 @@ def _first_failure(paths: Sequence[str], root: Path) -> str | None:
 
 
 def copy_sources(root: Path) -> None:
-    """Copy what the tests need, with the compiled parts."""
+    """Copy the files for the tests, with the compiled parts."""
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -150,7 +148,7 @@ def copy_sources(root: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the status is 1 if a rule that is broken goes unnoticed."""
+    """Run the command. The status is 1 if no test notices a broken rule."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.spec.mutations",
         description=__doc__,

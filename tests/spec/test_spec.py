@@ -1,4 +1,4 @@
-"""The lists are sound and whole, each row has an area, broken rules still fit the sources, and the page is current."""
+"""The lists are sound and complete, each row has an area, broken rules fit the sources, and the page is current."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def items() -> list[Item]:
 
 
 def test_the_lists_are_sound(items: list[Item]) -> None:
-    """Known statuses, no id twice, whole sentences, references that lead somewhere."""
+    """Known statuses, no id twice, whole sentences, references to existing items."""
     assert problems(items) == []
 
 
@@ -31,7 +31,7 @@ def test_every_row_belongs_to_one_area_whose_tests_exist(items: list[Item]) -> N
 
 
 def test_every_broken_rule_can_still_be_broken(items: list[Item]) -> None:
-    """A line of mutations.tsv that fits no source any more has to be written again, and tried again."""
+    """A line of mutations.tsv without a matching source must be written again, and tried again."""
     assert problems_of_mutations(read_mutations(), items) == []
 
 

@@ -162,7 +162,7 @@ class FakeNetwork:
     def wakeup(self) -> None:
         self.wakeups += 1
 
-    rouse = wakeup
+    wake_poll = wakeup
 
     @contextmanager
     def disable_wakeups(self) -> Iterator[None]:

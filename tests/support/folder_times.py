@@ -1,7 +1,9 @@
 """A pytest plugin that ends a run with items, seconds and CPU seconds by folder, and with what is slow unmarked.
 
 ``--times-by file`` prints a line for each file instead, ``--times-by no`` nothing. CPU seconds include those of
-processes that a test started and waited for; unlike the seconds, they hardly depend on what else the machine does.
+processes that a test started and waited for. Unlike the seconds, they hardly depend on what else the machine does.
+A test that measures something may have its table printed there, too: ``record_property("table", lines)``, of which the
+first line is the title.
 """
 
 from __future__ import annotations
@@ -69,6 +71,7 @@ class _Plugin:
     def __init__(self, by: str) -> None:
         self._times = Times(by)
         self._cpu_s = cpu_seconds()
+        self._tables: list[list[str]] = []
 
     @pytest.hookimpl
     def pytest_runtest_logstart(self) -> None:
@@ -85,12 +88,15 @@ class _Plugin:
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._times.add(report)
+        if report.when == "call":
+            self._tables.extend(value for name, value in report.user_properties if name == "table")
 
     @pytest.hookimpl
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for title, lines in (
             ("times", list(self._times.lines())),
             (f"longer than {SLOW_S:g} s and not marked slow", list(self._times.slow())),
+            *((table[0], table[1:]) for table in self._tables),
         ):
             if lines:
                 terminalreporter.section(title, sep="-")

@@ -55,10 +55,10 @@ HAND_OVERS = {
         ("protocol/api.py", "decode_request_header"),
         ("broker/handlers/offset_commit.py", "handle"),
         ("broker/group/manager.py", "GroupMetadataManager.store_offsets"),
-        ("broker/group/records.py", "offset_record"),
+        ("broker/group/common/offset_records.py", "offset_record"),
         ("protocol/records/builder.py", "BatchBuilder.build"),
         ("broker/log/segment.py", "Segment.append"),
-        ("broker/group/offsets.py", "GroupOffsets.on_commit_appended"),
+        ("broker/group/common/offsets.py", "GroupOffsets.on_commit_appended"),
         ("protocol/schema.py", "Message.encode_parts"),
     ),
     "rebalance": (

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.group.common.offset_records import partition_for
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataKey,
     OffsetCommitKey,

@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-it-works.md"
 BEGIN = "<!-- file map: made by python -m tests.support.make_file_map -->\n"
 END = "<!-- end of the file map -->\n"
-#: Folders whose modules are one of a kind and named after what they hold: a line for the folder serves.
+#: Folders whose modules are one of a kind and named after their contents: a line for the folder serves.
 _FOLDERS = {
     "protocol/messages": "one module per API: its request and response, field by field, with version ranges",
     "broker/handlers": "one module per API, named as in `protocol/messages`: decode, check, call, encode",
     "cli": "the command `pyconsumer`: one module per subcommand, `options` and `properties` shared by all",
-    "cli/demo": "`pyconsumer demo`: flights, members of a group, a Spark job, what the screen shows",
+    "cli/demo": "`pyconsumer demo`: flights, members of a group, a Spark job, the screen",
 }
 
 
@@ -43,7 +43,7 @@ def file_map() -> str:
             f"\n**`{name if name != '.' else 'pyconsumer'}`**" + (f": {_FOLDERS[name]}" if name in _FOLDERS else "")
         ]
         if name not in _FOLDERS:
-            lines += ["", "| module | what it holds |", "|---|---|"]
+            lines += ["", "| module | contents |", "|---|---|"]
             lines += [f"| `{path.stem}` | {first_sentence(path)} |" for path in modules]
     return "\n".join(lines).lstrip("\n") + "\n"
 

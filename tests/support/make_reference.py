@@ -12,10 +12,10 @@ from pathlib import Path
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS
 from pyconsumer.broker.settings import BrokerSetting, format_value
-from pyconsumer.config import CLIENT_SETTINGS, REQUIRED, Choice, Duration, Flag, Integer, Setting
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS, REQUIRED, Choice, Duration, Flag, Integer, Setting
 
 __all__ = ["PATH", "reference"]
 
@@ -33,7 +33,9 @@ from variables such as `PYCONSUMER_GROUP_ID`: see [the guide](guide.md#from-a-fi
 """
 
 _NOT_USED = """\
-Taken, so that the settings of a Kafka broker can be given as they are, but without effect here: {}.
+Accepted without effect, so that you can pass the settings of a Kafka broker unchanged:
+
+{}
 """
 
 
@@ -97,8 +99,8 @@ def _broker_table(settings: Iterable[BrokerSetting]) -> str:
 
 def _broker_part(settings: Mapping[str, BrokerSetting]) -> str:
     used = [setting for setting in settings.values() if setting.used]
-    rest = [f"`{setting.name}`" for setting in settings.values() if not setting.used]
-    return _broker_table(used) + ("\n" + _NOT_USED.format(", ".join(rest)) if rest else "")
+    rest = "\n".join(f"* `{setting.name}`" for setting in settings.values() if not setting.used)
+    return _broker_table(used) + ("\n" + _NOT_USED.format(rest) if rest else "")
 
 
 def reference() -> str:
@@ -111,8 +113,8 @@ def reference() -> str:
         "## Admin client\n\n" + _client_table(_own(ADMIN_SETTINGS.by_name)),
         "## Embedded broker\n\nKafka's names and defaults, for `EmbeddedCluster(config=...)` and `pyconsumer broker "
         "--config`.\n\n" + _broker_part(BROKER_SETTINGS),
-        "## Topics of the embedded broker\n\nGiven when a topic is created; the default is what the broker says where "
-        "it has such a setting.\n\n" + _broker_part(TOPIC_SETTINGS),
+        "## Topics of the embedded broker\n\nGiven when a topic is created. The default is the broker's setting of the "
+        "same meaning, if there is one.\n\n" + _broker_part(TOPIC_SETTINGS),
     ]
     return "\n".join(parts)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import CLIENT_SETTINGS, Setting
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS, Setting
 
 __all__ = ["COMMAND", "ROOT", "modules"]
 
@@ -61,7 +61,7 @@ _HOMES = {
     "Literal": "typing",
     "TypedDict": "typing",
     "Assignor": "pyconsumer.assignors.base",
-    "ClientSettings": "pyconsumer.typed_settings",
+    "ClientSettings": "pyconsumer.settings.typed_settings",
     "RecordDeserializationError": "pyconsumer.errors",
     "TokenProvider": "pyconsumer.generic",
     "DeadLetterSink": "pyconsumer.consumer.interface",
@@ -83,7 +83,7 @@ def _parts() -> list[_Part]:
         return found
 
     return [
-        _Part("pyconsumer/typed_settings.py", "ClientSettings", "every client", common),
+        _Part("pyconsumer/settings/typed_settings.py", "ClientSettings", "every client", common),
         _Part(
             "pyconsumer/consumer/typed_settings.py",
             "ConsumerSettings",

@@ -1,16 +1,18 @@
 """Measures prose: how often it has what makes readers read twice, for each 1,000 words.
 
-``python -m tests.support.prose`` prints a row for each part: a package's docstrings, its messages, each user page, and
-the names and docstrings of each folder of tests. Arguments choose parts by their beginnings.
-``--show`` prints the places.
+``python -m tests.support.prose`` prints a row for each part: a package's docstrings, its messages, each user page, the
+compiled sources, and the names and docstrings of each folder of tests. Arguments choose parts by their beginnings.
+``--show`` prints the places. ``tests/unit/test_language.py`` holds each part to ``BUDGETS``.
 
 Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
-word. A message is a text in a ``raise``, in a call of a logger or of ``warn``.
+word. The file map is left out, for its rows are docstrings. A message is a text in a ``raise``, in a call of a logger
+or of ``warn``.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -18,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.compiled_prose import compiled
 from tests.support.syntax_trees import tree_of, walk
 
-__all__ = ["MEASURES", "Count", "Text", "count", "parts"]
+__all__ = ["BUDGETS", "MEASURES", "Count", "Text", "count", "docstrings_of", "heading", "parts", "summary"]
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,7 +31,7 @@ LONGEST_SENTENCE = 35  #: in words
 
 _WORD = re.compile(r"[A-Za-z0-9][\w'’./:+-]*")
 _CODE = re.compile(r"``.+?``|`[^`]+`|:\w+:`[^`]+`", re.DOTALL)
-_BLOCK = re.compile(r"^```.*?^```|^<!--.*?-->", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```.*?^```|^<!-- file map.*?^<!-- end of the file map -->|^<!--.*?-->", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"\]\([^)]*\)")
 _ITEM = re.compile(r"^\s*(?:[-*+] |\d+\. |\|.*|#+ .*|>>> .*|\.\.\. .*)", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])[\"'”)*_]*\s+(?=[A-Z`*_\"“(\[])|\n\s*\n|(?<=:)\s*\n")
@@ -39,7 +42,17 @@ MEASURES = {
     "semicolons": re.compile(r";"),
     "what": re.compile(r"\bwhat\b", re.IGNORECASE),
     "nobody": re.compile(r"\b(?:nobody|nothing|neither|nor)\b", re.IGNORECASE),
+    # words that the project once used in a sense of its own
+    "private": re.compile(
+        r"\b(anew|in vain|for good|meanwhile|go(?:es|ing|ne)? on|went on|so many|so long|untold|homeless|farewell|"
+        r"t(?:ell|ells|old|elling)|hand(?:s|ed|ing)? out|part(?:s|ed)? from|parked|pass(?:es|ed|ing)? over|"
+        r"put(?:s|ting)? aside|look(?:s|ed)? at again)\b",
+        re.IGNORECASE,
+    ),
 }
+
+#: The most of each measure for each 1,000 words, and of sentences of more than ``LONGEST_SENTENCE`` words at all.
+BUDGETS = {"semicolons": 4.0, "what": 1.0, "nobody": 1.5, "private": 1.0, "long": 0.0}
 
 
 class Text(NamedTuple):
@@ -60,6 +73,29 @@ class Count:
         """Return the number for each 1,000 words; for ``long`` the number itself."""
         found = len(self.places[measure])
         return float(found) if measure == "long" else 1000 * found / max(self.words, 1)
+
+    def row(self) -> str:
+        """Return the words and the rates in the columns of ``heading``."""
+        return f"{self.words:7,} " + " ".join(f"{self.rate(name):11.1f}" for name in BUDGETS)
+
+    def over_budget(self) -> dict[str, int]:
+        """Return how often each measure is found above its budget. A part of few words may have each measure once."""
+        excess = {
+            name: len(places) - math.ceil(BUDGETS[name] * (1 if name == "long" else self.words / 1000))
+            for name, places in self.places.items()
+        }
+        return {name: more for name, more in excess.items() if more > 0}
+
+    def add(self, other: Count) -> None:
+        """Add the count of another part."""
+        self.words += other.words
+        for name, places in other.places.items():
+            self.places[name].extend(places)
+
+
+def heading() -> str:
+    """Return the heading of the columns of ``Count.row``."""
+    return f"{'words':>7} " + " ".join(f"{name:>11}" for name in BUDGETS)
 
 
 def count(texts: list[Text]) -> Count:
@@ -98,50 +134,71 @@ def parts() -> dict[str, list[Text]]:
         if path.suffix in {".py", ".pyi"}:
             inside = path.relative_to(package).parts
             name = inside[0] if len(inside) > 1 else "ground"
-            found.setdefault(f"docstrings of {name}", []).extend(_docstrings(path))
-            found.setdefault(f"messages of {name}", []).extend(_messages(path))
+            module = _read(path)
+            found.setdefault(f"docstrings of {name}", []).extend(module.docstrings)
+            found.setdefault(f"messages of {name}", []).extend(module.messages)
     for path in sorted((ROOT / "tests").rglob("*.py")):
         folder = "/".join(path.relative_to(ROOT).parts[:-1][:3])
-        found.setdefault(folder, []).extend([*_docstrings(path), *_names_of_tests(path)])
+        module = _read(path)
+        found.setdefault(folder, []).extend([*module.docstrings, *module.names])
     for path in sorted((ROOT / "examples").rglob("*.py")):
-        found.setdefault("examples", []).extend(_docstrings(path))
+        found.setdefault("examples", []).extend(docstrings_of(path))
+    found["compiled sources"] = [Text(prose.place, prose.text) for prose in compiled()]
     for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
         found[path.relative_to(ROOT).as_posix()] = [_page(path)]
     return found
+
+
+def summary(counts: dict[str, Count]) -> list[str]:
+    """Return a table of all docstrings, messages, compiled sources, tests, examples and pages."""
+    groups: dict[str, Count] = {}
+    for part, found in counts.items():
+        first = part.partition(" of ")[0]
+        name = "pages" if first.endswith(".md") else "tests" if first.startswith("tests") else first
+        groups.setdefault(name, Count()).add(found)
+    return [f"{'':16} {heading()}", *(f"{name:16} {found.row()}" for name, found in groups.items())]
 
 
 def _place(path: Path, line: int) -> str:
     return f"{path.relative_to(ROOT).as_posix()}:{line}"
 
 
-def _docstrings(path: Path) -> list[Text]:
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    nodes = [node for node in walk(tree_of(path)) if isinstance(node, kinds)]
-    return [Text(_place(path, node.body[0].lineno), text) for node in nodes if (text := ast.get_docstring(node))]
+def docstrings_of(path: Path) -> list[Text]:
+    """Return the docstrings of a module with their places."""
+    return _read(path).docstrings
 
 
-def _names_of_tests(path: Path) -> list[Text]:
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    tests = [node for node in walk(tree_of(path)) if isinstance(node, kinds) and node.name.startswith("test_")]
-    return [Text(_place(path, test.lineno), test.name.removeprefix("test_").replace("_", " ")) for test in tests]
+class _Module(NamedTuple):
+    docstrings: list[Text]
+    names: list[Text]  # of tests
+    messages: list[Text]
 
 
 _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn", "secho", "echo", "note"}
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _messages(path: Path) -> list[Text]:
-    found = []
+def _read(path: Path) -> _Module:
+    module = _Module([], [], [])
     for node in walk(tree_of(path)):
-        if isinstance(node, ast.Raise) and node.exc is not None:
-            inside: ast.AST = node.exc
+        if isinstance(node, _DOCUMENTED):
+            if text := ast.get_docstring(node):
+                module.docstrings.append(Text(_place(path, node.body[0].lineno), text))
+            if not isinstance(node, ast.Module) and node.name.startswith("test_"):
+                name = node.name.removeprefix("test_").replace("_", " ")
+                module.names.append(Text(_place(path, node.lineno), name))
+        elif isinstance(node, ast.Raise):
+            if node.exc is not None:
+                module.messages.extend(_message(path, node.lineno, node.exc))
         elif isinstance(node, ast.Call) and _name_of(node.func) in _LOGS:
-            inside = node
-        else:
-            continue
-        pieces = [each.value for each in walk(inside) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-        if text := " ".join(piece for piece in pieces if " " in piece):
-            found.append(Text(_place(path, node.lineno), text))
-    return found
+            module.messages.extend(_message(path, node.lineno, node))
+    return module
+
+
+def _message(path: Path, line: int, inside: ast.AST) -> Iterator[Text]:
+    pieces = [each.value for each in walk(inside) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    if text := " ".join(piece for piece in pieces if " " in piece):
+        yield Text(_place(path, line), text)
 
 
 def _name_of(function: ast.expr) -> str:
@@ -156,12 +213,12 @@ def _page(path: Path) -> Text:
 def main() -> None:
     """Print the table, or the places of the parts whose names begin with those given."""
     wanted = [each for each in sys.argv[1:] if each != "--show"]
-    print(f"{'':34} {'words':>7} " + " ".join(f"{name:>11}" for name in (*MEASURES, "long")))
+    print(f"{'':34} {heading()}")
     for part, texts in parts().items():
         if wanted and not part.startswith(tuple(wanted)):
             continue
         found = count(texts)
-        print(f"{part:34} {found.words:7,} " + " ".join(f"{found.rate(name):11.1f}" for name in (*MEASURES, "long")))
+        print(f"{part:34} {found.row()}")
         if "--show" in sys.argv:
             for name, places in found.places.items():
                 for place in places:

@@ -44,6 +44,6 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return nodes
 
 
-@functools.lru_cache(1024)
+@functools.lru_cache(2048)
 def _parsed(path: Path, modified: int, size: int) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))

@@ -22,7 +22,7 @@ NAME = "pyconsumer.test_background_log"
 
 
 class Kept(logging.Handler):
-    """Keeps records; a record of the text "block" is not done before ``go``."""
+    """Keeps records. A record of the text "block" is not done before ``go``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def kept() -> Iterator[Kept]:
 
 
 def in_thread(call: Callable[[], object], name: str = "worker") -> int:
-    """Run a function in a thread of ours to its end; return the thread's identity."""
+    """Run a function in a background thread to its end. Return the thread's identity."""
     thread = threading.Thread(target=background()(call), name=name)
     thread.start()
     thread.join(30)
@@ -101,7 +101,7 @@ def test_a_line_of_our_threads_keeps_its_origin(kept: Kept) -> None:
     assert kept.records[2].exc_info[0] is ValueError
 
 
-def test_lines_below_the_level_cost_nothing_and_reach_nobody(kept: Kept) -> None:
+def test_lines_below_the_level_are_not_formatted_or_handled(kept: Kept) -> None:
     class Unprintable:
         def __str__(self) -> str:
             raise AssertionError("formatted")
@@ -179,7 +179,7 @@ def test_more_lines_than_the_queue_takes_are_counted(kept: Kept, monkeypatch: py
     assert dropped.startswith("7 lines of the log were dropped here")
 
 
-def test_a_handler_that_raises_ends_nothing(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_raises_does_not_stop_the_log_thread(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     reported = []
     monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_value))
 

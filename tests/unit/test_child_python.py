@@ -1,4 +1,4 @@
-"""What a child process finds its modules by."""
+"""The path on which a child process finds its modules."""
 
 from __future__ import annotations
 

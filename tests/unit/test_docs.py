@@ -1,4 +1,4 @@
-"""The documentation: links lead somewhere, Python in it compiles."""
+"""The documentation: its links lead somewhere, and its Python compiles."""
 
 from __future__ import annotations
 
@@ -43,14 +43,34 @@ def test_python_in_the_documentation_compiles(page: Path) -> None:
             compile(code, str(page), "exec")
 
 
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_rows_of_a_table_have_as_many_cells_as_its_head(page: Path) -> None:
+    """A row that is wrapped ends the table."""
+    wrong = []
+    cells = 0  #: of the table at hand, 0 outside of one
+    for line in _FENCE.sub("", page.read_text(encoding="utf-8")).splitlines():
+        if not line.startswith("|"):
+            cells = 0
+            continue
+        found = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line)))
+        cells = cells or found
+        if found != cells or not line.rstrip().endswith("|"):
+            wrong.append(line)
+    assert wrong == []
+
+
 def test_the_file_map_is_current() -> None:
     """Every module is in the map, with the first sentence of its docstring."""
     assert PAGE.read_text(encoding="utf-8") == page_with_map(), "run python -m tests.support.make_file_map"
 
 
-def test_the_tests_that_the_table_of_defects_names_exist() -> None:
-    table = (ROOT / "docs" / "proof" / "faults.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(test_[a-z0-9_]+)`", table))
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
-    assert len(named) > 40
-    assert {name for name in named if not any(f"def {name}(" in source for source in sources)} == set()
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "proof").glob("*.md"))], ids=lambda page: page.name
+)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    """Commands of the evidence can be repeated: they name files and modules of this tree."""
+    text = page.read_text(encoding="utf-8")
+    files = set(re.findall(r"\b(?:tests|pyconsumer)/[\w/]+(?:\.\w+)?", text))
+    modules = {name.replace(".", "/") for name in re.findall(r"python -m\s+(tests[.\w]*\w)", text)}
+    assert {name for name in files if not (ROOT / name).exists()} == set()
+    assert {name for name in modules if not ((ROOT / name).is_dir() or (ROOT / f"{name}.py").exists())} == set()

@@ -1,131 +1,46 @@
-"""Words that the project used in a sense of its own are gone from docstrings, public pages and compiled sources.
+"""Prose keeps to its budgets, and docstrings begin with a verb or a noun, never with What, Whether, Where, Who or How.
 
-A docstring begins with a verb or a noun, never with What, Whether, Where, Who or How. A retired word that is right
-where it stands gets an entry in ``_RIGHT_USE``, with the reason. Of the compiled sources, Cython and C, comments are
-read, too.
+``tests/support/prose.py`` has the measures and their budgets: what makes a reader read twice, for each 1,000 words. A
+part above a budget is listed in ``_ABOVE`` with how much it is above. That number may only shrink.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+
+from tests.support import prose
+from tests.support.compiled_prose import compiled, prose_of_cython
 
 pytestmark = pytest.mark.xdist_group("sources")
 
 ROOT = Path(__file__).parents[2]
 
 _BEGINS_WRONG = re.compile(r"(What|Whether|Where|Who|How)\b")
-_RETIRED = re.compile(
-    r"\b(anew|in vain|for good|meanwhile|go(?:es|ing|ne)? on|went on|so many|so long|untold|homeless|farewell|"
-    r"t(?:ell|ells|old|elling)|hand(?:s|ed|ing)? out|part(?:s|ed)? from|parked|pass(?:es|ed|ing)? over|"
-    r"put(?:s|ting)? aside|look(?:s|ed)? at again)\b",
-    re.IGNORECASE,
-)
-#: (place, the words in lower case): the reason why they are right there.
-_RIGHT_USE: dict[tuple[str, str], str] = {}
-_PAGES = ("README.md", "CHANGELOG.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
+#: Parts that are still above a budget, and by how many places.
+_ABOVE: dict[str, dict[str, int]] = {}
 
 
 def _docstrings(*folders: str) -> Iterator[tuple[str, str]]:
-    """Yield a place such as ``pyconsumer/clock.py:Clock.now`` and the docstring there, by default of the package."""
+    """Yield a place such as ``pyconsumer/clock.py:12`` and the docstring there, by default of the package."""
     modules = (path for folder in folders or ("pyconsumer",) for path in (ROOT / folder).rglob("*.py*"))
     for path in sorted(path for path in modules if path.suffix in {".py", ".pyi"}):
-        yield from _docstrings_of(path)
-
-
-@functools.cache
-def _docstrings_of(path: Path) -> list[tuple[str, str]]:
-    place = path.relative_to(ROOT).as_posix()
-    found = []
-    for name, node in _named(ast.parse(path.read_text(encoding="utf-8")), ""):
-        if text := ast.get_docstring(node):
-            found.append((f"{place}:{name}".rstrip(":"), text))
-    return found
-
-
-def _named(
-    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, name: str
-) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
-    yield name, node
-    for child in ast.walk(node) if isinstance(node, ast.Module) else ():
-        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child.name, child
-
-
-#: The tokens of Cython that matter here. ``ast`` cannot parse it. A ``head`` is the start of a statement that declares
-#: something, up to its arguments: whatever stands in front of a docstring is one. Other strings are matched so that
-#: nothing in them is taken for a comment.
-_CYTHON = re.compile(
-    r'"""(?P<block>.*?)"""'
-    r"|#:?(?P<comment>[^\n]*(?:\n *#[^\n]*)*)"
-    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
-    r"|^ *(?:c?p?def|class)\b(?P<head>[^\n(\"'#]*)",
-    re.DOTALL | re.MULTILINE,
-)
-_C = re.compile(r"""/\*(?P<comment>.*?)\*/|//(?P<line>[^\n]*)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL)
-
-
-class _Prose(NamedTuple):
-    place: str
-    text: str
-    is_docstring: bool = False
-
-
-def _compiled() -> Iterator[_Prose]:
-    """Yield the docstrings and comments of our Cython and C sources."""
-    paths = (path for folder in (ROOT / "pyconsumer").rglob("native") for path in folder.iterdir())
-    for path in sorted(paths):
-        place = path.relative_to(ROOT).as_posix()
-        if path.suffix in {".pyx", ".pxi"}:
-            yield from _prose_of_cython(place, path.read_text(encoding="utf-8"))
-        elif path.suffix in {".c", ".h"}:
-            yield from _prose_of_c(place, path.read_text(encoding="utf-8"))
-
-
-def _prose_of_cython(place: str, text: str) -> Iterator[_Prose]:
-    """Yield docstrings, at a place such as ``columns.pxi:build``, and comments, also those of embedded C."""
-    head: list[str] = []
-    for token in _CYTHON.finditer(text):
-        if token["head"] is not None:
-            head = re.findall(r"\w+", token["head"])
-        elif token["comment"] is not None:
-            yield _Prose(place, re.sub(r"\n *#:? *", " ", token["comment"]).strip())
-        elif token["block"] is not None and head[:1] == ["extern"]:
-            yield from _prose_of_c(place, token["block"])
-        elif token["block"] is not None:
-            yield _Prose(":".join((place, *head[-1:])), inspect.cleandoc(token["block"]), is_docstring=True)
-
-
-def _prose_of_c(place: str, text: str) -> Iterator[_Prose]:
-    for token in _C.finditer(text):
-        comment = token["comment"] if token["comment"] is not None else token["line"]
-        if comment is not None:
-            yield _Prose(place, re.sub(r"\n[ *]*", " ", comment).strip())
-
-
-def _prose(page: str) -> str:
-    """A page without its blocks of code and without what stands in backticks."""
-    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"`[^`\n]*`", "", text)
+        yield from prose.docstrings_of(path)
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
-    found = _docstrings("pyconsumer", "examples", "docs/site")
+    found = _docstrings("pyconsumer", "examples")
     assert [place for place, text in found if _BEGINS_WRONG.match(text)] == []
 
 
 def test_docstrings_of_compiled_sources_begin_with_a_verb_or_a_noun() -> None:
-    found = [prose for prose in _compiled() if prose.is_docstring]
+    found = [each for each in compiled() if each.is_docstring]
     assert len(found) > 70
-    assert [prose.place for prose in found if _BEGINS_WRONG.match(prose.text)] == []
+    assert [each.place for each in found if _BEGINS_WRONG.match(each.text)] == []
 
 
 def test_prose_of_cython_and_c_is_read() -> None:
@@ -151,7 +66,7 @@ cdef class Memory:
     """Memory."""
     cdef char *start  # its start
 '''
-    assert list(_prose_of_cython("a.pxi", source)) == [
+    assert list(prose_of_cython("a.pxi", source)) == [
         ("a.pxi", "one two", False),
         ("a.pxi", "The module.", True),
         ("a.pxi", "of C", False),
@@ -182,9 +97,8 @@ def test_modules_named_in_docstrings_exist() -> None:
     assert [(place, name) for place, name in named if not _is_place(name, place)] == []
 
 
-def test_retired_words_are_gone() -> None:
-    compiled = [(prose.place, prose.text) for prose in _compiled()]
-    assert len(compiled) > 250
-    texts = [*_docstrings(), *((page, _prose(page)) for page in _PAGES), *compiled]
-    found = {(place, match.lower()) for place, text in texts for match in _RETIRED.findall(" ".join(text.split()))}
-    assert found == _RIGHT_USE.keys()
+def test_prose_is_within_its_budgets(record_property: Callable[[str, object], None]) -> None:
+    counts = {part: prose.count(texts) for part, texts in prose.parts().items()}
+    record_property("table", ["prose, for each 1,000 words", *prose.summary(counts)])
+    above = {part: excess for part, found in counts.items() if (excess := found.over_budget())}
+    assert above == _ABOVE, "python -m tests.support.prose PART --show has the places"

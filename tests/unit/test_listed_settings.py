@@ -1,4 +1,4 @@
-"""Settings of members and coordinators that the requirement lists name: defaults, bounds, what they do."""
+"""Settings of members and coordinators that the requirement lists name: defaults, bounds, effects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from pyconsumer import KafkaConsumer
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.transaction.config import TransactionConfig
-from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
 from pyconsumer.consumer.coordinator.classic_group_state import PrepareJoin
 from pyconsumer.consumer.coordinator.group_state import SendLeave
 from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
 from tests.unit.consumer.coordinator.script import Member
 
 BROKER_LESS = "localhost:9"
@@ -100,12 +100,12 @@ def test_defaults_of_coordinators(item: str, name: str, default: int) -> None:
 
 @pytest.mark.parametrize("name", ["inter.broker.protocol.version", "offsets.commit.required.acks"])
 def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
-    """So no version between brokers forbids an instance id, and commits always wait for all replicas in sync."""
+    """With it no version between brokers forbids an instance id, and commits always wait for all in-sync replicas."""
     with pytest.raises(ConfigurationError, match=re.escape(name)):
         BrokerConfig({name: "2.2"})
 
 
-def test_where_to_begin() -> None:
+def test_reset_policies() -> None:
     assert build().auto_offset_reset.name == "latest"
     for policy in ("latest", "earliest", "none"):
         assert build(auto_offset_reset=policy).auto_offset_reset.name == policy
@@ -126,14 +126,14 @@ def test_a_client_has_no_name_of_its_own() -> None:
     assert settings.build({"bootstrap_servers": BROKER_LESS}).client_id == ""
 
 
-def test_a_member_is_static_only_if_it_is_told_so() -> None:
+def test_a_member_is_static_only_with_an_instance_id() -> None:
     assert build().group_instance_id is None
     assert build(group_id="g", group_instance_id="i").group_instance_id == "i"
     with pytest.raises(ConfigurationError):
         build(group_id="g", group_instance_id="")
 
 
-def test_the_longest_time_between_polls_is_the_rebalance_timeout_too() -> None:
+def test_max_poll_interval_is_the_rebalance_timeout_too() -> None:
     assert build().max_poll_interval_ms == 300_000
     member = Member(rebalance_timeout=build().max_poll_interval_ms / 1000, session_timeout=1000.0)
     assert member.send_join().request.rebalance_timeout_ms == 300_000
@@ -153,7 +153,7 @@ def _heartbeat_at(member: Member, now: float) -> Any:
     return member.heartbeat()
 
 
-def test_servers_must_be_given_and_without_deserializers_bytes_are_handed_out() -> None:
+def test_servers_must_be_given_and_bytes_are_returned_without_deserializers() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         CONSUMER_SETTINGS.build({})
     assert (build().key_deserializer, build().value_deserializer) == (None, None)

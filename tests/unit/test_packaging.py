@@ -1,4 +1,4 @@
-"""Tests of what is shipped: the wheel has every module and the type marker; the sdist is enough to build and test."""
+"""Tests of shipped files: the wheel has every module and the type marker, the sdist is enough to build and test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(build.build_{what}(sys.argv[1]))
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is needed for a build, so that the build leaves nothing in the work tree."""
+    """A copy of the files for a build, so that the build leaves no file in the work tree."""
     copy = tmp_path_factory.mktemp("tree")
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "tox.ini"):
         shutil.copy(ROOT / name, copy)
@@ -102,7 +102,7 @@ def test_a_release_wheel_brings_the_libraries_of_zstd_and_lz4(
 
 
 def _libraries(installed: Path) -> list[tuple[str, str, str, str]]:
-    """Return what the package in a folder says of its libraries, after it has read a batch with each."""
+    """Return the libraries that the package in a folder names after it has read a batch with each."""
     program = (
         "from pyconsumer.protocol.records.compression import compress, decompress;"
         "from pyconsumer.protocol.records import _native;"
@@ -145,7 +145,7 @@ def test_the_wheel_holds_every_module(wheel_file: Path, tmp_path: Path) -> None:
 
 
 def _has_compiler() -> bool:
-    """Return whether C can be compiled here, Python's headers included; the decoder is compiled then."""
+    """Return whether C can be compiled here, Python's headers included. If so, the decoder is compiled."""
     names = sysconfig.get_config_vars()
     compiler = os.environ.get("CC", names.get("CC") or "cc").split()[0]
     headers = Path(sysconfig.get_path("include")) / "Python.h"
@@ -167,29 +167,29 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
         "pure Python (the compiled module was not built when pyconsumer was installed: install a C compiler and"
         " Python's headers, then reinstall pyconsumer)"
     )
-    told = _first_use(tmp_path / "installed")
-    assert len(told) == 1, "once, however many clients there are"
-    assert "about eight times slower" in told[0]
-    assert "install a C compiler" in told[0]
+    lines = _first_use(tmp_path / "installed")
+    assert len(lines) == 1, "once, however many clients there are"
+    assert "about eight times slower" in lines[0]
+    assert "install a C compiler" in lines[0]
 
 
-def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
+def test_a_source_tree_names_itself(tree: Path, tmp_path: Path) -> None:
     assert f"(source tree {tree}), record decoder: pure Python (this is the source tree {tree}, in" in _version(tree)
-    (told,) = _first_use(tree)
-    assert f"this is the source tree {tree}, in which it was not compiled" in told
-    assert "another folder" in told
+    (lines,) = _first_use(tree)
+    assert f"this is the source tree {tree}, in which it was not compiled" in lines
+    assert "another folder" in lines
     installed = tmp_path / "installed"  # which the tree hides
     (installed / "pyconsumer-0.1.0.dist-info").mkdir(parents=True)
     (installed / "pyconsumer-0.1.0.dist-info" / "METADATA").write_text("Name: pyconsumer\nVersion: 0.1.0\n")
     (installed / "pyconsumer" / "protocol" / "records").mkdir(parents=True)
     (installed / "pyconsumer" / "protocol" / "records" / "_native.cpython-311.so").touch()
-    (told,) = _first_use(tree, installed)
-    assert told.endswith(f"start Python in another folder, so that it imports the installed package in {installed}")
+    (lines,) = _first_use(tree, installed)
+    assert lines.endswith(f"start Python in another folder, so that it imports the installed package in {installed}")
     assert _first_use(tree, pure=True) == [], "it was chosen"
 
 
 def _first_use(*folders: Path, pure: bool = False) -> list[str]:
-    """Return what a program says that makes several clients, except that it has no broker, if it gets so far."""
+    """Return the log of a program that makes several clients, without the lines about a missing broker."""
     program = (
         "from pyconsumer import KafkaConsumer, KafkaProducer;"
         "[kind(bootstrap_servers='a:1').close() for kind in (KafkaConsumer, KafkaConsumer, KafkaProducer)]"
@@ -201,7 +201,7 @@ def _first_use(*folders: Path, pure: bool = False) -> list[str]:
 
 
 def _version(installed: Path) -> str:
-    """Return what ``pyconsumer --version`` says of the package in a folder."""
+    """Return the output of ``pyconsumer --version`` for the package in a folder."""
     program = "import sys; from pyconsumer.cli import main; main(['--version'])"
     shown = run([sys.executable, "-c", program], cwd=installed, env={"PYCONSUMER_PURE": ""}).check()
     return shown.stdout.strip()

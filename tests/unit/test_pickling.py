@@ -1,4 +1,4 @@
-"""Clients can be neither pickled nor copied, and say what to do instead."""
+"""Clients can't be pickled or copied, and the error names the alternative."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``docs/porting.md`` names every difference to kafka-python that can be found by looking at both packages."""
+"""``docs/porting.md`` names every difference to kafka-python that a comparison of both packages finds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import pytest
 import pyconsumer
 import pyconsumer.errors
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import REQUIRED
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import REQUIRED
 
 kafka = pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
 
@@ -183,7 +183,7 @@ def test_small_values_have_the_same_fields(name: str) -> None:
         ("KafkaAdminClient", "receive_buffer_bytes", None),
     ],
 )
-def test_values_that_it_documents_are_taken(client: str, name: str, value: Any) -> None:
+def test_documented_values_are_accepted(client: str, name: str, value: Any) -> None:
     settings = _CLIENTS[client][2]
     config = settings.build({"bootstrap_servers": "localhost:9092", name: value})
     if value is not False:

@@ -1,4 +1,4 @@
-"""The reference of settings says what the code does."""
+"""The reference of settings matches the code."""
 
 from __future__ import annotations
 

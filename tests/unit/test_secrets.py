@@ -10,10 +10,10 @@ import pytest
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.broker.host import ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
-from pyconsumer.config import Setting, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import Setting, Settings
 
 _TABLES: list[Settings[Any]] = [CONSUMER_SETTINGS, PRODUCER_SETTINGS, ADMIN_SETTINGS]
 _SECRETS = [
@@ -35,7 +35,7 @@ def test_the_settings_that_hold_secrets_are_marked() -> None:
 
 @pytest.mark.parametrize("wrong", _WRONG, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize(("table", "setting", "name"), _SECRETS)
-def test_a_wrong_type_is_refused_by_its_type_alone(
+def test_a_wrong_type_is_rejected_without_the_value(
     table: Settings[Any], setting: Setting, name: str, wrong: object
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"of type {type(wrong).__name__}") as caught:
@@ -52,13 +52,13 @@ def test_a_token_in_the_place_of_its_provider_is_not_shown(table: Settings[Any])
 
 
 @pytest.mark.parametrize("table", _TABLES, ids=lambda table: table.component)
-def test_repr_does_not_show_them(table: Settings[Any]) -> None:
+def test_repr_hides_secrets(table: Settings[Any]) -> None:
     options = {"bootstrap_servers": "localhost", "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}
     login = {"sasl_plain_username": "u", "sasl_plain_password": "s3cr3t", "ssl_password": "s3cr3t"}
     assert "s3cr3t" not in repr(table.build({**options, **login}))
 
 
-def test_spark_does_not_show_them() -> None:
+def test_spark_hides_secrets() -> None:
     pytest.importorskip("pyspark")
     from pyconsumer.spark.client_config import build_config
 

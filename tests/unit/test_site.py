@@ -11,14 +11,15 @@ from tests.support.site.diagrams import svg
 
 DOCS = Path(__file__).parents[2] / "docs"
 _PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
-#: Pages that are made while the site is built.
-_MADE = {"index.md", "changelog.md"}
+#: Pages that are made of files of the top level.
+_MADE = {"index.md", "changelog.md", "contributing.md", "security.md", "code-of-conduct.md"}
 
 
 def test_the_navigation_has_every_page_once() -> None:
     navigation = (DOCS / "site" / "mkdocs.yml").read_text("utf-8").split("\nnav:\n")[1]
     named = re.findall(r"^ +- (?:.+: )?(\S+\.md)$", navigation, re.MULTILINE)
-    assert sorted(named) == sorted([*_PAGES, *_MADE]), "add the page to nav in docs/site/mkdocs.yml"
+    pages = [page.replace("README.md", "index.md") for page in _PAGES]
+    assert sorted(named) == sorted([*pages, *_MADE]), "add the page to nav in docs/site/mkdocs.yml"
 
 
 def test_every_page_with_code_is_run_by_a_test() -> None:

@@ -1,4 +1,4 @@
-"""The tools behind the requirement lists, and the one that finds tests that assert nothing."""
+"""The tools behind the requirement lists, and the one that finds tests without an assertion."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TestLists:
             ("FE-03\tA thing like FE-98.\topen", "names client:FE-98"),
         ],
     )
-    def test_each_fault_is_told_with_its_line(self, folder: Path, line: str, problem: str) -> None:
+    def test_each_fault_is_reported_with_its_line(self, folder: Path, line: str, problem: str) -> None:
         with (folder / "client.tsv").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
         (found,) = problems(read_lists(folder))
@@ -72,7 +72,7 @@ class TestLists:
         assert problems(read_list(folder / "client.tsv")) == []
 
     @pytest.mark.parametrize("line", ["FE-01\topen", "FE-1x2\tA.\topen", "", "FE-01\tA.\topen\tmore"])
-    def test_a_line_that_is_no_item_is_refused(self, folder: Path, line: str) -> None:
+    def test_a_line_without_an_item_is_rejected(self, folder: Path, line: str) -> None:
         _write(folder, client=line + "\nFE-02\tA.\topen\n")
         with pytest.raises(ListFormatError, match=r"client\.tsv:1"):
             read_list(folder / "client.tsv")
@@ -94,7 +94,7 @@ class TestLists:
         (item,) = read_list(folder / "client.tsv")
         assert (item.kind, item.claims) == (kind, claims)
 
-    def test_same_as_takes_over_the_status_of_its_target_even_when_only_part_is_counted(self, folder: Path) -> None:
+    def test_same_as_has_the_status_of_its_target_even_in_a_partial_count(self, folder: Path) -> None:
         items = read_lists(folder)
         assert resolve(items)["transactions:TXA-02"] == "open"
         assert resolve(items)["broker:JG-02"] == "differs"
@@ -127,7 +127,7 @@ class TestLists:
 
 
 class TestAsserting:
-    """Tests have to assert something: themselves, or by a helper of the tests."""
+    """Tests must assert something, themselves or by a helper of the tests."""
 
     def _silent(self, tmp_path: Path, source: str, helpers: str = "") -> list[str]:
         folder = tmp_path / "tests"
@@ -183,12 +183,12 @@ class TestAsserting:
 
 
 class TestMutations:
-    def test_lines_are_read_as_they_are_written(self, tmp_path: Path) -> None:
+    def test_lines_are_read_unchanged(self, tmp_path: Path) -> None:
         one = Mutation("client:FE-01", "a.py", "if x:\n    y()", "if x:\n    pass", UNTRIED)
         write_mutations([one], tmp_path / "m.tsv")
         assert read_mutations(tmp_path / "m.tsv") == [one]
 
-    def test_a_text_that_does_not_stand_once_in_its_file_is_a_problem(self, folder: Path, tmp_path: Path) -> None:
+    def test_a_text_that_is_not_exactly_once_in_its_file_is_a_problem(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "a.py").write_text("x = 1\ny = 1\n", encoding="utf-8")
         items = read_lists(folder)
 

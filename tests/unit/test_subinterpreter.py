@@ -13,7 +13,7 @@ MESSAGE = "pyconsumer cannot be used in an isolated subinterpreter (PEP 734)"
 
 
 def test_an_isolated_subinterpreter_gets_one_clear_error() -> None:
-    """By the question that the package asks, since Python 3.11 has no such interpreters."""
+    """The check of the package is used, since Python 3.11 has no such interpreters."""
     program = "import _thread; _thread.daemon_threads_allowed = lambda: False; from pyconsumer import KafkaConsumer"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
@@ -21,7 +21,7 @@ def test_an_isolated_subinterpreter_gets_one_clear_error() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="needs the module _interpreters of Python 3.13")
-def test_a_real_subinterpreter_gets_it_too() -> None:
+def test_a_real_subinterpreter_gets_the_message_too() -> None:
     program = (
         "import _interpreters; number = _interpreters.create('isolated');"
         "print(_interpreters.exec(number, 'import pyconsumer').msg)"

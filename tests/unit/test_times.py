@@ -1,4 +1,4 @@
-"""Every time that an application gives to a call is checked by one function, and an error says what to write."""
+"""Every time that an application passes to a call is checked by one function, whose error says how to write it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ _CLIENTS = [
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize(("kind", "call"), [(kind, call) for kind in _CLIENTS for call in calls_with_a_timeout(kind)])
-def test_every_call_refuses_it_before_it_does_anything(kind: Any, call: str, wrong: str) -> None:
+def test_every_call_rejects_an_invalid_time_before_any_effect(kind: Any, call: str, wrong: str) -> None:
     given, error, text = WRONG[wrong]
 
     async def run(method: Callable[..., Any], arguments: dict[str, Any]) -> None:
@@ -155,7 +155,7 @@ def test_every_call_refuses_it_before_it_does_anything(kind: Any, call: str, wro
     asyncio.run(program())
 
 
-def test_the_rest_refuses_it_too() -> None:
+def test_other_functions_reject_it_too() -> None:
     progress = RecordProgress()
     progress.add(make_record("t", b"x"))
     with pytest.raises(TypeError, match="must be a number of milliseconds, not '5'"):

@@ -1,4 +1,4 @@
-"""Types: the settings as typed keywords, no ``Any`` in results, and what type checkers find in a user's program."""
+"""Types: the settings as typed keywords, no ``Any`` in results, and errors of type checkers in a user's program."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pyconsumer.aio
 import pyconsumer.producer
 import pyconsumer.testing
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import REQUIRED, Setting
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.settings.config import REQUIRED, Setting
 from tests.support.make_typed_settings import COMMAND, ROOT, modules
 
 PROGRAM = Path(__file__).parent / "typed" / "program.py"
@@ -53,7 +53,7 @@ def _settings() -> Iterator[Setting]:
 
 
 def test_defaults_have_the_types_that_are_written_down() -> None:
-    """A kind without a type of its own would let everything pass."""
+    """A kind without a type of its own would accept everything."""
     apart = ("serializer", "deserializer")  # parameters of their own
     unknown = {s.name for s in _settings() if "object" in s.kind.annotation and not s.name.endswith(apart)}
     assert unknown == {"interceptors"}  # any object with one of the hooks
@@ -97,7 +97,7 @@ def test_no_result_is_of_any_type() -> None:
     assert seen > 150
 
 
-def test_type_parameters_cost_nothing_at_run_time() -> None:
+def test_type_parameters_are_free_at_run_time() -> None:
     """An alias makes objects of the class itself, with any number of types."""
     record = pyconsumer.ConsumerRecord[str, int]("t", 0, 0, key="k", value=1)
     assert type(record) is pyconsumer.ConsumerRecord
@@ -162,7 +162,7 @@ def _check(revealed: dict[int, str], errors: dict[int, list[str]], folder: str) 
 
 
 @pytest.mark.slow
-def test_mypy_finds_the_types_of_a_program_and_refuses_its_mistakes(tmp_path: Path) -> None:
+def test_mypy_finds_the_types_of_a_program_and_its_mistakes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent"]
     command += ["--ignore-missing-imports", "--no-error-summary", f"--cache-dir={tmp_path}", str(PROGRAM)]
     done = subprocess.run(
@@ -188,7 +188,7 @@ def test_mypy_finds_the_types_of_a_program_and_refuses_its_mistakes(tmp_path: Pa
 
 @pytest.mark.slow
 def test_pyright_finds_the_same(tmp_path: Path) -> None:
-    """Its extra ``nodejs`` brings the JavaScript engine that it needs; nothing is downloaded when it runs."""
+    """Its extra ``nodejs`` brings the JavaScript engine, so that no download is needed when it runs."""
     (tmp_path / "program.py").write_text(PROGRAM.read_text("utf-8"), "utf-8")
     settings = {
         "typeCheckingMode": "strict",

@@ -13,13 +13,13 @@ VECTORS = Path(__file__).with_name("consumer_groups.jsonl.gz")
 
 
 def expected(tools: KafkaTools) -> str:
-    """Return what Kafka's own coordinator computes, one JSON object a line."""
+    """Return the results of Kafka's own coordinator, one JSON object a line."""
     output = tools.run_source(Path(__file__).with_name("ConsumerGroupVectors.java")).stdout
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith("{"))
 
 
 def write_vectors(tools: KafkaTools, path: Path) -> None:
-    """Let Kafka's classes compute all of it."""
+    """Let Kafka's classes compute all results."""
     with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
         packed.write(expected(tools).encode())
 

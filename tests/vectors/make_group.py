@@ -12,7 +12,7 @@ VECTORS = Path(__file__).with_name("group.jsonl")
 
 
 def expected(tools: KafkaTools) -> str:
-    """Return what Kafka's own classes write for each message, one JSON object a line."""
+    """Return each message as Kafka's own classes write it, one JSON object a line."""
     output = tools.run_source(Path(__file__).with_name("GroupVectors.java")).stdout
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith("{"))
 

@@ -13,13 +13,13 @@ VECTORS = Path(__file__).with_name("sticky.jsonl.gz")
 
 
 def expected(tools: KafkaTools) -> str:
-    """Return what Kafka's own assignor makes of the groups, one JSON object a line."""
+    """Return the assignments of Kafka's own assignor for the groups, one JSON object a line."""
     output = tools.run_source(Path(__file__).with_name("StickyVectors.java")).stdout
     return "".join(f"{line}\n" for line in output.splitlines() if line.startswith("{"))
 
 
 def write_vectors(tools: KafkaTools, path: Path) -> None:
-    """Let Kafka's assignor divide all the groups."""
+    """Let Kafka's assignor assign all the groups."""
     with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
         packed.write(expected(tools).encode())
 

@@ -1,7 +1,7 @@
-"""``python -m tests.vectors.make_tolerance``: odd record sets, and what Java's consumer reads of each.
+"""``python -m tests.vectors.make_tolerance``: odd record sets, and the records that Java's consumer reads from each.
 
 ``TolerantReaders.java`` reads them with Apache Kafka's classes. The result is ``tolerance.json``: one set a line, with
-a name that says what is odd about it. Needs Java and Maven.
+a name for its oddity. Needs Java and Maven.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def body(
     value: bytes = varint(1) + b"v",
     headers: bytes = b"\0",
 ) -> bytes:
-    """Return the fields of a record; numbers in bytes are already encoded."""
+    """Return the fields of a record. Numbers in bytes are already encoded."""
     stamp = timestamp if isinstance(timestamp, bytes) else varint(timestamp)
     offset = delta if isinstance(delta, bytes) else varint(delta)
     return bytes([attributes]) + stamp + offset + key + value + headers
@@ -137,7 +137,7 @@ def _xxh32(data: bytes) -> int:
 def gzip_member(
     data: bytes, *, flags: int = 0, fields: bytes = b"", crc: int = 0, size: int = 0, method: int = 8
 ) -> bytes:
-    """Return a member of gzip; ``crc`` and ``size`` are added to the right ones."""
+    """Return a member of gzip. ``crc`` and ``size`` are added to the right ones."""
     packer = zlib.compressobj(wbits=-15)
     packed = packer.compress(data) + packer.flush()
     header = b"\x1f\x8b" + bytes([method, flags]) + b"\0\0\0\0\0\xff" + fields
@@ -508,7 +508,7 @@ def record_sets() -> dict[str, bytes]:
 
 
 def judged(sets: dict[str, bytes]) -> list[dict[str, Any]]:
-    """Return record sets with what Java reads of them."""
+    """Return record sets with the records that Java reads from them."""
     from tests.support.java import tools
 
     with tempfile.TemporaryDirectory() as folder:

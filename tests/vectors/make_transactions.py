@@ -1,8 +1,8 @@
 """Makes ``transactions.tsv.gz``: ``python -m tests.vectors.make_transactions`` (needs Java and, the first time, Maven).
 
-It holds the legal moves between the states of Java's producer, and its reaction to each error code in the answer to
-each request, as ``TransactionVectors.java`` prints them; then what Kafka's brokers write of transactions, as
-``TransactionLogVectors.java`` prints it.
+It holds the legal moves between the states of Java's producer, and its reaction to each error code of each request.
+``TransactionVectors.java`` prints them. Then come the transaction logs of Kafka's brokers, printed by
+``TransactionLogVectors.java``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VECTORS = Path(__file__).with_name("transactions.tsv.gz")
 
 
 def expected(tools: KafkaTools) -> str:
-    """Run both Java programs; return their lines."""
+    """Run both Java programs. Return their lines."""
     sources = ("TransactionVectors.java", "TransactionLogVectors.java")
     return "".join(tools.run_source(Path(__file__).with_name(source)).stdout for source in sources)
 

@@ -41,7 +41,7 @@ def test_hashes_are_kafkas() -> None:
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("homogeneous", [True, False])
-def test_an_assignor_does_what_kafkas_does(name: str, homogeneous: bool) -> None:
+def test_an_assignor_equals_kafkas(name: str, homogeneous: bool) -> None:
     cases = [line for line in _lines() if line.get("a") == name and line["h"] == homogeneous]
     assert len(cases) > 100
     for case in cases:

@@ -155,7 +155,7 @@ def test_the_table_of_apis_equals_the_declarations(key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("name", _MESSAGES)
-def test_a_message_is_declared_as_kafka_defines_it(name: str, definitions: dict[str, dict[str, Any]]) -> None:
+def test_a_message_has_kafkas_definition(name: str, definitions: dict[str, dict[str, Any]]) -> None:
     cls, definition = _MESSAGES[name], definitions[name]
     is_response = definition["type"] == "response"
     versions = _supported(definitions[name.removesuffix("Response") + "Request"] if is_response else definition)
@@ -173,7 +173,7 @@ def test_a_message_is_declared_as_kafka_defines_it(name: str, definitions: dict[
 def _differences(
     cls: type[Struct], fields: list[dict[str, Any]], common: dict[str, Any], valid: Versions, where: str
 ) -> Iterator[str]:
-    """Yield what our fields and Kafka's don't agree on, within the supported versions."""
+    """Yield the differences between our fields and Kafka's, within the supported versions."""
     theirs = [field for field in fields if _within(_versions(field), valid)]
     ours = [spec for spec in cls.FIELDS if _within(spec.versions, valid)]
     our_names = [_json_name(spec.name) for spec in ours]
@@ -190,7 +190,7 @@ def _differences(
 
 
 def _versions(field: dict[str, Any]) -> Versions:
-    """The versions that have a field; a tagged field may leave them to its tagged versions."""
+    """The versions that have a field. A tagged field may leave them to its tagged versions."""
     return Versions.parse(field.get("versions", field.get("taggedVersions")))
 
 
@@ -212,7 +212,7 @@ def _field_differences(spec: FieldSpec, field: dict[str, Any], valid: Versions, 
 
 
 def _default(spec: FieldSpec, field: dict[str, Any]) -> Any:
-    """The default that Kafka's definition gives, or that its type has."""
+    """The default of Kafka's definition, or that of its type."""
     text = field.get("default")
     if text == "null":
         return None

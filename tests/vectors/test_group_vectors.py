@@ -1,7 +1,7 @@
-"""Tests of what members of a group and its coordinator say to each other, field by field: Apache Kafka's own bytes.
+"""Tests of messages between members of a group and its coordinator, field by field: Apache Kafka's own bytes.
 
-Each layout below spells a message out in its pieces. Put together they are what Kafka's classes wrote
-(``GroupVectors.java``), and what we write and read.
+Each layout below spells a message out in its pieces. Put together they equal the bytes of Kafka's classes
+(``GroupVectors.java``) and our own.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _golden() -> dict[tuple[str, str, int], bytes]:
 
 
 class Piece(NamedTuple):
-    """One field: its bytes, where it is, another value that it might have, the items that tell of it."""
+    """One field: its bytes, its place, another value that it might have, and its requirement ids."""
 
     encoded: str
     path: tuple[str | int, ...] = ()
@@ -69,7 +69,7 @@ class Piece(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A message in its pieces."""
+    """A message as pieces."""
 
     name: str
     version: int
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
 
 
 def compact(text: str) -> str:
-    """A compact string in hex: its length plus one in a byte, then itself."""
+    """A compact string in hex: its length plus one in a byte, then its bytes."""
     return f"{len(text) + 1:02x}" + text.encode().hex()
 
 
@@ -420,7 +420,7 @@ def golden(layout: Layout) -> bytes:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: f"{layout.name} v{layout.version}")
-def test_the_pieces_in_this_order_are_what_kafka_wrote_and_what_we_write(layout: Layout) -> None:
+def test_the_pieces_in_this_order_equal_kafkas_bytes_and_ours(layout: Layout) -> None:
     assert "".join(piece.encoded for piece in layout.pieces) == golden(layout).hex()
     assert layout.message.encode(layout.version) == golden(layout)
     assert type(layout.message).decode(golden(layout), layout.version) == layout.message
@@ -463,7 +463,7 @@ def test_finding_coordinators_is_batched_since_version_4() -> None:
     assert read_coordinator("g", 3, one) == node
 
 
-def test_what_earlier_joins_do_not_have() -> None:
+def test_fields_that_earlier_joins_lack() -> None:
     assert FIRST_JOIN.encode(5) == _golden()["JoinGroupRequest", "first join", 5]
     assert len(FIRST_JOIN.encode(5)) - len(FIRST_JOIN.encode(4)) == len(b"\xff\xff"), "the null instance id"
     assert len(FIRST_JOIN.encode(1)) - len(FIRST_JOIN.encode(0)) == 4, "the rebalance timeout"
@@ -505,7 +505,7 @@ def test_our_leave_at_each_version() -> None:
 
 
 def test_a_members_own_requests_are_kafkas_bytes() -> None:
-    """Two members of a group: one that joins for the first time and becomes the leader, one that follows."""
+    """Two members of a group: a new one that becomes the leader, and a follower."""
     first = Member(session_timeout=45.0)
     first.find()
     first.prepare()
@@ -561,7 +561,7 @@ def test_subscriptions_are_kafkas_bytes(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_an_assignment_is_partitions_and_user_data_and_nothing_else(version: int) -> None:
+def test_an_assignment_has_only_partitions_and_user_data(version: int) -> None:
     partitions = [TopicPartition("t", 0), TopicPartition("t", 2)]
     theirs = _golden()["Assignment", "assignment", version]
     pieces = [f"{version:04x}", "00000001", "000174", "00000002", "00000000", "00000002", "00000001", "09"]

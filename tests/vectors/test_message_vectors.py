@@ -20,7 +20,7 @@ _MESSAGES = declared()
 
 
 class Vector(NamedTuple):
-    """One message as Kafka has it: its version, what is special about it, its JSON form, its bytes."""
+    """One message of Kafka: its version, its special case, its JSON form, its bytes."""
 
     version: int
     case: str
@@ -47,14 +47,14 @@ def test_all_versions_are_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _MESSAGES)
-def test_we_read_what_kafka_wrote(name: str) -> None:
+def test_kafkas_bytes_are_decoded(name: str) -> None:
     for vector in _vectors()[name]:
         message = _MESSAGES[name].decode(vector.data, vector.version)
         _compare(message, vector.value, vector.version, f"{name} v{vector.version} {vector.case}")
 
 
 @pytest.mark.parametrize("name", _MESSAGES)
-def test_we_write_what_kafka_wrote(name: str) -> None:
+def test_our_bytes_equal_kafkas(name: str) -> None:
     for vector in _vectors()[name]:
         message = _build(_MESSAGES[name], vector.value, vector.version)
         assert message.encode(vector.version) == vector.data, f"v{vector.version} {vector.case}"
@@ -82,7 +82,7 @@ def _json_name(name: str) -> str:
 
 
 def _compare(part: Struct, value: dict[str, Any], version: int, where: str) -> None:
-    """Every field that this version has is as in the JSON form, or has its default where that leaves it out."""
+    """Every field of this version equals the JSON form, or has its default if that form leaves it out."""
     known = set()
     for spec in part.FIELDS:
         if version not in spec.versions:

@@ -52,7 +52,7 @@ MIXED: tuple[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]], 
 
 
 def content(data: bytes | None) -> str | None:
-    """Bytes as the golden file has them: long ones by size and CRC-32."""
+    """Bytes in the form of the golden file: long ones by size and CRC-32."""
     if data is None:
         return None
     return data.hex() if len(data) <= 400 else f"{len(data)}:{zlib.crc32(data):x}"
@@ -178,7 +178,7 @@ def test_a_transaction_marker_is_one_control_batch_of_78_bytes(kind: ControlReco
     assert decode_end_transaction_marker(record.key, record.value) == (kind, 9)
 
 
-def test_a_patched_batch_is_the_one_that_kafka_would_have_built() -> None:
+def test_a_patched_batch_equals_one_built_by_kafka() -> None:
     builder = BatchBuilder()
     for time, (key, value, headers) in zip(MIXED_TIMES, MIXED[:-1], strict=False):
         builder.try_append(time, key, value, headers)
@@ -202,7 +202,7 @@ def our_batches() -> list[bytes]:
 
 
 @pytest.mark.kafka
-def test_kafka_reads_what_we_build(tmp_path: Path) -> None:
+def test_kafka_reads_our_batches(tmp_path: Path) -> None:
     batches = our_batches()
     (tmp_path / "ours.json").write_text(json.dumps([batch.hex() for batch in batches]))
     output = tools().run_source(HERE / "RecordVectors.java", "read", str(tmp_path / "ours.json")).stdout

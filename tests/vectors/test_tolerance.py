@@ -1,4 +1,4 @@
-"""Odd record sets, each judged by Java's consumer (``make_tolerance.py``): what it reads is read here, by each decoder.
+"""Odd record sets, each read by Java's consumer (``make_tolerance.py``): each decoder here reads the same records.
 
 Where it differs, the tables say why.
 """
@@ -72,7 +72,7 @@ ENDS_ELSEWHERE = {"batch: offsets below the previous batch": "a position never g
 
 @pytest.fixture(params=["native", "native, decompressed ahead", "pure"])
 def reader(request: pytest.FixtureRequest) -> Callable[[bytes], tuple[list[Any], int, str | None]]:
-    """Reads a record set with one of the decoders; returns the records, the next offset, and the error."""
+    """Reads a record set with one of the decoders. Returns the records, the next offset, and the error."""
     name, _, ahead = request.param.partition(", ")
     decoder = decoder_named(name)
     if decoder is None:
@@ -159,11 +159,11 @@ def test_each_library_decompresses_the_same(library: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.kafka
-def test_java_still_judges_them_so() -> None:
+def test_java_still_gives_these_results() -> None:
     assert judged({one["name"]: bytes.fromhex(one["hex"]) for one in SETS}) == SETS
 
 
-def test_the_samples_of_a_gzip_member_with_bytes_behind_and_of_two_xerial_streams_are_there() -> None:
+def test_samples_of_trailing_gzip_bytes_and_two_xerial_streams_are_included() -> None:
     for name in ("gzip: noise behind", "snappy: two, each with half the records"):
         assert BY_NAME[name]["error"] is None
         assert len(BY_NAME[name]["records"]) == 7

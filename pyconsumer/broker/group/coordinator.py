@@ -2,7 +2,7 @@
 
 A method first checks that this broker coordinates the group, and then calls the modules that have the rules:
 :mod:`.classic` for the classic protocol, :mod:`.consumer` for the consumer protocol (KIP-848), :mod:`.manager` for the
-groups' cache and their records, :mod:`.offset_expiration` for removal. The manager owns the groups; the only state
+groups' cache and their records, :mod:`.offset_expiration` for removal. The manager owns the groups. The only state
 of the coordinator itself is whether it has been started. A group has one of the protocols at a time, and keeps its
 offsets when it is converted.
 
@@ -24,17 +24,9 @@ from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinHandler, JoinRequest, check_member
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.consumer.classic_members import ClassicMembers
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
-from pyconsumer.broker.group.consumer.group_settings import GroupSettings
-from pyconsumer.broker.group.consumer.membership import ConsumerGroups, HeartbeatResult
-from pyconsumer.broker.group.consumer.rules import check_commit, check_fetch
-from pyconsumer.broker.group.consumer.topics import NoTopics, TopicImage
-from pyconsumer.broker.group.manager import Group, GroupMetadataManager, Offsets
-from pyconsumer.broker.group.offset_expiration import OffsetExpiration
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.results import (
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.results import (
     GroupOverview,
     GroupSummary,
     JoinResult,
@@ -42,7 +34,15 @@ from pyconsumer.broker.group.results import (
     LeavingMember,
     SyncResult,
 )
-from pyconsumer.broker.group.storage import GroupStorage, from_append
+from pyconsumer.broker.group.common.storage import GroupStorage, from_append
+from pyconsumer.broker.group.consumer.classic_members import ClassicMembers
+from pyconsumer.broker.group.consumer.group import ConsumerGroup, Group
+from pyconsumer.broker.group.consumer.group_settings import GroupSettings
+from pyconsumer.broker.group.consumer.membership import ConsumerGroups, HeartbeatResult
+from pyconsumer.broker.group.consumer.rules import check_commit, check_fetch
+from pyconsumer.broker.group.consumer.topics import NoTopics, TopicImage
+from pyconsumer.broker.group.manager import GroupMetadataManager, Offsets
+from pyconsumer.broker.group.offset_expiration import OffsetExpiration
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, error_name
@@ -70,7 +70,7 @@ class GroupBroker(Protocol):
     def group_coordinator(self) -> GroupCoordinator: ...
 
     def topic_id(self, name: str) -> bytes | None:
-        """Return the id of a topic, 16 bytes; None if there is no such topic."""
+        """Return the id of a topic, 16 bytes, or None if there is no such topic."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, None if there is none."""
@@ -93,7 +93,7 @@ class GroupCoordinator:
 
     Args:
         storage: the internal topic ``__consumer_offsets``.
-        timer: runs all deadlines; its owner decides when time passes.
+        timer: runs all deadlines. Its owner decides when time passes.
         clock: its monotonic time is the timer's, its wall time goes into records.
         topics: the topics of the cluster.
         group_config: returns the dynamic settings of a group.
@@ -149,7 +149,7 @@ class GroupCoordinator:
         self.manager.schedule_load(partition, epoch, self._on_group_loaded)
 
     def on_resign(self, partition: int, epoch: int | None) -> None:
-        """Forget the groups of a partition that this broker no longer leads; pending requests get NOT_COORDINATOR."""
+        """Forget the groups of a partition that this broker no longer leads. Pending requests get NOT_COORDINATOR."""
         self.manager.schedule_unload(partition, epoch, self._abandon)
 
     def _abandon(self, group: Group) -> None:
@@ -179,7 +179,7 @@ class GroupCoordinator:
         return self.manager.partition_for(group_id)
 
     def _validate(self, group_id: str | None, *, may_be_empty: bool = False) -> int:
-        """Check that this broker coordinates the group; return an error code."""
+        """Check that this broker coordinates the group and return an error code."""
         if group_id is None or not (group_id or may_be_empty):
             return Errors.INVALID_GROUP_ID
         if not self._active:
@@ -189,7 +189,7 @@ class GroupCoordinator:
         return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
     def _guard(self, reply: Deferred[T], failed: T, work: Callable[[], None]) -> Deferred[T]:
-        """Do the work of one request; if it raises, reply with ``failed``."""
+        """Do the work of one request. If it raises, reply with ``failed``."""
         try:
             with self._replies:
                 work()
@@ -202,7 +202,7 @@ class GroupCoordinator:
     # Membership
 
     def join_group(self, request: JoinRequest) -> Deferred[JoinResult]:
-        """Serve JoinGroup. The reply comes when the join phase ends; at once after an error, or if nothing changes."""
+        """Serve JoinGroup. The reply comes when the join phase ends. At once after an error, or if nothing changes."""
 
         def fail(error_code: int) -> Deferred[JoinResult]:
             return Deferred.of(JoinResult(error_code, request.member_id))
@@ -228,7 +228,7 @@ class GroupCoordinator:
         return self._guard(reply, failed, partial(self._joins.join, group, request, reply))
 
     def _make_classic(self, group: ConsumerGroup) -> int:
-        """Replace an empty consumer group with a classic one that has its offsets; return an error code."""
+        """Replace an empty consumer group with a classic one that has its offsets and return an error code."""
         tombstones = [record.encode(group.group_id) for record in group.tombstones()]
         stored = self.manager.append(self.manager.partition_for(group.group_id), tombstones)
         if stored.done and stored.value.error_code != Errors.NONE:
@@ -254,7 +254,7 @@ class GroupCoordinator:
         """Serve SyncGroup. The reply comes when the leader's assignment is in the log.
 
         Args:
-            assignments: member id -> assignment; empty from all but the leader.
+            assignments: member id -> assignment. Empty from all but the leader.
             protocol_type, protocol_name: those of the JoinGroup response, None in versions that do not send them.
         """
         error_code = self._validate(group_id)
@@ -402,7 +402,7 @@ class GroupCoordinator:
         return self._guard(reply, HeartbeatResult(Errors.UNKNOWN_SERVER_ERROR), work)
 
     def leave(self, group_id: str, members: Sequence[LeavingMember]) -> Deferred[LeaveResult]:
-        """Serve LeaveGroup for a group of either protocol; see :meth:`leave_group`."""
+        """Serve LeaveGroup for a group of either protocol. See :meth:`leave_group`."""
         group = self.manager.get_group(group_id)
         if self._validate(group_id) != Errors.NONE or not isinstance(group, ConsumerGroup):
             return Deferred.of(self.leave_group(group_id, members))
@@ -473,9 +473,9 @@ class GroupCoordinator:
         Args:
             offsets: their timestamps are set here.
             generation_id, member_id: -1 and empty for a consumer that is no member and only stores offsets.
-            retention_ms: the offsets expire that long after now, whatever state the group is in; -1 for
+            retention_ms: the offsets expire that long after now, whatever state the group is in, or -1 for
                 ``offsets.retention.minutes``.
-            version: of the request; clients understand GROUP_ID_NOT_FOUND and member epochs from 9 on.
+            version: of the request. Clients understand GROUP_ID_NOT_FOUND and member epochs from 9 on.
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
@@ -615,10 +615,10 @@ class GroupCoordinator:
         member_id: str | None = None,
         member_epoch: int = -1,
     ) -> Deferred[Offsets]:
-        """Serve OffsetFetch for one group: its error code and each partition's; see the manager's ``get_offsets``.
+        """Serve OffsetFetch for one group: its error code and each partition's. See the manager's ``get_offsets``.
 
         Args:
-            member_id, member_epoch: of the member that sent the request; None and -1 if no member did.
+            member_id, member_epoch: of the member that sent the request, or None and -1 if no member did.
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_group(group_id)
@@ -668,7 +668,7 @@ class GroupCoordinator:
         """Serve ListGroups: an error code and the groups of this coordinator.
 
         Args:
-            states, types: names in any case; empty for all.
+            states, types: names in any case, or empty for all.
         """
         if not self._active:
             return Errors.COORDINATOR_NOT_AVAILABLE, []

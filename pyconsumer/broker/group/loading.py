@@ -1,9 +1,9 @@
 """Reads one partition of ``__consumer_offsets`` and rebuilds the groups in it.
 
-A loader lives for one load and owns what it has read so far; the manager caches the groups when the load has ended.
+A loader lives for one load and owns what it has read so far. The manager caches the groups when the load has ended.
 Records take effect in the order of the log: a tombstone removes the commits before it and not those after it, and the
 commits of a transaction take effect at its commit marker. Records of consumer groups are replayed onto their groups.
-Records of other group types are skipped; they stay in the log.
+Records of other group types are skipped. They stay in the log.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.records import group_from_value
+from pyconsumer.broker.group.common.offset_records import committed_offset
+from pyconsumer.broker.group.common.offsets import CommitRecord
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.records import GroupRecord
-from pyconsumer.broker.group.offsets import CommitRecord
-from pyconsumer.broker.group.records import committed_offset, group_from_value
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, ProtocolError
 from pyconsumer.protocol.consumer_group_records import RecordType, decode_key_of, decode_value
@@ -51,7 +52,7 @@ class PartitionLoader:
     """The load of one partition.
 
     Args:
-        partition: its number in ``__consumer_offsets``; for messages only.
+        partition: its number in ``__consumer_offsets``. For messages only.
         pieces: its record batches, from the log start on.
     """
 
@@ -68,7 +69,7 @@ class PartitionLoader:
         self.unknown_count = 0
 
     def read(self, max_bytes: int) -> bool:
-        """Read about ``max_bytes`` more, for about ten milliseconds; return whether there may be more after that.
+        """Read about ``max_bytes`` more, for about ten milliseconds, and return whether there may be more after that.
 
         As in Kafka, a read that returns nothing ends the load.
 

@@ -3,7 +3,7 @@
 A change that must survive is appended to the log first. The group protocols are not here: who may join, and when a
 rebalance ends, is decided in :mod:`.classic` and :mod:`.consumer`.
 
-A partition of ``__consumer_offsets`` is *loading* while its records are read, then *owned*; its groups are served only
+A partition of ``__consumer_offsets`` is *loading* while its records are read, then *owned*. Its groups are served only
 while it is owned. If the load fails, its groups have no coordinator until the leader changes again: serving half of
 what was committed would lose offsets.
 """
@@ -16,25 +16,23 @@ from dataclasses import dataclass
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.classic.records import group_record
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offset_records import offset_record, partition_for, utf16_length
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
+from pyconsumer.broker.group.common.results import NO_OFFSET, FetchedOffset
+from pyconsumer.broker.group.common.storage import GroupStorage, KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.consumer.group import Group
 from pyconsumer.broker.group.loading import PartitionLoader
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
-from pyconsumer.broker.group.records import group_record, offset_record, partition_for, utf16_length
-from pyconsumer.broker.group.results import NO_OFFSET, FetchedOffset
-from pyconsumer.broker.group.storage import GroupStorage, KeyValue, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, IllegalStateError, error_name
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["CoordinatorMetrics", "Group", "GroupMetadataManager", "Offsets"]
+__all__ = ["CoordinatorMetrics", "GroupMetadataManager", "Offsets"]
 
 _log = Log(__name__)
-
-#: A group of either protocol.
-Group = GroupMetadata | ConsumerGroup
 
 #: The result of an OffsetFetch: an error code for the whole group, and the offset of each partition.
 Offsets = tuple[int, dict[TopicPartition, FetchedOffset]]
@@ -166,18 +164,18 @@ class GroupMetadataManager:
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
     def get_group(self, group_id: str) -> Group | None:
-        """Return the cached group, None if there is none here; another broker may have it."""
+        """Return the cached group, None if there is none here. Another broker may have it."""
         return self._groups.get(group_id)
 
     def get_or_maybe_create_group(self, group_id: str, create: bool) -> Group | None:
-        """Return the cached group; if there is none and ``create`` is set, add an Empty classic group."""
+        """Return the cached group. If there is none and ``create`` is set, add an Empty classic group."""
         group = self._groups.get(group_id)
         if group is None and create:
             group = self.add_group(GroupMetadata(group_id, GroupState.EMPTY, self._clock))
         return group
 
     def add_group(self, group: Group) -> Group:
-        """Cache the group unless one with its id is cached; return the one that is cached afterwards."""
+        """Cache the group unless one with its id is cached and return the one that is cached afterwards."""
         return self._groups.setdefault(group.group_id, group)
 
     def replace_group(self, group: Group) -> None:
@@ -272,7 +270,7 @@ class GroupMetadataManager:
                 raise IllegalStateError(f"group {group_id} is removed in the log, but it is cached")
 
     def load_group(self, group: Group) -> bool:
-        """Cache a group that was loaded with its offsets; return False if one with its id is cached, which stays."""
+        """Cache a group that was loaded with its offsets and return False if one with its id is cached, which stays."""
         present = self.add_group(group)
         if present is not group:
             _log.debug("%r was loaded, but %r is cached already and stays", group, present)
@@ -286,7 +284,7 @@ class GroupMetadataManager:
         """Forget the groups of a partition that this broker no longer leads. The log stays as it is.
 
         Args:
-            epoch: the new leader epoch; if a newer one is known, nothing is done. None matches any.
+            epoch: the new leader epoch. If a newer one is known, nothing is done. None matches any.
             on_group_unloaded: called for each group before it is removed from the cache.
         """
         state = self._partitions.get(partition)
@@ -332,7 +330,7 @@ class GroupMetadataManager:
             return Deferred.of(StoreResult(Errors.UNKNOWN_SERVER_ERROR))
 
     def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
-        """Write the group's record with these assignments; the result is an error code for clients.
+        """Write the group's record with these assignments. The result is an error code for clients.
 
         Raises:
             IllegalStateError: a member has no assignment, or the group has no protocol.
@@ -356,7 +354,7 @@ class GroupMetadataManager:
 
         Args:
             member_id: for log lines only.
-            producer_id, producer_epoch: of the transaction that the commit belongs to; -1 outside one.
+            producer_id, producer_epoch: of the transaction that the commit belongs to. -1 outside one.
 
         Returns:
             An error code for each partition: OFFSET_METADATA_TOO_LARGE for those that are not written.
@@ -456,7 +454,7 @@ class GroupMetadataManager:
         """Return committed offsets from the cache.
 
         Args:
-            partitions: None for all that have one; an empty list for none.
+            partitions: None for all that have one, or an empty list for none.
             require_stable: wait for pending plain commits, and return UNSTABLE_OFFSET_COMMIT for partitions with
                 commits of an open transaction (KIP-447).
             topic_ids: current ids of the topics. An offset that was committed for an earlier topic of the same name is

@@ -1,6 +1,6 @@
 """Removal of expired offsets, empty groups, deleted groups and offsets of deleted topics.
 
-The state is the manager's cache; this module has only the timer of the next search. Tombstones are written first, and
+The state is the manager's cache. This module has only the timer of the next search. Tombstones are written first, and
 the cache is changed when they are in the log. So nothing is removed if the append fails: expired offsets are tried
 again in the next search, and offsets of a deleted topic stay until they expire. Pending commits get a tombstone too,
 which is after them in the log.
@@ -14,11 +14,12 @@ from functools import partial
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
-from pyconsumer.broker.group.manager import Group, GroupMetadataManager
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.records import group_tombstone, offset_tombstone
-from pyconsumer.broker.group.storage import KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.classic.records import group_tombstone
+from pyconsumer.broker.group.common.offset_records import offset_tombstone
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.consumer.group import ConsumerGroup, Group
+from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, error_name
@@ -89,10 +90,10 @@ class OffsetExpiration:
         Offsets of a classic group expire
 
         1. if it is Empty: ``offsets.retention.minutes`` after it became so (or after the commit, if an old record does
-           not say when that was);
+           not say when that was).
         2. if it is Stable and has the protocol type ``consumer``: that long after the commit, for topics that it does
-           not subscribe to;
-        3. if it never had members: that long after the commit;
+           not subscribe to.
+        3. if it never had members: that long after the commit.
         4. otherwise (in a rebalance, with another protocol type, or with an unknown subscription) not at all.
 
         Offsets of a group of the consumer protocol expire, in any state,
@@ -223,7 +224,7 @@ class OffsetExpiration:
         return reply
 
     def _delete(self, group: Group, partitions: Sequence[TopicPartition]) -> Deferred[int]:
-        """Write tombstones and drop the offsets; the group stays."""
+        """Write tombstones and drop the offsets. The group stays."""
 
         def drop(position: int) -> None:
             self._manager.metrics.deleted(len(partitions))

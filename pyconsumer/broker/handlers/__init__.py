@@ -1,4 +1,4 @@
-"""The handlers of requests: one module for each API, named as its message module, with one coroutine function::
+"""The handlers of requests: one module for each API, named like its message module, with one coroutine function::
 
     async def handle(broker: Broker, request: SomeRequest, context: RequestContext) -> Message
 
@@ -66,7 +66,7 @@ HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
 
 
 class Handler(NamedTuple):
-    """The handler of an API: the class of its requests, the versions that are served, the coroutine function."""
+    """The handler of an API: the class of its requests, the supported versions, the coroutine function."""
 
     request: type[Message]
     min_version: int
@@ -78,7 +78,7 @@ _handlers: dict[int, Handler] = {}
 
 
 def handler_of(api_key: int) -> Handler | None:
-    """Return the handler of an API, None if it is not served."""
+    """Return the handler of an API, or None if it is not served."""
     found = _handlers.get(api_key)
     if found is None and api_key in SERVED:
         info = API[ApiKey(api_key)]

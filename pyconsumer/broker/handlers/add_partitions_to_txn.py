@@ -23,7 +23,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
-_MANY = 4  # the version from which one request has many transactions; only brokers send it
+_MANY = 4  # the version from which one request has many transactions. Only brokers send it.
 _TV_2 = 5  # the version of brokers that know transaction version 2
 _KNOWS_FENCED = 2  # the version from which clients know PRODUCER_FENCED
 

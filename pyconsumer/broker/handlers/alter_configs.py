@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of topics, brokers and groups; those left out return to their defaults.
+"""AlterConfigs: replace all settings of topics, brokers and groups. Settings left out return to their defaults.
 
 Kafka 4.x still serves it beside IncrementalAlterConfigs (KIP-339), and kafkajs and aiokafka send only this one.
 """
@@ -26,7 +26,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    """Replace all settings of each resource, or none if one is invalid; with ``validate_only``, only check them."""
+    """Replace all settings of each resource, or none if one is invalid. With ``validate_only``, only check them."""
     results = alter_each(
         request.resources, lambda resource: _replace(broker, resource, validate_only=request.validate_only)
     )

@@ -24,8 +24,8 @@ _READS_ZERO = 4  # the version from which clients can read a feature whose lowes
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-#: As in Kafka 4, the listed versions of Produce begin with 0, which is not served: with a greater number, librdkafka
-#: takes the broker for one that does not support compression (KAFKA-18659).
+#: As in Kafka 4, the listed versions of Produce begin with 0, although it is not served. With a greater number,
+#: librdkafka assumes that the broker does not support compression (KAFKA-18659).
 _LISTED_MIN = {ApiKey.PRODUCE: 0}
 _ALL = [
     ApiVersion(int(key), _LISTED_MIN.get(key, API[key].min_version), API[key].max_version) for key in sorted(SERVED)
@@ -33,9 +33,10 @@ _ALL = [
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Return the APIs that are served, and the features; INVALID_REQUEST if the client software's name is invalid.
+    """Return the supported APIs and features, or INVALID_REQUEST if the client software's name is invalid.
 
-    INVALID_REQUEST also if only one of cluster id and node id is given, REBOOTSTRAP_REQUIRED if they are not ours.
+    It returns INVALID_REQUEST also if only one of cluster id and node id is given, and REBOOTSTRAP_REQUIRED if they
+    belong to another broker.
     """
     if context.api_version >= 3:
         names = (request.client_software_name, request.client_software_version)
@@ -63,6 +64,6 @@ async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestCo
 
 
 def unsupported_version_response() -> ApiVersionsResponse:
-    """Return the response, in version 0, to a newer version of ApiVersions: the versions that are served (KIP-511)."""
+    """Return the response to a newer version of ApiVersions: the supported versions, in version 0 (KIP-511)."""
     only = [entry for entry in _ALL if entry.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=UnsupportedVersionError.errno, api_keys=only)

@@ -32,7 +32,7 @@ _HIGH_WATERMARK = -1
 
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    """Raise each log start offset; return the new ones when all replicas in sync have them."""
+    """Raise each log start offset. Return the new ones when all in-sync replicas have them."""
     starts: list[tuple[Partition, int]] = []
     topics = [
         DeleteRecordsTopicResult(
@@ -64,7 +64,7 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
 def _after_wait(
     topic: str, result: DeleteRecordsPartitionResult, codes: dict[TopicPartition, int]
 ) -> DeleteRecordsPartitionResult:
-    """Return the result of a partition after the wait for its replicas: an error if they do not have its start."""
+    """Return the result of a partition after the wait: an error if a replica lacks the log start offset."""
     index = result.partition_index
     code = codes.get(TopicPartition(topic, index), 0)
     return DeleteRecordsPartitionResult(index, -1, code) if code and not result.error_code else result

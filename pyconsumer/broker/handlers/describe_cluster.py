@@ -19,7 +19,7 @@ _CONTROLLERS = 2
 
 
 async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Return the brokers that are alive, and if the request asks for them, the fenced ones (KIP-1073).
+    """Return the brokers that are alive, and the fenced ones if the request asks for them (KIP-1073).
 
     MISMATCHED_ENDPOINT_TYPE if the request is for controllers (KIP-919).
     """

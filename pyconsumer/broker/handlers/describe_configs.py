@@ -31,7 +31,7 @@ GROUP = 32
 
 
 async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
-    """Return the settings of each resource: those of the request's keys, or all."""
+    """Return the settings of each resource: the requested keys, or all."""
     results = []
     for resource in request.resources:
         name = resource.resource_type, resource.resource_name
@@ -83,7 +83,7 @@ def _describe(
 
 
 def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:
-    """Return the settings that a broker gets at its start: its id, listeners and folder, each with its read-only flag.
+    """Return the settings that are fixed at a broker's start: id, listeners and folder, each with its read-only flag.
 
     Types, flags and synonyms are those of Apache Kafka 4.3.1, in which two of the listener settings are not read-only.
     A broker that keeps its data in memory has no folder.

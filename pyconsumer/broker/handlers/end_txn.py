@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction (KIP-98); from version 5 on the client gets a new epoch (KIP-890)."""
+"""EndTxn: commit or abort a transaction (KIP-98). From version 5 on the client gets a new epoch (KIP-890)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TV_2 = 5  # the version of clients of transaction version 2
 
 
 async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
-    """Return when the decision is in the log; the markers are written afterwards."""
+    """Return when the decision is in the log. The markers are written afterwards."""
     found = await wait_for(
         broker.transaction_coordinator.end_transaction(
             request.transactional_id,

@@ -36,7 +36,7 @@ __all__ = ["handle"]
 
 _READ_UNCOMMITTED = 0
 _READ_COMMITTED = 1
-_MOST_READ = 64 << 10  # bytes of records in an answer. What exceeds them is read while the answer is sent.
+_MOST_READ = 64 << 10  # bytes of records in a response. Further records are read while it is sent.
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
 _HAS_LEADERS = 12  # the version from which a partition's error comes with its leader (KIP-951)
 _BY_TOPIC_ID = 13
@@ -48,7 +48,7 @@ class _Read:
 
     Attributes:
         results: of all partitions.
-        partitions: those whose data may become more; ``stable_offsets`` has the last stable offset of each.
+        partitions: those that may get more data. ``stable_offsets`` has the last stable offset of each.
         size_bytes: of all records.
         complete: the response is sent at once, because there is an error, or more data than the limits allow.
     """
@@ -63,11 +63,11 @@ class _Read:
         self.complete = False
 
     def end(self) -> None:
-        """Have the response sent at once."""
+        """Send the response at once."""
         self.complete = True
 
     def add(self, key: PartitionKey, result: PartitionData) -> int:
-        """Add the result of a partition; return the size of its records."""
+        """Add the result of a partition. Return the size of its records."""
         size = len(result.records or b"")
         self.size_bytes += size
         self.results.append((key, result))
@@ -75,7 +75,7 @@ class _Read:
 
 
 async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
-    """Read the partitions; if there are fewer than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
+    """Read the partitions. If there are fewer than ``min_bytes``, wait up to ``max_wait_ms`` and read again."""
     try:
         fetch = broker.fetch_sessions.context(request, context.api_version, context.now)
     except BrokerResponseError as error:
@@ -103,7 +103,7 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             wait.cancel()
         read = _read(broker, request, fetch, context)
         if request.isolation_level != _READ_COMMITTED:
-            break  # the wait has counted the bytes; there are fewer only if the time is up or the leader has changed
+            break  # the wait has counted the bytes: there are fewer only if the time is up or the leader has changed
         now = broker.clock.now()
     results = fetch.select(read.results)
     leaders = []
@@ -193,14 +193,14 @@ def _result(
         partition.log.log_start_offset,
         diverging_epoch=diverging or EpochEndOffset(),
         aborted_transactions=_aborted(partition, wanted.fetch_offset, records) if committed_only else None,
-        records=cast("bytes", records),  # a codec needs only the length of stored ones
+        records=cast("bytes", records),  # the codec needs only the length of records that are read later
     )
 
 
 def _aborted(partition: Partition, offset: int, records: bytes | FileRecords) -> list[AbortedTransaction]:
     """Return the aborted transactions that overlap with the records.
 
-    As in Kafka, there may be some that begin after records that are not read here. Readers ignore them.
+    As in Kafka, some may begin after the records of this read. Readers ignore them.
     """
     if not records:
         return []

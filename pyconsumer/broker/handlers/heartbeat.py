@@ -1,4 +1,4 @@
-"""Heartbeat: a member of the classic protocol shows that it is alive, and learns that it has to join again."""
+"""Heartbeat: a member of the classic protocol shows that it is alive, or learns that it must rejoin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    """Return REBALANCE_IN_PROGRESS if the member has to join again."""
+    """Return REBALANCE_IN_PROGRESS if the member must rejoin."""
     error_code = broker.group_coordinator.heartbeat(
         request.group_id, request.generation_id, request.member_id, request.group_instance_id
     )

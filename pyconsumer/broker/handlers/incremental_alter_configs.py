@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: set, remove, append to and subtract from settings of topics, brokers, groups (KIP-339).
 
-The functions that replace the settings of a resource are also those of AlterConfigs.
+AlterConfigs uses the same functions to replace the settings of a resource.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _R = TypeVar("_R", bound=_Resource)
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    """Apply all changes of each resource, or none if one is invalid; with ``validate_only``, only check them."""
+    """Apply all changes of each resource, or none if one is invalid. With ``validate_only``, only check them."""
     results = alter_each(
         request.resources, lambda resource: _alter(broker, resource, validate_only=request.validate_only)
     )
@@ -92,7 +92,7 @@ def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tup
 
 
 def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
-    """Check a topic's new settings, and replace its present ones with them; raises the controller's errors."""
+    """Check a topic's new settings, and replace its present ones with them. Raises the controller's errors."""
     check_topic_name(name)
     broker.controller.topic(name)  # raises if the topic does not exist
     parse_topic_config(own)
@@ -123,7 +123,7 @@ def _check_broker_name(broker: Broker, name: str) -> None:
 
 
 def _dynamic_setting(name: str) -> BrokerSetting:
-    """Return a broker setting that can be changed while the broker runs; raise for any other name."""
+    """Return a dynamic broker setting. Raise for any other name."""
     setting = BROKER_SETTINGS.get(name)
     if setting is None:
         raise InvalidConfigError(f"Unknown broker setting {name!r}{did_you_mean(name, BROKER_SETTINGS)}")
@@ -171,7 +171,7 @@ def _as_list(value: object) -> list[str]:
 
 
 def _apply(own: dict[str, str], change: AlterableConfig, config_type: ConfigType, before: str | None) -> None:
-    """Apply one change to a resource's own settings; ``before`` is the present value of a list."""
+    """Apply one change to a resource's own settings. ``before`` is the present value of a list."""
     operation, value = change.config_operation, change.value
     if operation == _DELETE:
         own.pop(change.name, None)
@@ -184,7 +184,7 @@ def _apply(own: dict[str, str], change: AlterableConfig, config_type: ConfigType
         own[change.name] = value
         return
     if config_type is not ConfigType.LIST:
-        raise InvalidConfigError(f"{change.name} is not a list, so nothing can be appended to it or subtracted from it")
+        raise InvalidConfigError(f"{change.name} is not a list, so APPEND and SUBTRACT are not possible")
     items = [item for item in (before or "").split(",") if item]
     given = [item.strip() for item in value.split(",") if item.strip()]
     if operation == _APPEND:

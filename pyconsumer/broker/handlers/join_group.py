@@ -13,10 +13,10 @@ __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    """Return the new generation when the join phase ends; at once after an error, or if nothing changes."""
+    """Return the new generation when the join phase ends, or at once after an error or without a change."""
     version = context.api_version
     protocols = {protocol.name: protocol.metadata for protocol in request.protocols}
-    if len(protocols) < len(request.protocols):  # the member would vote twice; Kafka fails then, and does not answer
+    if len(protocols) < len(request.protocols):  # the member would vote twice. Kafka then fails without a response.
         return JoinGroupResponse(
             error_code=Errors.INCONSISTENT_GROUP_PROTOCOL,
             protocol_name=None if version >= 7 else "",

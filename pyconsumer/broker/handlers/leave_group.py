@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.results import LeavingMember
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 __all__ = ["handle"]
 
 
 async def handle(broker: GroupBroker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
-    """Remove one member up to version 2, whose error code is the response's; many from version 3 on (KIP-345)."""
+    """Remove one member up to version 2, whose error code the response has, and many from version 3 on (KIP-345)."""
     batched = context.api_version >= 3
     if batched:
         leaving = [LeavingMember(one.member_id, one.group_instance_id, one.reason) for one in request.members]

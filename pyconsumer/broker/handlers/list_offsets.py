@@ -64,7 +64,7 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
                 partition = broker.partition(topic.name, wanted.partition_index, wanted.current_leader_epoch)
                 check_known_epoch(wanted.current_leader_epoch)
                 found = _find(partition, wanted, committed_only=request.isolation_level == 1)
-                if context.api_version < 4:  # which has no leader epoch
+                if context.api_version < 4:  # these versions have no leader epoch
                     found = ListOffsetsPartitionResponse(found.partition_index, 0, found.timestamp, found.offset)
                 results.append(found)
             except OffsetNotAvailableError:

@@ -37,7 +37,7 @@ def _bits(*operations: int) -> int:
     return sum(1 << operation for operation in operations)
 
 
-#: The allowed operations, which are all, because there is no access control: bits of Kafka's ``AclOperation``.
+#: The allowed operations, as bits of Kafka's ``AclOperation``: all, because there is no access control.
 TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
 #: Kafka's value in a response to a request that does not ask for them.
@@ -45,7 +45,7 @@ AUTHORIZED_OPERATIONS_OMITTED = -(1 << 31)
 
 
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    """Return the requested topics; all of them if the list is null (in version 0, empty)."""
+    """Return the requested topics, or all topics if the list is null (in version 0, empty)."""
     controller = broker.controller
     wanted = request.topics
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else AUTHORIZED_OPERATIONS_OMITTED
@@ -71,10 +71,10 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
 
 
 async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool) -> dict[str, int]:
-    """Create the topics that do not exist, all in one change; return the error codes of those that cannot be."""
+    """Create the missing topics in one change. Return the error codes of those that cannot be created."""
     controller = broker.controller
     failed: dict[str, int] = {}
-    planned: dict[str, TopicState] = {}  # by plain names, of which two topics must not have the same
+    planned: dict[str, TopicState] = {}  # by names in metrics, which must differ
     for topic in wanted:
         name = topic.name
         if name is None or topic.topic_id != ZERO_UUID or name in controller.topics or name in failed:
@@ -98,7 +98,7 @@ async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], ma
 
 
 def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
-    """Return the topic that is to be created; None for an internal topic, which is created here."""
+    """Return the topic to create. An internal topic is created here, and None is returned."""
     check_topic_name(name)
     if not may_create or name == CLUSTER_METADATA or not broker.config.boolean("auto.create.topics.enable"):
         raise UnknownTopicOrPartitionError(name)

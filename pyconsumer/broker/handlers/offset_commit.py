@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -21,7 +21,7 @@ _BY_TOPIC_ID = 10  # the version from which topics are given by their ids
 
 
 async def handle(broker: GroupBroker, request: OffsetCommitRequest, context: RequestContext) -> OffsetCommitResponse:
-    """Commit the offsets of partitions that exist; return an error code for each when they are in the log."""
+    """Commit the offsets of existing partitions. Return an error code for each when they are in the log."""
     by_id = context.api_version >= _BY_TOPIC_ID
     names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
     offsets: dict[TopicPartition, CommittedOffset] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import wait_for
+from pyconsumer.broker.group.common.results import FetchedOffset
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.results import FetchedOffset
 from pyconsumer.errors import Errors, UnknownTopicIdError
 from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,7 +31,7 @@ _UNKNOWN_TOPIC_ID = FetchedOffset(error_code=UnknownTopicIdError.errno)
 async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     """Return the offsets of one group up to version 7, of many from version 8 on (KIP-709).
 
-    If the list of topics is null, those of all partitions that have one.
+    If the list of topics is null, return all committed offsets.
     """
     if context.api_version < _MANY_GROUPS:
         return await _one_group(broker, request, context)

@@ -20,7 +20,7 @@ __all__ = ["handle"]
 async def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
-    """Return the greatest known epoch up to the requested one, and its end offset; -1 and -1 if there is none."""
+    """Return the greatest known epoch up to the requested one and its end offset, or -1 and -1 if there is none."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(topic.topic, [_end(broker, topic.topic, wanted) for wanted in topic.partitions])

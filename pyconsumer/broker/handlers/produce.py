@@ -59,7 +59,7 @@ _HAS_LEADERS = 10  # the version from which a partition's error comes with its l
 
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
-    """Append to each partition. With ``acks=0`` there is no response; as in Kafka, an error closes the connection."""
+    """Append to each partition. With ``acks=0`` an error closes the connection, as in Kafka."""
     whole = _whole_problem(request)
     if whole is not None:
         _log.info("refusing all batches of a request of %s: %s", context.client_id, whole)
@@ -101,14 +101,14 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
 
 
 class _Unreplicated(NamedTuple):
-    """An append that is not replicated yet, and its response: the one at ``position`` of ``responses``."""
+    """An append that is not replicated yet, and the ``position`` of its response in ``responses``."""
 
     responses: list[PartitionProduceResponse]
     position: int
     appended: AppendProgress
 
     def fail(self, code: int, leader: LeaderIdAndEpoch) -> None:
-        """Replace the response with one that has an error code and the same offset."""
+        """Replace the response with an error response that has the same offset."""
         old = self.responses[self.position]
         self.responses[self.position] = PartitionProduceResponse(
             old.index, code, old.base_offset, old.log_append_time_ms, old.log_start_offset, current_leader=leader
@@ -123,9 +123,9 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
 
 
 def _whole_problem(request: ProduceRequest) -> BrokerResponseError | None:
-    """Return the error of one batch for which Kafka refuses all batches of a request, None if there is none.
+    """Return the error of a batch for which Kafka refuses the whole request, or None if there is none.
 
-    Kafka looks for a transactional batch before anything else, and reads headers for that.
+    Kafka first looks for a transactional batch, and reads headers for that.
     """
     if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
         return None  # the partition gets its own error
@@ -156,7 +156,7 @@ def _distinct(partitions: list[PartitionProduceData]) -> Iterable[PartitionProdu
 
 
 async def _replicate(broker: Broker, unreplicated: list[_Unreplicated], until: float, version: int) -> bool:
-    """Wait until the replicas in sync have the appends; fail the responses of the others, return whether any failed."""
+    """Wait until the in-sync replicas have the appends. Fail the other responses. Return whether any failed."""
     wait = DelayedProduce(broker.timer, broker.call_soon, until, [one.appended for one in unreplicated])
     try:
         outcomes = await wait_for(wait.deferred)
@@ -256,7 +256,7 @@ def _failed(
 
 
 def _leader(broker: Broker, topic: str | None, index: int, code: int, version: int) -> LeaderIdAndEpoch:
-    """Return the partition's leader if this broker is not (KIP-951); otherwise an empty value."""
+    """Return the partition's leader if it is another broker (KIP-951), otherwise an empty value."""
     if topic is not None and version >= _HAS_LEADERS and code in _LEADERSHIP_ERRORS:
         known = broker.controller.topics.get(topic)
         if known is not None and 0 <= index < len(known.partitions):

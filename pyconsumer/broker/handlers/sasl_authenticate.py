@@ -1,4 +1,4 @@
-"""SaslAuthenticate: the client authenticates (KIP-152), and does so again before its session ends (KIP-368)."""
+"""SaslAuthenticate: the client authenticates (KIP-152), and reauthenticates before its session ends (KIP-368)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
-    """Check the client's credentials; SASL_AUTHENTICATION_FAILED closes the connection."""
+    """Check the client's credentials. SASL_AUTHENTICATION_FAILED closes the connection."""
     session = context.session
     if session.users is None or session.mechanism is None:
         text = "SaslAuthenticate must follow a SaslHandshake"

@@ -11,9 +11,9 @@ __all__ = ["handle"]
 
 
 async def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
-    """Return the mechanisms that are enabled.
+    """Return the enabled mechanisms.
 
-    ILLEGAL_SASL_STATE on a listener without SASL; UNSUPPORTED_SASL_MECHANISM closes the connection.
+    It returns ILLEGAL_SASL_STATE on a listener without SASL. UNSUPPORTED_SASL_MECHANISM closes the connection.
     """
     session = context.session
     mechanisms = broker.config.strings("sasl.enabled.mechanisms")

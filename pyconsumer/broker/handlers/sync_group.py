@@ -14,7 +14,7 @@ __all__ = ["handle"]
 async def handle(broker: GroupBroker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     """Return the member's assignment when the leader has sent it.
 
-    From version 5 on a client has to send the protocol type and name (KIP-559).
+    From version 5 on a client must send the protocol type and name (KIP-559).
     """
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL)

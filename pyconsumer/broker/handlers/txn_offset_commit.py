@@ -6,8 +6,8 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import wait_for
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.storage import from_append
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.storage import from_append
 from pyconsumer.broker.transaction.verification import RequestingProducer, Verified, is_enabled, verify
 from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.txn_offset_commit import (
@@ -27,7 +27,7 @@ _KNOWS_LOADING = 2  # the version from which clients handle COORDINATOR_LOAD_IN_
 
 
 async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    """Store the offsets of partitions that exist; they count once the transaction is committed."""
+    """Store the offsets of existing partitions. They count once the transaction is committed."""
     by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
     names = [broker.topic_name(topic.topic_id) if by_id else topic.name for topic in request.topics]
     offsets: dict[TopicPartition, CommittedOffset] = {}

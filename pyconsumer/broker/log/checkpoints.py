@@ -1,6 +1,6 @@
 """Small text files in Kafka's formats: the leader epochs of a log, and offsets of all logs of a broker.
 
-:class:`LeaderEpochs` is owned by its log; the functions at the end have no state.
+:class:`LeaderEpochs` is owned by its log. The functions at the end have no state.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 if there is none."""
+        """Return the newest epoch, -1 if there is none."""
         return self._epochs[-1] if self._epochs else -1
 
     def entries(self) -> list[tuple[int, int]]:
@@ -57,10 +57,10 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int, *, write: bool = True) -> None:
-        """Add an epoch whose first batch is at ``start_offset``; no-op unless it is greater than the latest.
+        """Add an epoch whose first batch is at ``start_offset``, if it is greater than the latest.
 
         Args:
-            write: write the file now. An epoch without batches need not be in it: nothing of it is lost in a crash.
+            write: write the file now. An epoch without batches need not be in it, because a crash loses no batch of it.
         """
         if self._epochs and epoch <= self._epochs[-1]:
             return
@@ -74,7 +74,7 @@ class LeaderEpochs:
             self._changed()
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the greatest known epoch up to ``epoch``, and its end offset; (-1, -1) if there is none (KIP-320)."""
+        """Return the greatest known epoch up to ``epoch`` and its end offset, or (-1, -1) without one (KIP-320)."""
         if not self._epochs or epoch < 0:
             return -1, -1
         if epoch == self._epochs[-1]:
@@ -92,7 +92,7 @@ class LeaderEpochs:
         return self._epochs[index - 1] if index else -1
 
     def truncate_from_end(self, end_offset: int, *, write: bool = True) -> None:
-        """Remove epochs that begin at or after the new end of the log; without ``write`` the file is written later."""
+        """Remove epochs that begin at or after the new end of the log. Without ``write`` the file is written later."""
         count = len(self._starts)
         while count and self._starts[count - 1] >= end_offset:
             count -= 1
@@ -104,7 +104,7 @@ class LeaderEpochs:
                 self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Remove epochs that end at or before the new start of the log; the first one begins there."""
+        """Remove epochs that end at or before the new start of the log, where the first remaining one then begins."""
         index = bisect_right(self._starts, start_offset) - 1
         if index > 0:
             del self._starts[:index]
@@ -127,10 +127,10 @@ class LeaderEpochs:
         try:
             self.write()
         except OSError as error:
-            _log.warning("leader epochs could not be written, and are written later: %s", error)
+            _log.warning("leader epochs could not be written and will be written later: %s", error)
 
     def write(self) -> None:
-        """Write the file if entries have changed; ``OSError`` if that fails."""
+        """Write the file if entries have changed. ``OSError`` if that fails."""
         if self._unwritten:
             lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries())]
             # Without fsync: after a crash of the machine, recovery finds the epochs in the batches.
@@ -146,7 +146,7 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
-    """Return the offsets in a checkpoint file; ``ValueError`` if it does not have the format."""
+    """Return the offsets in a checkpoint file. ``ValueError`` if it does not have the format."""
     lines = content.decode().split("\n")
     if lines[0] != "0":
         raise ValueError(f"unknown version {lines[0]!r} of a checkpoint file")

@@ -1,22 +1,22 @@
 """Compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534 for tombstones).
 
-Only closed segments are compacted. The records after the last compaction are dirty; a log is compacted when the dirty
+Only closed segments are compacted. The records after the last compaction are dirty. A log is compacted when the dirty
 share of its bytes is large enough (``min.cleanable.dirty.ratio``). Batches are rewritten record by record, and the
 bytes of a record are copied unchanged, so records of a newer version stay as they are. A batch keeps its base offset
-and last offset, and its records keep their offsets. A log with a batch that cannot be read is not compacted any more,
-until it is truncated or the broker is restarted.
+and last offset, and its records keep their offsets. If a batch cannot be read, compaction of the log is disabled until
+it is truncated or the broker restarts.
 
-A tombstone is kept until ``delete.retention.ms`` after the compaction that first read it, so that readers get it; the
-batch has the time until which it is kept (its delete horizon).
+A tombstone is kept until ``delete.retention.ms`` after the compaction that first read it, so that readers get it. The
+batch header holds the end of that time (the delete horizon).
 
 Transactions: aborted records are removed, and are never the last record of their key. Committed records count only
 after their marker, so compaction ends where the oldest open transaction begins. The first compaction that finds no
 batch of a marker's transaction treats the marker as a tombstone: it is kept for ``delete.retention.ms`` more, for
-readers in the middle of the transaction. A marker is also kept while nothing else is known of its producer.
+readers in the middle of the transaction. A marker is also kept while it is the last batch of its producer.
 
 State: :class:`LogCleaner` has, for each log, the offset up to which it is compacted (in memory only, so a restarted
 broker compacts from the start), and the pass that is running. A pass first reads the keys of the dirty part, then
-rewrites the segments in groups; each group is replaced by one new segment (:meth:`PartitionLog.replace`).
+rewrites the segments in groups. Each group is replaced by one new segment (:meth:`PartitionLog.replace`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RunInThread: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]
 #: The value yielded between two steps: None, or a future that has to be done before the next one.
 Step: TypeAlias = "Future[None] | None"
 
-#: The number of keys after which a pass reads no further segment; the rest is left for the next pass.
+#: The number of keys after which a pass reads no further segment. The next pass compacts the rest.
 MAX_KEYS: Final = 2_000_000
 _RECORDS_AT_A_TIME: Final = 1000
 _NO_BOUND: Final = 2**63 - 1
@@ -64,7 +64,7 @@ class _Progress:
     """The progress of compaction in a log, valid until the log is truncated.
 
     ``stuck``: the last pass failed or made no progress, so other logs come first. ``unreadable``: a batch cannot be
-    read, so the log is not compacted any more.
+    read, so compaction of the log is disabled.
     """
 
     truncations: int
@@ -78,7 +78,7 @@ class _Progress:
         self.cleaned_to = offset
 
     def failed(self) -> None:
-        """Record that a pass failed, for a reason that may be gone at the next one."""
+        """Record that a pass failed for a reason that may be temporary."""
         self.stuck = True
 
     def mark_unreadable(self) -> None:
@@ -99,7 +99,7 @@ class LogCleaner:
     """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
 
     Args:
-        run_in_thread: runs the flush of a new segment in another thread; without it a step flushes.
+        run_in_thread: runs the flush of a new segment in another thread. Without it a step flushes.
     """
 
     def __init__(self, clock: Clock, run_in_thread: RunInThread | None = None) -> None:
@@ -122,7 +122,7 @@ class LogCleaner:
         return self._work is not None
 
     def begin(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Begin a pass of the log that needs compaction most; return its partition, None if no log needs it."""
+        """Begin a pass of the log that needs compaction most. Return its partition, or None if no log needs it."""
         best: tuple[tuple[bool, float], Compactable] | None = None
         for partition in partitions:
             progress = self._progress_of(partition.log)
@@ -159,13 +159,11 @@ class LogCleaner:
             progress.mark_unreadable()
             known = isinstance(error, KafkaError)
             tp = self._log.topic_partition
-            _log.error(
-                "%s is no longer compacted, because this failed: %s", tp, error, exc_info=None if known else error
-            )
+            _log.error("%s: compaction is disabled after an error: %s", tp, error, exc_info=None if known else error)
         self._work = self._log = self._awaited = None
 
     def run(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
-        """Run a whole pass of the log that needs compaction most; return its partition."""
+        """Run a whole pass of the log that needs compaction most, and return its partition."""
         tp = self.begin(partitions)
         while self.busy:
             self.step(1.0)
@@ -178,7 +176,7 @@ class LogCleaner:
             self._work = self._log = self._awaited = None
 
     def _dirty_ratio(self, partition: Compactable, first_dirty: int) -> float:
-        """Return the dirty share of the closed segments; 0 if the log does not need compaction yet."""
+        """Return the dirty share of the closed segments, or 0 if the log does not need compaction yet."""
         log = partition.log
         closed = cleanable_segments(log, self._clock.wall_ms(), partition.high_watermark)
         total = sum(segment.size_bytes for segment in closed)
@@ -214,7 +212,7 @@ def cleaning(
     end_offset: int = _NO_BOUND,
     run_in_thread: RunInThread | None = None,
 ) -> Generator[Step, None, int]:
-    """Run a pass in steps; the result is the offset up to which the log is compacted afterwards.
+    """Run a pass in steps. The result is the offset up to which the log is then compacted.
 
     Between two steps segments may be removed, or the log truncated. The pass then ends without a change, and a later
     one begins again.
@@ -261,7 +259,7 @@ class _LatestOffsets:
 
     Attributes:
         last_of: by key.
-        open: by producer id, the keys and offsets of transactions without a marker so far; none of the lists is empty.
+        open: by producer id, the keys and offsets of transactions without a marker so far. No list is empty.
         aborted: base offsets of batches of aborted transactions.
         limit: batches from this offset on stay as they are.
         with_data: while the log is rewritten, the producers with a batch after their last marker.
@@ -288,7 +286,7 @@ class _LatestOffsets:
             self.last_of.update((key, offset) for key, offset in records if key is not None)
 
     def end(self, producer_id: int, *, committed: bool) -> None:
-        """Apply or drop the records of a producer's transaction, whose marker was read."""
+        """Apply or drop the records of a producer's transaction after its marker was read."""
         records = self.open.pop(producer_id, [])
         batches = self._open_batches.pop(producer_id, [])
         if not committed:
@@ -353,7 +351,7 @@ def _rewrite(
     truncations: int,
     run_in_thread: RunInThread | None,
 ) -> Generator[Step, None, bool]:
-    """Replace a group of segments with one that has the records that are kept.
+    """Replace a group of segments with one that has the retained records.
 
     Returns:
         False, without a change, if the log was truncated or the segments were removed in the meantime.
@@ -395,7 +393,7 @@ def _rewrite(
 
 
 def _flush(segment: Segment, run_in_thread: RunInThread | None) -> Generator[Step, None, None]:
-    """Flush a segment to disk; its batches, which may take long, in another thread."""
+    """Flush a segment to disk. Its batches, which may take long, are flushed in another thread."""
     call = segment.flusher()
     if call is not None:
         if run_in_thread is None:
@@ -411,10 +409,10 @@ def _flush(segment: Segment, run_in_thread: RunInThread | None) -> Generator[Ste
 def _retain_marker(
     log: PartitionLog, info: BatchInfo, data: bytes, latest: _LatestOffsets, now_ms: int, *, is_last: bool
 ) -> Buffer | None:
-    """Return the batch of an end marker as it is kept, None if it is removed.
+    """Return the batch of an end marker as it is retained, or None if it is removed.
 
     Args:
-        is_last: nothing else is known of its producer.
+        is_last: it is the last batch of its producer.
     """
     has_data = info.producer_id in latest.with_data
     latest.with_data.discard(info.producer_id)
@@ -430,7 +428,7 @@ def _retain_marker(
 
 
 def _set_horizon(log: PartitionLog, header: bytearray, now_ms: int) -> int:
-    """Write the delete horizon of a batch into its header; return it in ms.
+    """Write the delete horizon of a batch into its header, and return it in ms.
 
     It replaces the base timestamp, to which the records' timestamps are relative.
     """
@@ -442,7 +440,7 @@ def _set_horizon(log: PartitionLog, header: bytearray, now_ms: int) -> int:
 def _retain(
     log: PartitionLog, info: BatchInfo, data: bytes, latest: _LatestOffsets, now_ms: int, *, keep_empty: bool
 ) -> Generator[Step, None, Buffer | None]:
-    """Return a batch with the records that are kept, None if it is removed.
+    """Return a batch with its retained records, or None if it is removed.
 
     Args:
         keep_empty: keep the batch without records, because it has the last sequence of its producer.

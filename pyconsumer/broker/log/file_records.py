@@ -3,7 +3,7 @@
 1. The bytes can be read although the file was closed, renamed or removed in the meantime, as deletion and compaction of
    segments do. The descriptor is closed when the file and all such parts of it are gone.
 2. If a truncation took some of the bytes, other bytes may have come in their place. Reading them is an ``OSError``.
-3. Nothing of them is in memory, except in a cluster without files, whose log is in memory itself.
+3. The bytes are not in memory, except in a cluster without files, where the log itself is.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FileRecords", "OpenFile", "spill"]
 
 
 class _Source(Protocol):
-    """The bytes of a file, which outlive its being closed.
+    """The bytes of a file, which can be read after the file was closed.
 
     Attributes:
         cuts: the sizes to which the file was truncated.
@@ -35,10 +35,10 @@ class _Source(Protocol):
 
 
 class FileRecords(StoredRecords):
-    """A part of a file that is read later, in pieces. The module's text has the rules.
+    """A part of a file that is read later, in pieces. The module's docstring has the rules.
 
     Attributes:
-        descriptor: of the file, for ``sendfile``; -1 if the file is in memory.
+        descriptor: of the file, for ``sendfile``. -1 if the file is in memory.
     """
 
     __slots__ = ("_known_cuts", "_size", "_source", "descriptor", "position")
@@ -63,7 +63,7 @@ class FileRecords(StoredRecords):
             raise OSError(errno.ESTALE, "the log was truncated while its records were being sent")
 
     def read(self, size: int) -> bytes:
-        """Return the first bytes: ``size``, or all if there are fewer. ``OSError`` if they cannot be read."""
+        """Return the first ``size`` bytes, or all if there are fewer. ``OSError`` if they cannot be read."""
         self.check()
         wanted = min(size, self._size)
         data = self._source.read(self.position, wanted)
@@ -72,17 +72,17 @@ class FileRecords(StoredRecords):
         return data
 
     def read_only(self) -> None:
-        """Have them read from now on, because the file system has no ``sendfile``."""
+        """Use reads from now on, because the file system has no ``sendfile``."""
         self.descriptor = -1
 
     def skip(self, size: int) -> None:
-        """Leave out the first bytes, which were sent."""
+        """Drop the first bytes, which were sent."""
         self.position += size
         self._size -= size
 
 
 class OpenFile:
-    """The descriptor of a file, which is closed when nothing refers to this any more (rule 1)."""
+    """The descriptor of a file. It is closed with the last reference to this object (rule 1)."""
 
     __slots__ = ("cuts", "descriptor")
 

@@ -5,10 +5,10 @@
 * Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. Every record with a greater timestamp is
   after that offset. Timestamps rise strictly.
 
-The state is the entries, in memory as arrays, and how many of them are in the file. The file is written in large
+State: the entries, in memory as arrays, and the number of those in the file. The file is written in large
 pieces, and at the latest when the segment is flushed or closed. An index can always be rebuilt from its segment, so
-losing its tail costs only that work. For the same reason a failure to write the file is an error only when the segment
-is flushed or closed.
+losing its tail costs only that work. For the same reason a failed write is an error only when the segment is flushed or
+closed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _maybe_write(index: OffsetIndex | TimeIndex, unwritten: int) -> None:
         try:
             index.write()
         except OSError as error:
-            _log.warning("%d entries of an index could not be written, and are written later: %s", unwritten, error)
+            _log.warning("%d entries of an index could not be written and will be written later: %s", unwritten, error)
 
 
 def _write_many(index: OffsetIndex | TimeIndex) -> None:
@@ -59,7 +59,7 @@ def _write_many(index: OffsetIndex | TimeIndex) -> None:
     try:
         index.write()
     except OSError as error:
-        _log.warning("an index that was rebuilt could not be written, and is written later: %s", error)
+        _log.warning("a rebuilt index could not be written and will be written later: %s", error)
 
 
 class OffsetIndex:
@@ -98,7 +98,7 @@ class OffsetIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """Offset and position of the last entry; the base offset and 0 if there is none."""
+        """Return offset and position of the last entry. Without entries: the base offset and 0."""
         if not self._offsets:
             return self._base, 0
         return self._base + self._offsets[-1], self._positions[-1]
@@ -116,22 +116,22 @@ class OffsetIndex:
         _write_many(self)
 
     def entry_before(self, offset: int) -> tuple[int, int]:
-        """Return offset and position of the last entry of a batch that ends before ``offset``; see ``last_entry``."""
+        """Return offset and position of the last entry of a batch that ends before ``offset``, like ``last_entry``."""
         index = bisect_left(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
         return (self._base + self._offsets[index], self._positions[index]) if index >= 0 else (self._base, 0)
 
     def position_before(self, offset: int) -> int:
-        """Return the position of the last indexed batch whose last offset is at most ``offset``; 0 if there is none."""
+        """Return the position of the last indexed batch whose last offset is at most ``offset``, or 0 without one."""
         index = bisect_right(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
         return self._positions[index] if index >= 0 else 0
 
     def position_at_or_before(self, position: int) -> int:
-        """Return the greatest indexed position that is at most ``position``; 0 if there is none."""
+        """Return the greatest indexed position that is at most ``position``, or 0 if there is none."""
         index = bisect_right(self._positions, position) - 1
         return self._positions[index] if index >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch that begins at or after ``position``; None without one."""
+        """Return the last offset of the first indexed batch that begins at or after ``position``, None without one."""
         index = bisect_left(self._positions, position)
         return self._base + self._offsets[index] if index < len(self._positions) else None
 
@@ -203,18 +203,18 @@ class TimeIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """Timestamp and offset of the last entry; -1 and the base offset if there is none."""
+        """Return timestamp and offset of the last entry. Without entries: -1 and the base offset."""
         if not self._timestamps:
             return -1, self._base
         return self._timestamps[-1], self._base + self._offsets[-1]
 
     def entry_up_to(self, offset: int) -> tuple[int, int]:
-        """Return the last entry that is not after ``offset``; see ``last_entry``."""
+        """Return the last entry that is not after ``offset``, as ``last_entry`` does."""
         index = bisect_right(self._offsets, offset - self._base) - 1
         return (self._timestamps[index], self._base + self._offsets[index]) if index >= 0 else (-1, self._base)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add the greatest timestamp so far with the offset of its batch; no-op unless it is greater than the last."""
+        """Add the greatest timestamp so far with the offset of its batch, if it is greater than the last."""
         if self._timestamps and timestamp <= self._timestamps[-1]:
             return
         self._timestamps.append(timestamp)

@@ -24,7 +24,7 @@ class IndexFile:
         self.size = 0
 
     def probe(self, exists: bool) -> None:
-        """Find the size of the file, which is created if it does not exist."""
+        """Find the size of the file. A missing file is created."""
         if exists:
             self.size = self._storage.size(self._name)
         elif self._storage.durable:
@@ -32,7 +32,7 @@ class IndexFile:
                 self.size = file.size
 
     def load(self) -> bytes:
-        """Return the content of the file, which is created if it does not exist."""
+        """Return the content of the file. A missing file is created."""
         if not self._storage.durable:
             return b""
         with closing(self._storage.open(self._name)) as file:
@@ -44,7 +44,7 @@ class IndexFile:
         return crc32(self.load())
 
     def put(self, position: int, data: bytes) -> None:
-        """Write ``data`` at ``position``, where the file then ends."""
+        """Write ``data`` at ``position``, as the end of the file."""
         if self._storage.durable:
             with closing(self._storage.open(self._name)) as file:
                 file.truncate(position)
@@ -58,7 +58,7 @@ class IndexFile:
                 with closing(self._storage.open(self._name)) as file:
                     file.truncate(size)
             except OSError as error:
-                _log.warning("%s could not be truncated, which is tried again later: %s", self._name, error)
+                _log.warning("%s could not be truncated and will be truncated later: %s", self._name, error)
             else:
                 self.size = size
 

@@ -3,8 +3,8 @@
 A broker's folder has one folder for each partition (``topic-0``), Kafka's checkpoint files, and after a clean shutdown
 the marker ``.kafka_cleanshutdown``, which is removed at the next start.
 
-The entries of a checkpoint have no topic ids. That of a deleted topic must not be applied to a later topic of the same
-name, so it is removed with the partition's folder, and at the latest before a new folder is created.
+The entries of a checkpoint have no topic ids. The entry of a deleted topic must not be applied to a later topic of the
+same name. It is therefore removed with the partition's folder, at the latest before a new folder is created.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _log_bytes(folder: str) -> int:
 
 
 def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
-    """Return the segments' marks by folder name: none if Kafka wrote the marker, None if it is missing or damaged."""
+    """Return the segments' marks by folder name: empty if Kafka wrote the marker, None if it is missing or damaged."""
     try:
         data = json.loads(marker.read_bytes())
         return {
@@ -124,11 +124,11 @@ class LogManager:
     """The logs in ``folder``, or in memory if it is None.
 
     Args:
-        is_deleted: returns whether the topic with an id was deleted. Folders of topics that are neither known nor
-            deleted are strays, which are moved aside, never removed.
+        is_deleted: returns whether the topic with an id was deleted. Folders of unknown topics that were not deleted
+            are strays. They are moved aside, never removed.
 
     Attributes:
-        clean: the last shutdown was clean, and :meth:`started` has not been called.
+        clean: the last shutdown was clean, and :meth:`started` has not been called yet.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class LogManager:
         self._checked: dict[str, bytes] = {}
         self._clock = clock
         self.clean = False
-        #: The marks of the segments at the last shutdown, by the names of the logs' folders; None if it was not clean.
+        #: The marks of the segments at the last shutdown, by the names of the logs' folders. None if it was not clean.
         self._marks: dict[str, list[list[int]]] | None = None
         #: The content of the checkpoint files.
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {
@@ -179,7 +179,7 @@ class LogManager:
         return self._checkpoints[_HIGH_WATERMARKS]
 
     def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
-        """Return the log of a partition, which is opened unless :meth:`opening_all` has opened it, or created."""
+        """Return the log of a partition. It is created, or opened unless :meth:`opening_all` has opened it."""
         for _ in self._opening(tp, topic_id, config):
             pass
         return self.logs[tp]
@@ -194,7 +194,7 @@ class LogManager:
                     recovery.advance(read_bytes)
                     yield
             except (OSError, KafkaError) as error:
-                _log.warning("%s could not be opened, which is tried again: %s", one.tp, error)
+                _log.warning("%s could not be opened and will be tried again: %s", one.tp, error)
             recovery.end()
             yield
 
@@ -229,7 +229,7 @@ class LogManager:
             clean=marks is not None,
             marks=marks,
             # Damage anywhere in the offsets topic would leave groups without a coordinator, so all of it is recovered
-            # unless nobody has written to it.
+            # if it was written to.
             must_be_unchanged=tp.topic == _OFFSETS_TOPIC,
             recovery_point=self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
             log_start_offset=self._checkpoints[_LOG_STARTS].get(tp, 0),
@@ -253,7 +253,7 @@ class LogManager:
         return storage
 
     def remove(self, tp: TopicPartition) -> bool:
-        """Remove a log with its folder; return whether that succeeded. If not, :meth:`remove_strays` does it later."""
+        """Remove a log and its folder. Return whether that succeeded. If not, :meth:`remove_strays` does it later."""
         log = self.logs.pop(tp, None)
         self._topic_ids.pop(tp, None)
         if log is None:
@@ -273,7 +273,7 @@ class LogManager:
         return self.folder / f"{tp.topic}-{tp.partition}"
 
     def _remove_from_checkpoints(self, removed: Set[TopicPartition]) -> None:
-        """Remove partitions from the checkpoint files; ``OSError`` if that fails."""
+        """Remove partitions from the checkpoint files. ``OSError`` if that fails."""
         for name, offsets in self._checkpoints.items():
             if not removed.isdisjoint(offsets):
                 self._write(name, {tp: offset for tp, offset in offsets.items() if tp not in removed})
@@ -286,7 +286,7 @@ class LogManager:
         shutil.rmtree(renamed, ignore_errors=True)
 
     def _delete_or_move_aside(self, folder: Path) -> None:
-        """Remove a folder of a topic that was deleted; move that of any other topic aside."""
+        """Remove the folder of a deleted topic. Move that of any other topic aside."""
         topic_id = _topic_id_in(str(folder))
         if topic_id is not None and self._is_deleted(topic_id):
             _log.info("removing %s: its topic was deleted", folder)
@@ -295,14 +295,14 @@ class LogManager:
         aside = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_STRAY}")
         folder.rename(aside)
         _log.warning(
-            "%s belongs to no topic in cluster.json, nor to one that was deleted; it was renamed to %s."
+            "%s belongs to no existing or deleted topic of cluster.json, so it was renamed to %s."
             " Was an older cluster.json restored? If its records are not needed, remove it",
             folder,
             aside.name,
         )
 
     def remove_strays(self, known: Mapping[str, bytes]) -> None:
-        """Remove the folders of deleted topics; move those of unknown topics aside, as Apache Kafka does.
+        """Remove the folders of deleted topics. Move those of unknown topics aside, as Apache Kafka does.
 
         A topic may have been deleted just before a crash, or while this broker was down. The checkpoints' entries of
         partitions without a folder are removed too.
@@ -337,7 +337,7 @@ class LogManager:
         if self.folder is None:
             return
         for log in self.logs.values():
-            log.epochs.write()  # first: recovery looks for missing epochs only after the recovery point
+            log.epochs.write()  # before the rest: recovery looks for missing epochs only after the recovery point
         self._write(_RECOVERY_POINTS, {tp: log.recovery_point for tp, log in self.logs.items()})
         self._write(
             _LOG_STARTS,
@@ -394,7 +394,7 @@ class LogManager:
 
         Args:
             high_watermarks: for the checkpoint.
-            flush: flush everything to disk; without it, a crash of the machine may lose it.
+            flush: flush everything to disk. Otherwise a crash of the machine may lose data.
         """
         marks = {}
         for tp, log in self.logs.items():

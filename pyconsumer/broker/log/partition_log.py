@@ -1,7 +1,7 @@
 """The log of one partition: appends, reads, the rolling and removal of segments, truncation.
 
-The log owns its segments, its leader epochs and its producers' state. The high watermark is not known here: it belongs
-to the partition's replicas, and callers pass the offset up to which the log may be read or deleted. A log is opened by
+The log owns its segments, its leader epochs and its producers' state. The high watermark belongs to the partition's
+replicas: callers pass the offset up to which the log may be read or deleted. A log is opened by
 :func:`~.recovery.open_log`, then used in any order by one thread, and closed once. Only the calls that
 :meth:`PartitionLog.flushers` returns may run in other threads.
 """
@@ -52,7 +52,8 @@ _MAX_RELATIVE_OFFSET = 2**31 - 1
 _SNAPSHOT_BYTES: Final = 16 << 20
 _SNAPSHOT_RATIO: Final = 64
 _SNAPSHOT_ENTRY_BYTES: Final = 52
-#: Snapshots inside segments that are kept; those at their beginnings are kept as long as the segments.
+#: The number of snapshots that are kept inside segments. Snapshots at their beginnings are kept as long as the
+#: segments.
 _KEPT_SNAPSHOTS: Final = 2
 _TIME_INDEX_ENTRY = 12
 _OFFSET_INDEX_ENTRY = 8
@@ -148,7 +149,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> list[Segment]:
-        """All segments, oldest first; the last one is appended to."""
+        """Return all segments, oldest first. Appends go to the last one."""
         return list(self._segments)
 
     # --- appending
@@ -164,11 +165,11 @@ class PartitionLog:
     ) -> AppendResult:
         """Check batches, assign their offsets, and write them.
 
-        Nothing is flushed to disk: the caller calls :meth:`flush_if_many` after it has updated its own state, because
-        the records stay in the log if the flush fails.
+        The batches are not flushed to disk. The caller calls :meth:`flush_if_many` after it has updated its own state,
+        because the records stay in the log if the flush fails.
 
         Args:
-            records: whole batches; from a client, one. A ``bytearray`` or a writable view is changed in place.
+            records: whole batches, from a client exactly one. A ``bytearray`` or a writable view is changed in place.
             leader_epoch: written into the batches.
             from_client: False for batches of a coordinator, which have no sequences.
             guard, verify: see :meth:`ProducerState.check`.
@@ -218,8 +219,7 @@ class PartitionLog:
         """Write the marker that ends a producer's transaction.
 
         Args:
-            transaction_version: of the transaction; from 2 on the marker has a greater epoch than the transaction's
-                records.
+            transaction_version: of the transaction. From 2 on the marker has a greater epoch than the records.
 
         Raises:
             InvalidProducerEpochError, TransactionCoordinatorFencedError: the log has a newer epoch, see rule 7 of
@@ -353,7 +353,7 @@ class PartitionLog:
         self._jitter_ms = self._choose_jitter()
 
     def write_snapshot(self) -> None:
-        """Write the producers' state as of the log end offset, even without producers: it ends what is replayed."""
+        """Write the producers' state as of the log end offset, even without producers: replay starts there."""
         end = self.log_end_offset
         if self.storage.durable and end > self._bases[0] and end != self._last_snapshot:
             self.storage.write_small(segment_name(end, "snapshot"), self.producers.snapshot(), sync=False)
@@ -361,7 +361,7 @@ class PartitionLog:
         self._since_snapshot = 0
 
     def _maybe_write_snapshot(self) -> None:
-        """Write a snapshot inside a segment, unless it would be large for what was appended; remove older ones."""
+        """Write a snapshot inside a segment and remove older ones, unless it is large beside the appended bytes."""
         if self._since_snapshot < _SNAPSHOT_RATIO * _SNAPSHOT_ENTRY_BYTES * len(self.producers):
             return
         try:
@@ -384,7 +384,7 @@ class PartitionLog:
             at_least_one: return the first batch even if it is larger than ``max_bytes`` (KIP-74).
 
         Returns:
-            The bytes; empty if there is nothing to read.
+            The bytes, empty if there are none to read.
 
         Raises:
             OffsetOutOfRangeError: the offset is before the log start offset or after the log end offset.
@@ -395,7 +395,7 @@ class PartitionLog:
     def records(
         self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool, most_read: int
     ) -> bytes | FileRecords:
-        """Return the batches that :meth:`read` returns; those of more than ``most_read`` bytes are read later.
+        """Return the batches of :meth:`read`. More than ``most_read`` bytes are read later.
 
         Arguments and errors are those of :meth:`read`.
         """
@@ -409,7 +409,7 @@ class PartitionLog:
     def _find(
         self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool
     ) -> tuple[Segment, int, int] | None:
-        """Return the segment, the position and the size of what is to be read; None if there is nothing."""
+        """Return the segment, position and size of the batches to read, or None if there are none."""
         if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
             return None
         if not self.log_start_offset <= offset <= self.log_end_offset:
@@ -439,7 +439,7 @@ class PartitionLog:
         return None
 
     def is_readable(self, offset: int, end_offset: int) -> bool:
-        """Return whether a batch before ``end_offset`` is found for ``offset``, as always in a log without damage."""
+        """Return whether a batch before ``end_offset`` is found for ``offset``. It always is in an undamaged log."""
         for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
             found = segment.locate(offset)
             if found is not None:
@@ -470,9 +470,9 @@ class PartitionLog:
         return found
 
     def upper_bound(self, offset: int, size_bytes: int) -> int:
-        """Return an offset that no record in ``size_bytes`` from the batch with ``offset`` on reaches.
+        """Return an offset greater than those of all records in ``size_bytes`` from the batch with ``offset`` on.
 
-        It is found by the index, and so may be that of a later batch.
+        It comes from the index, so it may be the offset of a later batch.
         """
         segment = self._segments[max(0, bisect_right(self._bases, offset) - 1)]
         found = segment.locate(offset)
@@ -510,8 +510,8 @@ class PartitionLog:
     def offset_of_max_timestamp(self) -> FoundOffset | None:
         """Return the first record with the greatest timestamp in the log, None if it is empty (KIP-734).
 
-        Records before the log start offset are left out. (Java's broker, which looks at whole segments only, may return
-        one of them, which cannot be read.)
+        Records before the log start offset are left out. (Java's broker looks at whole segments only and may return
+        such a record, which cannot be read.)
         """
         readable = [
             segment for segment in self._segments if segment.next_offset > self.log_start_offset and segment.size_bytes
@@ -552,7 +552,7 @@ class PartitionLog:
                 if found >= timestamp:
                     return FoundOffset(offset, found, info.partition_leader_epoch)
         except CorruptRecordError:
-            # By its header the batch has such a record. A client that reads there finds the damage.
+            # The header says that the batch has such a record. A client that reads there finds the damage.
             return FoundOffset(max(info.base_offset, self.log_start_offset), timestamp, info.partition_leader_epoch)
         return None
 
@@ -561,8 +561,8 @@ class PartitionLog:
         return None if found is None else FoundOffset(*found, info.partition_leader_epoch)
 
     def _records(self, segment: Segment, info: BatchInfo) -> Iterator[tuple[int, int]]:
-        """Yield offset and timestamp of each record of a batch that can be read; ``CorruptRecordError`` if damaged."""
-        if info.is_control:  # which has one record
+        """Yield offset and timestamp of each record of a batch that can be read. ``CorruptRecordError`` if damaged."""
+        if info.is_control:  # a control batch has one record
             records: Iterable[tuple[int, int]] = [(info.base_offset, info.max_timestamp)]
         else:
             data = segment.read(info.position, info.size_bytes)
@@ -575,7 +575,7 @@ class PartitionLog:
     # --- deletion and replacement
 
     def advance_log_start_offset(self, offset: int) -> None:
-        """Delete the records before ``offset``: they cannot be read any more, and segments before it are removed."""
+        """Delete the records before ``offset``: they become unreadable, and segments before it are removed."""
         if offset <= self.log_start_offset:
             return
         self.log_start_offset = offset
@@ -586,7 +586,7 @@ class PartitionLog:
         self._drop(count)
 
     def delete_old_segments(self, end_offset: int) -> int:
-        """Remove segments by ``retention.ms`` and ``retention.bytes``, none after ``end_offset``; return how many."""
+        """Remove segments before ``end_offset`` by ``retention.ms`` and ``retention.bytes``. Return their number."""
         removed = 0
         config = self.config
         if config.delete:
@@ -611,7 +611,7 @@ class PartitionLog:
         return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
 
     def _remove_while(self, end_offset: int, condition: Callable[[Segment], bool]) -> int:
-        """Remove the oldest segments as long as the condition holds; return how many."""
+        """Remove the oldest segments while the condition holds. Return their number."""
         count = 0
         for segment in self._segments:
             is_new = segment is self._active and not segment.size_bytes
@@ -642,8 +642,8 @@ class PartitionLog:
         After a crash, recovery finds either the old segments or the new one: the rename to ``.swap`` decides.
 
         Raises:
-            OSError: a file could not be renamed or removed. If ``new`` is among the segments, it has replaced the old
-                ones; otherwise nothing was replaced.
+            OSError: a file could not be renamed or removed. The old segments were replaced only if ``new`` is among the
+                segments.
         """
         start = self._segments.index(old[0])
         if new is not None:
@@ -658,7 +658,7 @@ class PartitionLog:
             self.storage.sync()
 
     def truncate_to(self, offset: int) -> None:
-        """Truncate the log so that it ends at ``offset``; if that is within a batch, before the batch."""
+        """Truncate the log so that it ends at ``offset``, or before the batch that contains it."""
         self.truncations += 1
         if offset < self._bases[0]:
             self.restart_at(offset)
@@ -692,7 +692,7 @@ class PartitionLog:
                 return
 
     def restart_at(self, offset: int) -> None:
-        """Remove all records; the log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
+        """Remove all records, so that the log begins and ends at ``offset`` (Java: ``truncateFullyAndStartAt``)."""
         self.truncations += 1
         for segment in self._segments:
             segment.remove()
@@ -737,7 +737,7 @@ class PartitionLog:
         return point, [call for call in calls if call is not None]
 
     def close(self, *, flush: bool = True) -> list[list[int]]:
-        """Write the snapshot, leader epochs and indexes, and close the files; without ``flush`` nothing is flushed.
+        """Write the snapshot, leader epochs and indexes, and close the files. Flush them to disk with ``flush`` only.
 
         Returns:
             The marks of the segments, see :meth:`Segment.mark`.

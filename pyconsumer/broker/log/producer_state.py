@@ -3,8 +3,8 @@
 Rules, per producer id and partition:
 
 1. A batch with an epoch below the known one is rejected: INVALID_PRODUCER_EPOCH.
-2. A batch of the known epoch whose first and last sequence equal those of one of the last five batches is a duplicate:
-   it is not stored, and the response has the offset and timestamp of the original.
+2. A batch of the known epoch whose first and last sequence equal those of one of the last five batches is a duplicate.
+   It is not stored, and the response has the offset and timestamp of the original.
 3. A batch of a new epoch must begin with sequence 0.
 4. Otherwise the first sequence of a batch must follow the last one (0 follows 2147483647). Any other is rejected:
    OUT_OF_ORDER_SEQUENCE_NUMBER.
@@ -14,7 +14,7 @@ Rules, per producer id and partition:
    outside the transaction are rejected: INVALID_TXN_STATE. A transaction may only be opened with a verification guard,
    which is created before the coordinator is asked whether the partition belongs to the transaction. A marker
    invalidates it (KIP-890).
-7. An end marker with an older producer epoch is rejected: INVALID_PRODUCER_EPOCH; under transaction version 2 also one
+7. An end marker with an older producer epoch is rejected: INVALID_PRODUCER_EPOCH. Under transaction version 2 so is one
    with the same epoch while the transaction is open (KIP-1228). One with an older coordinator epoch is rejected:
    TRANSACTION_COORDINATOR_FENCED.
 8. The first offset of a transaction is unstable until its end marker is below the high watermark.
@@ -24,8 +24,8 @@ like others. Batches that are replicated, or read from the log, are added withou
 
 The state is owned by its log and derived from the batches. It is written as a snapshot when a segment begins, after
 every 16 MiB or so, and when the log is closed. It is rebuilt from the last snapshot and the batches after it, see
-:mod:`.replay`. Snapshots have Kafka's format and contain the last batch of each producer. The four before it are looked
-for in the tail of the log when a producer sends a batch that does not follow its last one.
+:mod:`.replay`. Snapshots have Kafka's format and contain the last batch of each producer. The four before it are read
+from the tail of the log when a producer sends a batch that does not follow its last one.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class ProducerEntry:
         self.current_txn_first_offset = -1
 
     def duplicate(self, batch: BatchInfo) -> BatchMetadata | None:
-        """Return the original of which this batch is a duplicate, None if it is none (rule 2)."""
+        """Return the original if this batch is a duplicate, else None (rule 2)."""
         if batch.producer_epoch != self.epoch:
             return None
         for stored in self.batches:
@@ -191,7 +191,7 @@ class ProducerEntry:
             )
 
     def end_transaction(self, batch: BatchInfo, coordinator_epoch: int) -> int:
-        """Apply an end marker; return the first offset of the transaction that it ends, -1 if none was open."""
+        """Apply an end marker. Return the first offset of the transaction that it ends, -1 if none was open."""
         if batch.producer_epoch != self.epoch:
             self.epoch = batch.producer_epoch
             self.batches.clear()
@@ -231,7 +231,7 @@ class ProducerEntry:
             self.extend([*history, *known])
 
 
-#: Returns the end marker of a control batch; None for another control batch, or one that compaction has emptied.
+#: Returns the end marker of a control batch, or None for another control batch, or one that compaction has emptied.
 MarkerReader = Callable[[BatchInfo], EndTransactionMarker | None]
 
 
@@ -245,7 +245,7 @@ class ProducerState:
         self._open: dict[int, int] = {}
         #: First offset -> offset of the marker, of transactions whose marker is not yet below the high watermark.
         self._unreplicated: dict[int, int] = {}
-        #: Reads the tail of the log before the snapshot that the state was loaded from; None if that is not needed.
+        #: Reads the tail of the log before the snapshot that the state was loaded from. None if that is not needed.
         self._read_tail: Callable[[], list[ScannedProducer]] | None = None
         self.next_offset = 0
 
@@ -266,7 +266,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The first offset of a transaction that is open, or whose marker is not below the high watermark; else -1."""
+        """Return the first offset of a transaction that is open or ends at or after the high watermark, or -1."""
         first = next(iter(self._open), -1)
         if self._unreplicated:
             oldest = min(self._unreplicated)
@@ -274,7 +274,7 @@ class ProducerState:
         return first
 
     def on_high_watermark(self, offset: int) -> bool:
-        """Remove transactions whose markers are below the high watermark; return whether there were any (rule 8)."""
+        """Remove transactions whose markers are below the high watermark. Return whether there were any (rule 8)."""
         if not self._unreplicated:
             return False
         replicated = [first for first, last in self._unreplicated.items() if last < offset]
@@ -283,7 +283,7 @@ class ProducerState:
         return bool(replicated)
 
     def is_open(self, producer_id: int, epoch: int = -1) -> bool:
-        """Return whether the producer has an open transaction; with ``epoch``, one of this epoch."""
+        """Return whether the producer has an open transaction, of this epoch if it is given."""
         entry = self._entries.get(producer_id)
         return entry is not None and entry.current_txn_first_offset >= 0 and epoch in (-1, entry.epoch)
 
@@ -318,7 +318,7 @@ class ProducerState:
     # --- batches
 
     def check_epochs(self, batches: Iterable[BatchInfo]) -> None:
-        """Check batches of the group coordinator; ``InvalidProducerEpochError`` if a producer's epoch is old."""
+        """Check batches of the group coordinator. ``InvalidProducerEpochError`` if a producer's epoch is old."""
         for batch in batches:
             entry = self._entries.get(batch.producer_id)
             if entry is not None and batch.producer_id >= 0:
@@ -391,7 +391,7 @@ class ProducerState:
         """Add batches that were stored, or that were read from the log.
 
         Args:
-            read_marker: reads end markers; None if there are no control batches.
+            read_marker: reads end markers. None if there are no control batches.
 
         Returns:
             The transactions that markers among the batches abort.
@@ -423,7 +423,7 @@ class ProducerState:
             self._guards.pop(batch.producer_id, None)
 
     def _end_transaction(self, batch: BatchInfo, marker: EndTransactionMarker) -> list[AbortedTransaction]:
-        """Apply an end marker; return the transaction if it was aborted."""
+        """Apply an end marker. Return the transaction if it was aborted."""
         first = self._entry(batch).end_transaction(batch, marker.coordinator_epoch)
         self._guards.pop(batch.producer_id, None)
         if first < 0:
@@ -504,7 +504,7 @@ class ProducerState:
     # --- batches that were read from the log
 
     def scanned(self) -> list[ScannedProducer]:
-        """Return all producers as a :class:`LogScan` takes them: in the order of their open transactions."""
+        """Return all producers for a :class:`LogScan`, in the order of their open transactions."""
         found: list[ScannedProducer] = [
             (
                 entry.producer_id,
@@ -520,7 +520,7 @@ class ProducerState:
         return found
 
     def become(self, producers: Iterable[ScannedProducer], ended: Mapping[int, int], next_offset: int) -> None:
-        """Replace the state with what a scan of the log has found.
+        """Replace the state with the result of a scan of the log.
 
         Args:
             ended: the offset of the marker by the first offset, of transactions that have ended.
@@ -539,7 +539,7 @@ class ProducerState:
         self.next_offset = next_offset
 
     def refill_later(self, read_tail: Callable[[], list[ScannedProducer]]) -> None:
-        """Look for the batches that a snapshot does not contain, in the tail of the log, when they are needed.
+        """Read the batches that a snapshot lacks from the tail of the log when they are needed.
 
         Args:
             read_tail: returns the producers in the tail of the log before the snapshot.
@@ -569,14 +569,14 @@ def snapshot_offsets(names: Iterable[str]) -> list[int]:
 
 
 def remove_snapshots(storage: Storage, offsets: Iterable[int], end: int) -> None:
-    """Remove those snapshots whose offsets are after ``end``."""
+    """Remove the snapshots with offsets after ``end``."""
     for offset in offsets:
         if offset > end:
             storage.remove(segment_name(offset, "snapshot"))
 
 
 def newest_snapshot(storage: Storage, offsets: Sequence[int], limit: int) -> ProducerState:
-    """Return the state of the newest undamaged snapshot up to the offset ``limit``; an empty one if there is none."""
+    """Return the state of the newest undamaged snapshot up to the offset ``limit``, or an empty state."""
     state = ProducerState()
     for offset in reversed(offsets):
         if offset > limit:

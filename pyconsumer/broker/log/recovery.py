@@ -1,12 +1,12 @@
 """Opening a log: an empty one, after a clean shutdown, or after a crash. Functions that return a ``PartitionLog``.
 
-After a clean shutdown nothing is read but the end of the log. After a crash, nothing after the recovery point is
-trusted. Batches there are read in one pass, and their checksums are verified; the log is truncated at the first that is
-incomplete or damaged. Batches are written to their file before they are acknowledged, so a crash of the process alone
+After a clean shutdown only the end of the log is read. After a crash, the batches after the recovery point are read in
+one pass and their checksums verified. The log is truncated at the first incomplete or damaged batch. Batches are
+written to their file before they are acknowledged, so a crash of the process alone
 loses none. Indexes, leader epochs, the producers' state and the transaction indexes are rebuilt in the same pass, see
 :mod:`.replay`.
 
-Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces the
+Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed. ``.swap`` is complete and replaces the
 segments that it was made from.
 """
 
@@ -44,7 +44,7 @@ def open_log(
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> PartitionLog:
-    """Open the log in a folder, which may be empty; see :func:`opening_log`."""
+    """Open the log in a folder, which may be empty, by all steps of :func:`opening_log`."""
     steps = opening_log(
         storage,
         topic_partition,
@@ -79,11 +79,11 @@ def opening_log(
     """Open the log in a folder, which may be empty, in steps. Each yields how many bytes it has read.
 
     Args:
-        clean: it was closed in a clean shutdown, so nothing has to be checked.
+        clean: it was closed in a clean shutdown, so it need not be checked.
         marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
         must_be_unchanged: the files must not have been written to since the clean shutdown, or all of them are checked.
-        recovery_point, log_start_offset: from the checkpoints; 0 if there are none.
+        recovery_point, log_start_offset: from the checkpoints, or 0 without them.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -94,7 +94,7 @@ def opening_log(
         names = set(storage.names())
     bases = segment_bases(names)
     if bases and log_start_offset > bases[-1] and _ends_before(storage, bases[-1], log_start_offset, config, clock):
-        # The records that ended after the log start offset were lost with the machine: nothing is left to read.
+        # The records after the log start offset were lost with the machine: none is left to read.
         for base in bases:
             _open_segment(storage, base, config, clock).remove()
         bases = []
@@ -157,7 +157,7 @@ def _ends_before(storage: Storage, last_base: int, offset: int, config: TopicCon
 
 
 def _finish_compaction(storage: Storage, names: Collection[str]) -> bool:
-    """Finish or undo what was interrupted; return whether there was anything."""
+    """Finish or undo an interrupted compaction. Return whether there was one."""
     if not any(name.endswith((".cleaned", ".deleted", ".tmp", ".swap")) for name in names):
         return False
     for name in names:
@@ -193,26 +193,28 @@ def _scan_file(data: bytes) -> list[BatchInfo]:
 def _match(
     segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition, *, must_be_unchanged: bool
 ) -> bool:
-    """Give all segments the bounds of their marks; return whether they match the marks of the clean shutdown.
+    """Give all segments the bounds of their marks. Return whether they match the marks of the clean shutdown.
 
-    In the last segment the last batch is checked too, which a file that was truncated or copied badly does not have. An
+    In the last segment the last batch is checked too: a file that was truncated or copied badly lacks it. An
     older segment that does not match is not truncated, which would cost all records after it: only its indexes are
     rebuilt.
     """
     mark_of = {mark[0]: mark for mark in marks}
     if len(mark_of) != len(segments) or any(segment.base_offset not in mark_of for segment in segments):
-        _log.warning("%s: its segments are not those of the last shutdown; recovering the log", topic_partition)
+        _log.warning("%s: its segments are not those of the last shutdown, so the log is recovered", topic_partition)
         return False
     for segment in segments:
         mark, is_last = mark_of[segment.base_offset], segment is segments[-1]
         if must_be_unchanged and not segment.is_unchanged(mark):
-            _log.info("%s: the log was written to since the last shutdown; recovering it", topic_partition)
+            _log.info("%s: the log was written to since the last shutdown, so it is recovered", topic_partition)
             return False
         if segment.trust(mark) and (not is_last or segment.ends_well()):
             continue
         name = segment_name(segment.base_offset)
         _log.warning(
-            "%s: the files of segment %s have changed since the last shutdown; recovering it", topic_partition, name
+            "%s: the files of segment %s have changed since the last shutdown, so it is recovered",
+            topic_partition,
+            name,
         )
         if is_last:
             segment.distrust()

@@ -1,7 +1,7 @@
 """Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
 
-The functions are generators: each step reads 1 MiB at most, yields its bytes, and other work gets its turn in between.
-No state.
+The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps.
+They have no state.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def replaying(
 
     Args:
         snapshots: the offsets of the snapshots, in order.
-        end: the log end offset; snapshots of later offsets are removed.
+        end: the log end offset. Snapshots of later offsets are removed.
         clean: the log was closed in a clean shutdown, so if there is no snapshot, there were no producers.
 
     Raises:
@@ -78,7 +78,7 @@ def recovering(
     *,
     all_epochs: bool,
 ) -> Generator[int, None, Replayed]:
-    """Check the batches after the recovery point, truncate the log at the first damage, and rebuild what they say.
+    """Check the batches after the recovery point, truncate the log at the first damage, and rebuild the derived state.
 
     The last segment that begins before the recovery point is read from its last index entry before that. Earlier ones
     are read only as far as the newest snapshot of producers is older.
@@ -118,7 +118,7 @@ def recovering(
 
 
 def _damaged_index(segments: Sequence[Segment]) -> int | None:
-    """Return the base offset of the first segment with a damaged transaction index, None if there is none."""
+    """Return the base offset of the first segment with a damaged transaction index, or None if there is none."""
     damaged = [segment.base_offset for segment in segments if segment.transaction_index.damaged]
     if not damaged:
         return None
@@ -134,7 +134,7 @@ def _scan(segments: Sequence[Segment], producers: ProducerState) -> LogScan:
 
 
 def _pass_over(segment: Segment, log_scan: LogScan, since: int, snapshot_offset: int) -> Generator[int, None, None]:
-    """Read the batches of a flushed segment from an offset on, without checksums; its other indexes stay."""
+    """Read the batches of a flushed segment from an offset on without checksums. Its other indexes stay."""
     segment.begin_scan(log_scan, since)
     yield from segment.scanning(log_scan, check_crcs=False)
     if log_scan.stop not in (ScanStop.NONE, ScanStop.INCOMPLETE):
@@ -147,7 +147,7 @@ def _finish(producers: ProducerState, log_scan: LogScan, end: int) -> None:
 
 
 def _load_flushed(segment: Segment) -> None:
-    """Load the bounds of a segment that was flushed before the crash; only its indexes may be missing."""
+    """Load the bounds of a segment that was flushed before the crash. Only its indexes may be missing."""
     try:
         if not len(segment.offset_index) and segment.size_bytes > _LARGE_BYTES:
             segment.rebuild_indexes()
@@ -161,7 +161,7 @@ def _remove_after(segments: list[Segment], index: int, invalid: int, tp: TopicPa
     """Remove the segments after one that ends with damage."""
     lost = segments[index + 1 :]
     _log.warning(
-        "%s: removed %d bytes after the last complete batch (%s)%s; the log now ends at offset %d",
+        "%s: removed %d bytes after the last complete batch (%s)%s, so the log now ends at offset %d",
         tp,
         invalid,
         ScanStop(stop).name.lower(),

@@ -4,9 +4,9 @@ A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partiti
 and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
 at last removed or closed.
 
-What a segment knows of its batches is found by :class:`~pyconsumer.protocol.records.LogScan`. After a clean stop
-nothing is read: the segment has its bounds from its mark (:meth:`Segment.mark`), and loads its indexes when they are
-first needed. If they are not those of the mark then, they are rebuilt.
+:class:`~pyconsumer.protocol.records.LogScan` finds the bounds and index entries. After a clean stop no batch is read:
+the segment takes its bounds from its mark (:meth:`Segment.mark`) and loads its indexes when they are first needed.
+Indexes that differ from the mark are rebuilt.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _HEADERS_BYTES = 8192  # read at a time to find a batch by its header
 _SCAN_BYTES = 1 << 20
 _MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _NO_TIMESTAMP = -1
-#: The numbers in a mark, see :meth:`Segment.mark`.
+#: The number of numbers in a mark, see :meth:`Segment.mark`.
 _MARK_LENGTH: Final = 13
 
 
@@ -77,7 +77,7 @@ class Segment:
         for file, kind in zip(self._index_files, ("index", "timeindex"), strict=True):
             file.probe(self._name(kind) in names)
         self._indexes: tuple[OffsetIndex, TimeIndex] | None = None
-        #: That of the last clean stop, while the indexes have not been loaded since.
+        #: The mark of the last clean stop, until the indexes are loaded.
         self._mark: list[int] | None = None
         name = self._name("txnindex")
         self.transaction_index = TransactionIndex(storage, name, exists=not names or name in names)
@@ -119,7 +119,7 @@ class Segment:
         return (self._load_indexes() if indexes is None else indexes)[1]
 
     def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Load the indexes; rebuild them if they are not those of the mark."""
+        """Load the indexes, and rebuild them if they differ from the mark."""
         mark, self._mark = self._mark, None
         sums = [] if mark is None else [file.checksum() for file in self._index_files]
         loaded = self._indexes = (
@@ -128,7 +128,7 @@ class Segment:
         )
         if mark is not None and sums != mark[6:8]:
             _log.warning(
-                "the indexes of segment %s have changed since the last shutdown; rebuilding them", self._name("log")
+                "the indexes of segment %s have changed since the last shutdown, so they are rebuilt", self._name("log")
             )
             try:
                 self.rebuild_indexes()
@@ -147,7 +147,7 @@ class Segment:
             buffers: their bytes, in any number of pieces.
 
         Raises:
-            OSError: the file could not be written; nothing was appended.
+            OSError: the file could not be written, and is unchanged.
         """
         position = self._log.size
         self._log.append(buffers)
@@ -177,7 +177,7 @@ class Segment:
             self.next_offset = batch.last_offset + 1
 
     def seal(self) -> None:
-        """Complete the time index, because nothing more is appended, and write the indexes."""
+        """Complete the time index after the last append, and write the indexes."""
         if self._mark is None:
             if self.max_timestamp >= 0:
                 self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
@@ -195,7 +195,7 @@ class Segment:
             self._unsynced = False
 
     def flusher(self) -> Callable[[], None] | None:
-        """Return a function that flushes the batches to disk in any thread; None if they are on disk."""
+        """Return a function that flushes the batches to disk in any thread, or None if they are on disk."""
         if not self._unsynced:
             return None
         self._unsynced = False
@@ -233,7 +233,7 @@ class Segment:
     # --- reading
 
     def read(self, position: int, size: int) -> bytes:
-        """Return ``size`` bytes from a position; fewer only at the end."""
+        """Return ``size`` bytes from a position, fewer only at the end."""
         return self._log.read(position, size)
 
     def records(self, position: int, size: int) -> FileRecords:
@@ -241,7 +241,7 @@ class Segment:
         return self._log.records(position, size)
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """Return position and size of the first batch that ends at or after ``offset``; None if there is none."""
+        """Return position and size of the first batch that ends at or after ``offset``, or None if there is none."""
         size = self._log.size
         after, before, at, batch_size = self._newest
         if after <= offset < before:
@@ -262,7 +262,7 @@ class Segment:
         return None
 
     def log_damage(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Log, once, the batch with an impossible length because of which ``offset`` cannot be found or read."""
+        """Log once that a batch with an impossible length makes ``offset`` unreadable."""
         position, size = self.offset_index.position_before(offset), self._log.size
         while position < size:
             header = self._log.read(position, BATCH_OVERHEAD)
@@ -282,7 +282,7 @@ class Segment:
             )
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[BatchInfo, bytes]]:
-        """Yield all batches from a position on, each with its bytes. ``info.position`` is that in the file.
+        """Yield all batches from a position on, each with its bytes. ``info.position`` is the position in the file.
 
         Raises:
             CorruptRecordError: a header is damaged.
@@ -308,10 +308,10 @@ class Segment:
         return max(int.from_bytes(chunk[8:12], "big") + 12, want * 2)
 
     def headers(self, position: int = 0) -> Iterator[BatchInfo]:
-        """Yield the headers of all batches from a position on. ``info.position`` is that in the file.
+        """Yield the headers of all batches from a position on. ``info.position`` is the position in the file.
 
         Raises:
-            CorruptRecordError: a header is damaged; the headers before it have been yielded.
+            CorruptRecordError: a header is damaged. The headers before it have been yielded.
         """
         size = self._log.size
         while position < size:
@@ -339,7 +339,7 @@ class Segment:
     def scanning(self, log_scan: LogScan, *, check_crcs: bool, end: int | None = None) -> Generator[int, None, None]:
         """Feed the batches after ``log_scan.position`` to a scan, up to the first damage or to the position ``end``.
 
-        Yields how many bytes each step has read.
+        Each step yields the number of bytes that it has read.
         """
         position, want = log_scan.position, _SCAN_BYTES
         end = self._log.size if end is None else end
@@ -362,7 +362,7 @@ class Segment:
     def begin_scan(self, log_scan: LogScan, offset: int = 0) -> None:
         """Let a scan begin with a batch that ends before ``offset``: at the last index entry, or with the first batch.
 
-        The batch of the entry is compared with the index, which may not be that of this file.
+        The batch of the entry is compared with the index, which may belong to another file.
         """
         log_scan.begin_segment(self.base_offset)
         last, position = self.offset_index.entry_before(offset)
@@ -412,7 +412,7 @@ class Segment:
         self._since_index = log_scan.since_index
 
     def set_aborted(self, offset: int, aborted: Sequence[tuple[int, int, int, int]]) -> None:
-        """Replace the entries of the transaction index from ``offset`` on with those that a scan has found."""
+        """Replace the entries of the transaction index from ``offset`` on with those of a scan."""
         self.transaction_index.truncate(offset)
         self.transaction_index.append(AbortedTransaction(*entry) for entry in aborted)
 
@@ -430,7 +430,7 @@ class Segment:
         log_scan = LogScan(self.index_interval_bytes)
         self.begin_scan(log_scan, self.base_offset + _MAX_RELATIVE_OFFSET + 1)
         if not log_scan.position and len(self.offset_index):
-            self.rebuild_indexes()  # they are not those of this file
+            self.rebuild_indexes()  # the indexes belong to another file
             return
         for _ in self.scanning(log_scan, check_crcs=False):
             pass
@@ -444,8 +444,9 @@ class Segment:
     def mark(self) -> list[int]:
         """Return the mark of a sealed segment, with which the next start need not read it, see :meth:`trust`.
 
-        Its numbers: base offset, size, next offset, position of the last batch; sizes and checksums of the offset and
-        the time index; bytes since the last index entry; the three timestamps; the time of the file's last change, ns.
+        Its numbers: base offset, size, next offset, position of the last batch. Sizes and checksums of the offset and
+        the time index, bytes since the last index entry, the three timestamps, and the time of the file's last change
+        (ns).
         """
         if self._mark is not None:
             return self._mark
@@ -466,7 +467,7 @@ class Segment:
         ]
 
     def trust(self, mark: Sequence[int]) -> bool:
-        """Take over the bounds of a mark if the files have their sizes of then; return whether they have.
+        """Take over the bounds of a mark if the files still have its sizes. Return whether they have.
 
         The content of the indexes is checked when they are loaded.
         """
@@ -485,7 +486,7 @@ class Segment:
         self._indexes = self._mark = None
 
     def is_unchanged(self, mark: Sequence[int]) -> bool:
-        """Return whether nobody has written to the log since :meth:`mark`, by the time of its last change."""
+        """Return whether the log is unchanged since :meth:`mark`, by the time of its last change."""
         return len(mark) == _MARK_LENGTH and self._log.modified_ns() == mark[12]
 
     def ends_well(self) -> bool:
@@ -499,7 +500,7 @@ class Segment:
         return found[0].next_offset == self.next_offset and check_crc(data, found[0])
 
     def truncate_to_position(self, position: int) -> None:
-        """Truncate the file; the indexes and bounds are then those of the batches before ``position``."""
+        """Truncate the file, its indexes and bounds to the batches before ``position``."""
         self._log.truncate(position)
         self._newest = (0, 0, 0, 0)
         self._unsynced = True

@@ -1,8 +1,8 @@
-"""The storage of a log: files in a folder, or memory. Both behave the same; they differ only in ``durable``.
+"""The storage of a log: files in a folder, or memory. Both behave the same and differ only in ``durable``.
 
 A :class:`DataFile` is appended to, read at any position and truncated. A part of it can be read later, see
-:mod:`.file_records`. Small files (checkpoints, snapshots) are replaced as a whole: the new content is written to a
-``.tmp`` file, flushed to disk if that is asked for, and renamed.
+:mod:`.file_records`. Small files (checkpoints, snapshots) are replaced as a whole. The new content is written to a
+``.tmp`` file, flushed to disk on request, and renamed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class DataFile(Protocol):
     size: int
 
     def append(self, buffers: Sequence[Buffer]) -> None:
-        """Append the buffers. ``OSError`` if that fails; the file then has its old size."""
+        """Append the buffers. ``OSError`` if that fails, and then the file keeps its old size."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to ``size`` bytes from ``position``; fewer only at the end."""
+        """Return up to ``size`` bytes from ``position``, fewer only at the end."""
 
     def records(self, position: int, size: int) -> FileRecords:
         """Return ``size`` bytes from ``position`` that are read later."""
@@ -57,7 +57,7 @@ class DataFile(Protocol):
         """Return a function that flushes the file to disk, in any thread, even after this file was closed."""
 
     def modified_ns(self) -> int:
-        """Return when the file was last changed, in ns since the epoch; 0 in memory."""
+        """Return the time of the file's last change in ns since 1970, or 0 in memory."""
 
     def close(self) -> None:
         """Close the file, which cannot be used afterwards."""
@@ -72,10 +72,10 @@ class Storage(Protocol):
         """Return the names of all files."""
 
     def size(self, name: str) -> int:
-        """Return the size of a data file in bytes; ``OSError`` if it does not exist."""
+        """Return the size of a data file in bytes. ``OSError`` if it does not exist."""
 
     def open(self, name: str) -> DataFile:
-        """Open a data file, which is created if it does not exist."""
+        """Open a data file. A missing file is created."""
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""
@@ -87,7 +87,7 @@ class Storage(Protocol):
         """Return the content of a small file, None if it does not exist."""
 
     def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
-        """Replace a small file atomically; without ``sync`` a crash of the machine may lose it."""
+        """Replace a small file atomically. Without ``sync`` a crash of the machine may lose it."""
 
     def sync(self) -> None:
         """Flush new names, and renames, to disk."""
@@ -99,7 +99,7 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
     Without ``sync`` that holds for a crash of the process, but not for one of the machine.
 
     Raises:
-        OSError: the file could not be replaced; the error names it.
+        OSError: the file could not be replaced. The error names it.
     """
     fresh = path.with_name(path.name + ".tmp")
     with _naming(path), open(fresh, "wb") as file:
@@ -123,7 +123,7 @@ def append_line(path: Path, line: bytes, size: int) -> None:
     with _naming(path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.ftruncate(descriptor, size)  # removes what an earlier call wrote, failed, and could not remove
+            os.ftruncate(descriptor, size)  # removes the partial line of a failed call
             try:
                 written = 0
                 while written < len(line):
@@ -138,7 +138,7 @@ def append_line(path: Path, line: bytes, size: int) -> None:
 
 @contextmanager
 def _naming(path: str | Path) -> Iterator[None]:
-    """Add the file's path to an ``OSError``, which has none if it is from a call on a descriptor, such as ``fsync``."""
+    """Add the file's path to an ``OSError``. Calls on a descriptor, such as ``fsync``, raise it without a path."""
     try:
         yield
     except OSError as error:
@@ -208,7 +208,7 @@ class _DiskFile:
         return self._open
 
     def truncate(self, size: int) -> None:
-        self._opened().cuts.append(size)  # first: if it fails, nobody knows what is there
+        self._opened().cuts.append(size)  # before the truncation: if it fails, the content is unknown
         with _naming(self._path):
             os.ftruncate(self._descriptor, size)
         self.size = size
@@ -336,7 +336,7 @@ class _MemoryFile:
 
 
 class MemoryStorage:
-    """Memory instead of files; nothing survives the process."""
+    """Memory instead of files. Its content does not survive the process."""
 
     durable = False
 

@@ -5,7 +5,7 @@ i64 last stable offset of the log right after the marker was appended. Entries a
 ``read_committed`` fetch gets those that overlap with the offsets that it reads (KIP-98).
 
 The index is owned by its segment. The file exists only if there is an entry. It is written when the segment is closed
-or flushed; after a crash the entries are found again in the batches, together with the state of the producers.
+or flushed. After a crash the entries are rebuilt from the batches, together with the state of the producers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION: Final = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction of a partition; ``last_offset`` is that of its marker.
+    """One aborted transaction of a partition. ``last_offset`` is the offset of its marker.
 
     When the marker was appended, no offset before ``last_stable_offset`` belonged to an open transaction.
     """
@@ -41,7 +41,7 @@ class TransactionIndex:
         name: of the file, which is loaded if it exists. ``exists``: False if it is known not to.
 
     Attributes:
-        damaged: the file could not be decoded, so the entries have to be found again in the batches.
+        damaged: the file could not be decoded, so the entries must be rebuilt from the batches.
     """
 
     __slots__ = ("_entries", "_name", "_storage", "_unwritten", "damaged")
@@ -88,7 +88,7 @@ class TransactionIndex:
             self._entries, self._unwritten, self.damaged = kept, True, False
 
     def write(self, *, sync: bool = False) -> None:
-        """Write the file if entries have changed. ``OSError`` if that fails; the next call tries again."""
+        """Write the file if entries have changed. ``OSError`` if that fails, and then the next call tries again."""
         if not self._unwritten or not self._storage.durable:
             return
         if self._entries:

@@ -73,7 +73,7 @@ _NO_BATCH: Final = "there is no complete record batch: a produce request must ha
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
-#: The smallest length of a message of format v0; that of a batch is larger.
+#: The smallest length of a message of format v0. That of a batch is larger.
 _LEAST_LENGTH: Final = 14
 #: The attributes that a batch keeps when it gets the topic's compression: timestamp type, transactional, control.
 _KEPT_ATTRIBUTES: Final = TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
@@ -86,12 +86,12 @@ _LZ4_BLOCK_CHECKSUM, _LZ4_INDEPENDENT, _LZ4_SIZE_BITS = 0x10, 0x20, 0x70
 _MOST_IN_MESSAGE: Final = 3
 #: Records of a batch that are decoded at a time.
 _RECORDS: Final = 10_000
-#: Cursors need a partition for their messages; a batch that is being produced does not know its own.
+#: Cursors need a partition for their messages, and a produced batch does not know its own.
 _NO_PARTITION: Final = TopicPartition("", -1)
 
 
 def record_columns(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool) -> Iterator[Columns]:
-    """Yield the offsets, timestamps and, with ``with_keys``, keys of a batch's records; none for a control batch.
+    """Yield the offsets, timestamps and, with ``with_keys``, keys of a batch's records. A control batch yields none.
 
     Each of the yielded columns has at most 10,000 records, because a compressed batch of 1 MB may have millions.
 
@@ -185,7 +185,7 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
     """Check record batches that are to be appended.
 
     Args:
-        records: the batch of a client, as :func:`only_batch` returns it; the broker itself may append several, and
+        records: the batch of a client, as :func:`only_batch` returns it. The broker itself may append several, and
             control batches.
         now_ms: wall time, with which timestamps are compared.
 
@@ -220,7 +220,7 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
 
 
 def _client_batch(records: Buffer) -> BatchInfo:
-    """Read a header, whatever its numbers say.
+    """Read a header without checking its numbers.
 
     Raises:
         InvalidRecordError: the base offset is not 0.
@@ -249,7 +249,7 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig) -> None
 
 
 def _check_client_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
-    """Check what holds for clients' batches only; return the header with the records' greatest timestamp."""
+    """Do the checks of clients' batches only. Return the header with the records' greatest timestamp."""
     if batch.record_count <= 0:
         raise InvalidRecordError(f"the record batch must have records, and its record count is {batch.record_count}")
     if batch.last_offset_delta + 1 != batch.record_count:
@@ -303,7 +303,7 @@ def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_m
 
 
 def _lz4_frame(data: memoryview) -> memoryview:
-    """Return the first lz4 frame, which is all that Kafka reads.
+    """Return the first lz4 frame, the only one that Kafka reads.
 
     Kafka's decoder is one of its own (``KafkaLZ4BlockInputStream``) and cannot read every frame that other decoders do.
     The header's checksum and the blocks are left to ours.
@@ -336,7 +336,7 @@ def _lz4_frame(data: memoryview) -> memoryview:
 
 
 def _refusal(problems: list[RecordProblem], config: TopicConfig, now_ms: int) -> KafkaError:
-    """Return the error for a batch with these problems. As in Java, damage takes precedence over other problems."""
+    """Return the error for a batch with these problems. As in Java, damage takes precedence."""
     if problems[-1].kind == Problem.DAMAGE:
         return InvalidRecordError(f"the batch was rejected: record {problems[-1].number}: {problems[-1].reason}")
     texts = []
@@ -382,7 +382,7 @@ def assign_offsets(
     leader_epoch: int,
     append_time_ms: int | None,
 ) -> list[BatchInfo]:
-    """Write their offsets and the leader epoch into batches, in place; return their new headers.
+    """Write offsets and the leader epoch into batches, in place. Return their new headers.
 
     Args:
         first_offset: of the first record.
@@ -412,7 +412,7 @@ def assign_offsets(
 
 
 def recompress(records: Buffer, batches: list[BatchInfo], config: TopicConfig) -> bytearray | None:
-    """Return the batches in the topic's compression; None if they have it, or the topic keeps the producer's."""
+    """Return the batches in the topic's compression, or None if they have it or the topic keeps the producer's."""
     if config.compression_type == "producer":
         return None
     codec = _CODEC_NAMES[config.compression_type]
@@ -439,7 +439,7 @@ def recompress_batch(data: Buffer, batch: BatchInfo, codec: compression.Codec, c
 
 
 def rebuild_batch(header: Buffer, plain: Buffer, attributes: int, codec: int, level: int | None = None) -> bytearray:
-    """Return a batch with the given header and records, which are compressed; length, codec and checksum are set."""
+    """Return a batch with the given header and compressed records. Length, codec and checksum are set."""
     payload = compression.compress(codec, plain, level)
     out = bytearray(header)
     out += payload

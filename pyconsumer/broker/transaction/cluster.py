@@ -1,7 +1,7 @@
 """The cluster as transactions see it: markers go to partition leaders, and verification to coordinators.
 
 As in replication, the brokers of a cluster call each other directly, in one process: no request between them can be
-lost. A broker that is not alive is not among the peers. Nothing here has state.
+lost. A broker that is not alive is not among the peers. This module has no state.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferr
     marker is in the log of all replicas in sync.
 
     Returns:
-        An error code for each partition; REQUEST_TIMED_OUT if replicas took longer than ``request.timeout.ms``.
+        An error code for each partition, REQUEST_TIMED_OUT if replicas took longer than ``request.timeout.ms``.
     """
     errors: dict[TopicPartition, int] = {}
     waiting: list[tuple[TopicPartition, AppendProgress]] = []
@@ -104,7 +104,7 @@ class BrokerCluster:
 
     @property
     def transaction_version(self) -> int:
-        """The finalized feature ``transaction.version``."""
+        """Return the finalized feature ``transaction.version``."""
         return self._broker.controller.features.get(TRANSACTION_VERSION, 0)
 
     def next_producer_id(self) -> int:
@@ -112,14 +112,14 @@ class BrokerCluster:
         return self._broker.next_producer_id()
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """Return the node that leads a partition, -1 if it has no leader; None if there is no such partition."""
+        """Return the node that leads a partition, -1 without a leader, None if there is no such partition."""
         topic = self._broker.controller.topics.get(tp.topic)
         if topic is None or not 0 <= tp.partition < len(topic.partitions):
             return None
         return topic.partitions[tp.partition].leader
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Have a node write a marker, see :func:`write_marker`."""
+        """Make a node write a marker, see :func:`write_marker`."""
         peer = self._peers.get(node)
         if peer is None:
             partitions = (TopicPartition(topic.name, one) for topic in marker.topics for one in topic.partition_indexes)
@@ -138,8 +138,8 @@ class BrokerCluster:
         """Ask the coordinator of a transactional id whether partitions belong to its open transaction (KIP-890).
 
         Args:
-            add: add them to the transaction, for a producer of transaction version 2. If that gets
-                CONCURRENT_TRANSACTIONS, :meth:`when_settled` says when to ask again.
+            add: add them to the transaction, for a producer of transaction version 2. After CONCURRENT_TRANSACTIONS,
+                wait for :meth:`when_settled` and ask again.
 
         Returns:
             An error code for each partition.
@@ -173,7 +173,7 @@ class BrokerCluster:
         try:
             coordinator = self._coordinator(transactional_id)
         except CoordinatorNotAvailableError:
-            return Deferred.of(True)  # the next attempt fails with this error
+            return Deferred.of(True)  # the next attempt fails with the same error
         return coordinator.when_settled(transactional_id, producer_id, producer_epoch, partitions, until)
 
     def _coordinator(self, transactional_id: str) -> TransactionCoordinator:

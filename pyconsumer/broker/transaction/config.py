@@ -11,12 +11,12 @@ __all__ = ["TransactionConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig(CoordinatorConfig):
-    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots; the defaults are Kafka's.
+    """Settings of one coordinator. Each field is Kafka's setting with underscores for dots. The defaults are Kafka's.
 
     Args:
         add_partitions_to_txn_retry_backoff_max_ms: the longest time for which adding partitions waits for the end of
-            the transaction before, or for another transition of the same id.
-        request_timeout_ms: the time after which a request between brokers fails; no wait is longer.
+            the previous transaction, or for another transition of the same id.
+        request_timeout_ms: the time after which a request between brokers fails. No wait is longer.
         transaction_max_timeout_ms: the longest transaction timeout that a producer may ask for.
         transactional_id_expiration_ms: the time without use after which a transactional id is removed.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: how often transactions that have timed out are

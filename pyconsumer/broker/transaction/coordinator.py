@@ -1,20 +1,25 @@
 """The transaction coordinator of a broker: one method for each kind of request about transactional ids.
 
-A method checks that this broker coordinates the id and that the id's state allows the request, prepares a transition
-(:mod:`.metadata`), has it written (:mod:`.state_manager`, which owns the ids) and, at the end of a transaction, has the
-markers sent (:mod:`.markers`). The coordinator itself has no state but that it is started. No method waits: a result
-that takes time is a :class:`Deferred`, which is set exactly once.
+A method works in these steps:
+
+* It checks that this broker coordinates the id and that the id's state allows the request.
+* It prepares a transition (:mod:`.metadata`).
+* It writes the transition by :mod:`.state_manager`, which owns the ids.
+* At the end of a transaction it sends the markers (:mod:`.markers`).
+
+The coordinator's only state is that it is started. No method waits: a result that takes time is a
+:class:`Deferred`, which is set exactly once.
 
 Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, KIP-890):
 
 1. While a transition or the markers of a transaction are being written, other requests get CONCURRENT_TRANSACTIONS.
-   Those that add partitions wait for the end of that first, for ``add.partitions.to.txn.retry.backoff.max.ms`` at most.
+   Requests that add partitions first wait for its end, at most ``add.partitions.to.txn.retry.backoff.max.ms``.
    (In Kafka the partition's leader asks again every 20 ms, and a client's AddPartitionsToTxn does not wait.)
 2. If an earlier producer has left a transaction open, InitProducerId fences it by a raised epoch and aborts the
-   transaction; the new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
+   transaction. The new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
 3. The response to EndTxn is sent when the decision is in the log. The markers are written afterwards.
-4. Under version 2, an EndTxn with the epoch before the present one repeats one that was carried out: it succeeds if the
-   outcome is the same. An abort without an open transaction raises the epoch.
+4. Under version 2, an EndTxn with the previous epoch repeats a completed one. It succeeds if the outcome is the same.
+   An abort without an open transaction raises the epoch.
 5. A transaction that is open for longer than its timeout is aborted, and its producer is fenced.
 """
 
@@ -26,7 +31,7 @@ from typing import NamedTuple, Protocol
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.storage import GroupStorage
+from pyconsumer.broker.group.common.storage import GroupStorage
 from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.broker.transaction.markers import MarkerChannel, MarkerSender
@@ -73,10 +78,10 @@ class TransactionCluster(MarkerChannel, Protocol):
 
     @property
     def transaction_version(self) -> int:
-        """The finalized feature ``transaction.version``: 0, 1 or 2."""
+        """Return the finalized feature ``transaction.version``: 0, 1 or 2."""
 
     def next_producer_id(self) -> int:
-        """Return a producer id that no producer has had; ``OSError`` if the cluster's file cannot be written."""
+        """Return a producer id that no producer has had. ``OSError`` if the cluster's file cannot be written."""
 
 
 class TransactionCoordinator:
@@ -84,8 +89,8 @@ class TransactionCoordinator:
 
     Args:
         storage: the internal topic ``__transaction_state``.
-        timer: runs all deadlines; its owner decides when time passes.
-        clock: its monotonic time is the timer's, its wall time goes into records.
+        timer: runs all deadlines. Its owner decides when time passes.
+        clock: the timer uses its monotonic time, and records get its wall time.
     """
 
     def __init__(
@@ -158,7 +163,7 @@ class TransactionCoordinator:
 
         Args:
             timeout_ms: the timeout of its transactions.
-            producer_id, producer_epoch: those of a client that recovers from an error; -1 from one that starts.
+            producer_id, producer_epoch: from a client that recovers from an error. -1 from one that starts.
         """
         if not transactional_id:
             return Deferred.of(InitResult(Errors.INVALID_REQUEST))
@@ -232,12 +237,12 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> Deferred[int]:
-        """Serve AddPartitionsToTxn and AddOffsetsToTxn: an error code, once the partitions are in the log.
+        """Serve AddPartitionsToTxn and AddOffsetsToTxn: return an error code once the partitions are in the log.
 
         It does not wait for another transition (rule 1), see :meth:`when_settled`.
 
         Args:
-            client_version: the transaction version of the client; 2 if a broker adds the partitions for it.
+            client_version: the transaction version of the client, 2 if a broker adds the partitions for it.
         """
         error_code, epoch, metadata = self._check_producer(transactional_id, producer_id, producer_epoch)
         if error_code != Errors.NONE or metadata is None:
@@ -253,7 +258,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Serve AddPartitionsToTxn with VerifyOnly: an error code for each partition (KIP-890).
+        """Serve AddPartitionsToTxn with VerifyOnly: return an error code for each partition (KIP-890).
 
         TRANSACTION_ABORTABLE if a partition does not belong to the open transaction.
         """
@@ -359,7 +364,7 @@ class TransactionCoordinator:
     def _check_end(
         self, metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool
     ) -> EndResult | None:
-        """Return the response under version 2; None if the transaction is to be ended now (rule 4)."""
+        """Return the response under version 2, or None if the transaction must be ended now (rule 4)."""
         known, state = metadata.record, metadata.state
         is_repeated = known.producer_epoch == producer_epoch + 1
         # The epochs were exhausted, so the EndTxn that this one repeats has changed the producer id.
@@ -385,7 +390,7 @@ class TransactionCoordinator:
             is_same = committed is commit
             return EndResult(Errors.CONCURRENT_TRANSACTIONS if is_same else Errors.INVALID_TXN_STATE)
         if state is not TransactionState.EMPTY and known.producer_epoch == MAX_EPOCH:
-            # The transaction timed out. No client may have this epoch: it has to get another producer id.
+            # The transaction timed out. No client may use this epoch: it must get another producer id.
             return EndResult(Errors.PRODUCER_FENCED)
         if state is not TransactionState.EMPTY and (is_repeated or is_overflow):
             if committed is commit:
@@ -396,7 +401,7 @@ class TransactionCoordinator:
     def _check_old_end(
         self, metadata: TransactionMetadata, producer_id: int, producer_epoch: int, *, commit: bool
     ) -> EndResult | None:
-        """Return the response below version 2; None if the transaction is to be ended now."""
+        """Return the response below version 2, or None if the transaction must be ended now."""
         known, state = metadata.record, metadata.state
         if known.producer_id != producer_id:
             return EndResult(Errors.INVALID_PRODUCER_ID_MAPPING)
@@ -414,7 +419,7 @@ class TransactionCoordinator:
         return EndResult(Errors.NONE, known.producer_id, known.producer_epoch)
 
     def _end(self, metadata: TransactionMetadata, epoch: int, record: TransactionRecord) -> Deferred[EndResult]:
-        """Write the decision, reply, and have the markers sent."""
+        """Write the decision, reply, and send the markers."""
         reply: Deferred[EndResult] = Deferred()
 
         def on_written(error_code: int) -> None:
@@ -433,7 +438,7 @@ class TransactionCoordinator:
         return reply
 
     def _fence(self, metadata: TransactionMetadata, epoch: int) -> Deferred[EndResult]:
-        """Abort the open transaction with a raised epoch, by which its producer is fenced."""
+        """Abort the open transaction with a raised epoch, which fences its producer."""
         fenced_epoch = metadata.prepare_fence()
         record = metadata.prepare_fenced_abort(fenced_epoch, self._cluster.transaction_version, self._clock.wall_ms())
         ended = self._end(metadata, epoch, record)
@@ -454,7 +459,7 @@ class TransactionCoordinator:
     # --- tools
 
     def describe(self, transactional_id: str) -> tuple[int, TransactionRecord | None]:
-        """Serve DescribeTransactions: the state of an id; TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
+        """Serve DescribeTransactions: return the state of an id, TRANSACTIONAL_ID_NOT_FOUND for an unknown one."""
         if not transactional_id:
             return Errors.INVALID_REQUEST, None
         error_code, _, metadata = self._find(transactional_id)
@@ -471,13 +476,13 @@ class TransactionCoordinator:
         duration_ms: int = -1,
         pattern: str | None = None,
     ) -> tuple[int, list[str], list[tuple[str, TransactionRecord]]]:
-        """Serve ListTransactions: the ids of this broker.
+        """Serve ListTransactions: return the ids of this broker.
 
         Args:
-            states: names of states, such as ``Ongoing``; empty for all.
-            producer_ids: those of the ids; empty for all.
-            duration_ms: only transactions that have been open for longer; -1 for all.
-            pattern: a regular expression that the whole id must match; None or empty for all.
+            states: names of states, such as ``Ongoing``. Empty for all.
+            producer_ids: only ids with these producer ids. Empty for all.
+            duration_ms: only transactions that have been open for longer. -1 for all.
+            pattern: a regular expression that the whole id must match. None or empty for all.
 
         Returns:
             An error code (INVALID_REGULAR_EXPRESSION if the pattern is invalid), the names of unknown states, and the

@@ -1,15 +1,15 @@
-"""End markers of a transaction: they are written into its partitions, and then the transaction is complete (KIP-98).
+"""End markers of transactions: a transaction is complete when each of its partitions has one (KIP-98).
 
 The state is the transaction's: the partitions of its record that have no marker yet. Rules:
 
 1. A marker is sent to the leader of each partition of the transaction. It is sent again, after a pause, until it is in
    the log of all replicas in sync, even if leaders change.
 2. A partition that was deleted needs no marker.
-3. When every partition has its marker, the completed state is written, which is repeated too until it succeeds.
-4. Nothing more is sent or written when this broker is no longer the coordinator, or is it in another epoch. The new
-   coordinator begins again, so a marker may be written twice, which changes nothing.
-5. A leader with a newer epoch of the producer or of the coordinator rejects the marker. Another coordinator has ended
-   the transaction then, and nothing more is sent.
+3. When every partition has its marker, the completed state is written. That is retried, too, until it succeeds.
+4. Sending and writing stop when this broker is no longer the coordinator, or is it in another epoch. The new
+   coordinator begins again. It may write a marker twice, which has no effect.
+5. A leader with a newer epoch of the producer or of the coordinator rejects the marker. Another coordinator has then
+   ended the transaction, and sending stops.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class MarkerChannel(Protocol):
     """The part of a cluster that writes markers."""
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """Return the node that leads a partition, -1 if it has no leader; None if there is no such partition."""
+        """Return the node that leads a partition, -1 without a leader, None if there is no such partition."""
 
     def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
-        """Have a node write a marker; the result is an error code for each partition."""
+        """Make a node write a marker. The result is an error code for each partition."""
 
 
 class _EndingTransaction(NamedTuple):
-    """A transaction whose markers are being written; ``record`` is the completed state."""
+    """A transaction whose markers are being written. ``record`` is the completed state."""
 
     metadata: TransactionMetadata
     coordinator_epoch: int
@@ -73,7 +73,7 @@ class MarkerSender:
         self._stopped = False
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         self._stopped = True
 
     def send(self, metadata: TransactionMetadata, coordinator_epoch: int) -> None:
@@ -95,7 +95,7 @@ class MarkerSender:
         )
 
     def _send_missing(self, ending: _EndingTransaction) -> None:
-        """Send the markers that are missing; without any, complete the transaction."""
+        """Send the missing markers. If none is missing, complete the transaction."""
         if not self._is_current(ending):
             return
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -151,7 +151,7 @@ class MarkerSender:
     def _apply(
         self, ending: _EndingTransaction, partitions: list[TopicPartition], errors: Mapping[TopicPartition, int]
     ) -> bool:
-        """Record a leader's result; return whether it fences the transaction (rule 5)."""
+        """Record a leader's result. Return whether it fences the transaction (rule 5)."""
         transactional_id = ending.metadata.transactional_id
         for tp in partitions:
             code = errors.get(tp, Errors.UNKNOWN_SERVER_ERROR)

@@ -2,17 +2,17 @@
 
 A :class:`TransactionMetadata` is owned by the state manager. Rules:
 
-1. A transition is prepared, written to ``__transaction_state``, and takes effect when the record is in the log of all
-   replicas in sync. In between it is pending, and no other transition may be prepared.
+1. A transition is prepared and written to ``__transaction_state``. It takes effect when all in-sync replicas have the
+   record. In between it is pending, and no other transition may be prepared.
 2. A state may only follow those of :data:`PREDECESSORS`.
-3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. It is replaced at once by the abort of the open
-   transaction, whose record has the raised epoch. If that record cannot be written, the next attempt does not raise the
+3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. The abort of the open transaction, whose record has
+   the raised epoch, replaces it at once. If that record cannot be written, the next attempt does not raise the
    epoch again.
 4. Under transaction version 2, every end of a transaction raises the epoch. A client never gets the last epoch of a
    producer id: it gets a new producer id with epoch 0 when the transaction is complete.
 
 5. Requests that add partitions wait while a transition is pending or markers are written, and get their turns in order.
-   The first to add adds the partitions of those that wait behind it, too: it is one record instead of one for each.
+   The first one also adds the partitions of those waiting behind it, in one record instead of one for each.
 
 Names are those of Java's ``TransactionMetadata``.
 """
@@ -49,7 +49,7 @@ TV_2: Final = 2
 
 
 class TransactionState(IntEnum):
-    """State of a transactional id; the values are those in ``__transaction_state``."""
+    """State of a transactional id, with the values of ``__transaction_state``."""
 
     EMPTY = 0
     ONGOING = 1
@@ -91,16 +91,16 @@ def is_exhausted(epoch: int) -> bool:
 
 
 class TransactionRecord(NamedTuple):
-    """The state of a transactional id, as it is written to the log. Times are ms since the epoch.
+    """The state of a transactional id, as it is written to the log. Times are ms since 1970.
 
     Attributes:
         producer_id, producer_epoch: of its producer.
-        last_producer_epoch: the epoch before, -1 if there was none. It is not written, so it is not known after the
-            coordinator has changed.
+        last_producer_epoch: the previous epoch, -1 if there was none. It is not written, so a new coordinator does not
+            know it.
         previous_producer_id: the producer id before the last transition.
         next_producer_id: the producer id after the transaction is complete, -1 if it stays the same.
         timeout_ms: the transaction timeout.
-        partitions: those of the transaction. In a prepared state, those without an end marker.
+        partitions: of the transaction. In a prepared state, only those without an end marker.
         start_ms: when the transaction began, -1 without one.
         last_update_ms: when this state was prepared.
         client_version: the transaction version of the client that caused the transition.
@@ -138,7 +138,7 @@ class TransactionMetadata:
         record: the present state.
         pending_state: the state of the transition that is being written, None without one.
         has_failed_fence: the abort with the raised epoch could not be written (rule 3).
-        waiters: requests that wait until the id is settled, in the order in which they came (rule 5).
+        waiters: requests that wait until the id is settled, in the order of arrival (rule 5).
     """
 
     __slots__ = ("has_failed_fence", "pending_state", "record", "transactional_id", "waiters")
@@ -190,7 +190,7 @@ class TransactionMetadata:
             expected_epoch: the client's epoch, None if it has none.
 
         Raises:
-            ProducerFencedError: the client's epoch is neither the present one nor the one before.
+            ProducerFencedError: the client's epoch is not the present or the previous one.
         """
         known = self.record
         epoch, last = known.producer_epoch + 1, NO_EPOCH
@@ -209,7 +209,7 @@ class TransactionMetadata:
     def prepare_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionRecord:
-        """Change the producer id for InitProducerId, because its epochs are exhausted; the epoch becomes 0."""
+        """Change the producer id for InitProducerId, because its epochs are exhausted. The epoch becomes 0."""
         last = self.record.producer_epoch if keep_last_epoch else NO_EPOCH
         return self._restart(producer_id, 0, last, timeout_ms, now_ms)
 
@@ -228,7 +228,7 @@ class TransactionMetadata:
         )
 
     def prepare_fence(self) -> int:
-        """Begin to fence the producer of the open transaction; return the raised epoch (rule 3)."""
+        """Begin to fence the producer of the open transaction. Return the raised epoch (rule 3)."""
         self._prepare(self.record._replace(state=TransactionState.PREPARE_EPOCH_FENCE))
         return self.record.producer_epoch if self.has_failed_fence else self.record.producer_epoch + 1
 
@@ -258,7 +258,7 @@ class TransactionMetadata:
             state: PREPARE_COMMIT or PREPARE_ABORT.
             client_version: from 2 on the epoch is raised (rule 4).
             next_producer_id: the producer id after the transaction is complete, -1 for the same.
-            is_empty: there is no open transaction; an abort under version 2 then only raises the epoch.
+            is_empty: there is no open transaction. An abort under version 2 then only raises the epoch.
         """
         known = self.record
         epoch, last = known.producer_epoch, known.last_producer_epoch
@@ -283,7 +283,7 @@ class TransactionMetadata:
         return self.prepare_end(TransactionState.PREPARE_ABORT, client_version, NO_PRODUCER_ID, now_ms, is_empty=False)
 
     def prepare_complete(self, now_ms: int) -> TransactionRecord:
-        """Complete the transaction, whose markers are written."""
+        """Complete a transaction after its markers were written."""
         self.has_failed_fence = False
         known = self.record
         committed = known.state is TransactionState.PREPARE_COMMIT
@@ -304,7 +304,7 @@ class TransactionMetadata:
     # --- ending transitions
 
     def complete(self, record: TransactionRecord) -> None:
-        """Complete a transition, whose record is in the log.
+        """Complete a transition after its record was written.
 
         Raises:
             IllegalStateError: another transition is pending, or none.
@@ -315,7 +315,7 @@ class TransactionMetadata:
         self.pending_state = None
 
     def cancel(self) -> None:
-        """Cancel the pending transition, whose record could not be written."""
+        """Cancel the pending transition after writing its record failed."""
         self.pending_state = None
 
     def cancel_fence(self) -> None:

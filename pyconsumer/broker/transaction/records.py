@@ -1,10 +1,10 @@
-"""Conversion of the state of transactional ids to records of ``__transaction_state`` and back; no state."""
+"""Conversion of the state of transactional ids to records of ``__transaction_state`` and back, by plain functions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from pyconsumer.broker.group.storage import KeyValue
+from pyconsumer.broker.group.common.storage import KeyValue
 from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionRecord, TransactionState
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.transaction_topic import (
@@ -54,7 +54,7 @@ def tombstone(transactional_id: str) -> KeyValue:
 
 
 def metadata_from_value(transactional_id: str, value: bytes) -> TransactionMetadata:
-    """Return the state in a record's value; ``ProtocolError`` if it is damaged."""
+    """Return the state in a record's value. ``ProtocolError`` if it is damaged."""
     found = decode_value(value)
     try:
         state = TransactionState(found.transaction_status)

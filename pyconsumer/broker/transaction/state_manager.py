@@ -1,10 +1,10 @@
 """All transactional ids that one broker coordinates, which this module owns: loading, unloading, writing, expiry.
 
-A transactional id belongs to a partition of ``__transaction_state``; the leader of that partition is its coordinator,
-and the partition's leader epoch is the coordinator epoch. A partition is first loading, then served; if its load fails,
+A transactional id belongs to a partition of ``__transaction_state``. The leader of that partition is its coordinator,
+and the partition's leader epoch is the coordinator epoch. A partition is first loading, then served. If its load fails,
 its ids have no coordinator until the leader changes again. While it is loading, requests for its ids get
-COORDINATOR_LOAD_IN_PROGRESS. A load ends when everything that was read is in the log of all replicas in sync, so that
-no request is served by a record that may still be lost. (Kafka serves everything in the leader's own log.) A transition
+COORDINATOR_LOAD_IN_PROGRESS. A load ends when all in-sync replicas have every record that was read, so that no request
+is served by a record that may still be lost. (Kafka serves everything in the leader's own log.) A transition
 that was prepared in one coordinator epoch never takes effect in another.
 """
 
@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.common.offset_records import partition_for
+from pyconsumer.broker.group.common.storage import GroupStorage, StoreResult, from_append
 from pyconsumer.broker.group.loading import STEP_S
-from pyconsumer.broker.group.records import partition_for
-from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.broker.transaction.metadata import (
@@ -37,12 +37,12 @@ __all__ = ["FoundTransaction", "TransactionStateManager"]
 
 _log = Log(__name__)
 
-#: The pause between two steps of a load, in which other work gets its turn.
+#: The pause between two steps of a load, in which other work runs.
 _LOAD_PAUSE_S = 0.001
 
 
 class FoundTransaction(NamedTuple):
-    """The result of ``find``: an error code; without one, the coordinator epoch, and the id's state if it is known."""
+    """The result of ``find``: an error code, or the coordinator epoch and the id's state if it is known."""
 
     error_code: int
     coordinator_epoch: int = -1
@@ -54,7 +54,7 @@ class _Partition:
     """A partition of ``__transaction_state`` that this broker leads: loading, served, or failed."""
 
     epoch: int
-    #: The part of its log that is not read yet, while it is loading.
+    #: The unread part of its log, while it is loading.
     pieces: Iterator[bytes | memoryview] | None = None
     ids: dict[str, TransactionMetadata] = field(default_factory=dict)
     task: TimerHandle | None = None
@@ -65,7 +65,7 @@ class _Partition:
         self.task = task
 
     def end_load(self, *, failed: bool = False) -> None:
-        """End the load: serve the ids or, if it has failed, forget those that were read."""
+        """End the load: serve the ids, or forget them if the load failed."""
         self.pieces, self.failed = None, failed
         if failed:
             self.ids.clear()
@@ -98,7 +98,7 @@ class TransactionStateManager:
     # --- lookup
 
     def partition_for(self, transactional_id: str) -> int:
-        """Return the partition of ``__transaction_state`` that an id belongs to; the topic is created on first use.
+        """Return the partition of ``__transaction_state`` for an id. The topic is created on first use.
 
         Raises:
             CoordinatorNotAvailableError: the topic cannot be created, because too few brokers are alive.
@@ -108,7 +108,7 @@ class TransactionStateManager:
         return partition_for(transactional_id, self._partition_count)
 
     def find(self, transactional_id: str) -> FoundTransaction:
-        """Look up an id; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if this broker does not serve it."""
+        """Look up an id. NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if this broker does not serve it."""
         partition = self._partitions.get(self.partition_for(transactional_id))
         if partition is None or partition.failed:
             return FoundTransaction(Errors.NOT_COORDINATOR)
@@ -121,7 +121,7 @@ class TransactionStateManager:
         self._partitions[self.partition_for(metadata.transactional_id)].ids[metadata.transactional_id] = metadata
 
     def all(self) -> tuple[int, list[TransactionMetadata]]:
-        """Return all ids that are served; COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
+        """Return all ids that are served, or COORDINATOR_LOAD_IN_PROGRESS while a partition is loading."""
         if any(partition.pieces is not None for partition in self._partitions.values()):
             return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
         return Errors.NONE, [one for partition in self._partitions.values() for one in partition.ids.values()]
@@ -132,7 +132,7 @@ class TransactionStateManager:
         """Load a partition that this broker leads now, and then serve its ids.
 
         Args:
-            epoch: the leader epoch, which becomes the coordinator epoch; if a newer one is known, nothing is done.
+            epoch: the leader epoch, which becomes the coordinator epoch. Ignored if a newer one is known.
             on_loaded: called with the epoch and the ids, before any request is served.
         """
         known = self._partitions.get(number)
@@ -165,7 +165,7 @@ class TransactionStateManager:
         on_loaded(partition.epoch, list(partition.ids.values()))
 
     def _read(self, number: int, partition: _Partition, pieces: Iterator[bytes | memoryview]) -> bool:
-        """Read one step further; return whether there may be more."""
+        """Read one step further. Return whether there may be more."""
         size, until = 0, self._clock.now() + STEP_S
         while size < self.config.transaction_state_log_load_buffer_size and self._clock.now() < until:
             piece = next(pieces, None)
@@ -200,7 +200,7 @@ class TransactionStateManager:
         """Forget, and return, the ids of a partition that this broker no longer leads.
 
         Args:
-            epoch: the new leader epoch; if a newer one is known, nothing is done. None matches any.
+            epoch: the new leader epoch. Ignored if a newer one is known. None matches any.
         """
         partition = self._partitions.get(number)
         if partition is None or (epoch is not None and epoch < partition.epoch):
@@ -226,7 +226,7 @@ class TransactionStateManager:
         return found.coordinator_epoch == epoch and found.metadata is metadata
 
     def write(self, metadata: TransactionMetadata, epoch: int, record: TransactionRecord) -> Deferred[int]:
-        """Write a transition that was prepared; it takes effect when it is in the log of all replicas in sync.
+        """Write a prepared transition. It takes effect when all in-sync replicas have it.
 
         Args:
             epoch: the coordinator epoch in which it was prepared.

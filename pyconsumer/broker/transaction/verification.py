@@ -1,17 +1,17 @@
-"""Verification: before a transaction is opened in a partition, the coordinator is asked whether it belongs to it.
+"""Verification: before a transaction opens in a partition, its coordinator confirms that the partition belongs to it.
 
-See KIP-890. Without verification, a late batch of a transaction that has ended would open a transaction in the
-partition that never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the
+See KIP-890. Without verification, a late batch of an ended transaction would open a transaction in the partition that
+never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the
 partition's producers (:mod:`pyconsumer.broker.log.producer_state`).
 
 1. A partition in which the producer's transaction is open need not be verified.
 2. Clients of transaction version 2 do not add partitions themselves: verification adds them (Produce from version 12,
    TxnOffsetCommit from version 5). For older clients the partition is only looked up.
-3. If the transaction ends before the coordinator's result is there, its marker has invalidated the guard, and the batch
-   is rejected when it is appended.
-4. While the coordinator adds nothing because the transaction before is ending, or another leader's partitions are being
-   added, the request waits and is tried again. The marker of that transaction has invalidated the guards in the
-   meantime, so that each attempt needs its own. Where partitions are only looked up nothing waits, as in Kafka.
+3. If the transaction ends before the coordinator responds, its marker invalidates the guard, and the append of the
+   batch is rejected.
+4. The coordinator adds no partition while the previous transaction is ending or another leader's partitions are being
+   added. The request waits and is tried again. The marker of that transaction invalidates the guards in the meantime,
+   so each attempt needs its own. Requests that only look up partitions do not wait, as in Kafka.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["RequestingProducer", "Verified", "add_partitions", "is_enabled", "verify"]
 
-#: Errors after which the client is to send the batch again. It gets NOT_ENOUGH_REPLICAS, after which all producers do
-#: so without a metadata request.
+#: Errors after which the client must send the batch again. It gets NOT_ENOUGH_REPLICAS, which all producers retry
+#: without a metadata request.
 _RETRIABLE: Final = frozenset(
     {
         Errors.NETWORK_EXCEPTION,
@@ -56,7 +56,7 @@ class RequestingProducer(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """The result for a partition: an error code, or a guard; neither if the transaction is open in the partition."""
+    """The result for a partition: an error code or a guard, without both if the transaction is open there."""
 
     error_code: int = 0
     guard: VerificationGuard | None = None
@@ -104,7 +104,7 @@ async def verify(
 def _begin(
     broker: VerifyingBroker, producer: RequestingProducer, sequences: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, Verified], dict[TopicPartition, VerificationGuard]]:
-    """Return the partitions that this broker leads, and guards for those that have to be verified (rule 1)."""
+    """Return the partitions that this broker leads, and guards for those to verify (rule 1)."""
     found: dict[TopicPartition, Verified] = {}
     guards: dict[TopicPartition, VerificationGuard] = {}
     verifies = producer.adds or is_enabled(broker)
@@ -134,7 +134,7 @@ async def add_partitions(
     *,
     client_version: int = 0,
 ) -> int:
-    """Add partitions for a client that does so itself, when the transaction before has ended (rule 4).
+    """Serve a client that adds partitions itself, when the previous transaction has ended (rule 4).
 
     Arguments and result are those of :meth:`TransactionCoordinator.add_partitions`.
     """

@@ -44,7 +44,7 @@ def _folder() -> Path:
 
 
 def flights() -> list[Flight]:
-    """Return all flights ordered by scheduled departure, as JSON with the columns of the data set; missing: null."""
+    """Return all flights ordered by scheduled departure, as JSON with the columns of the data set. Missing: null."""
     return sorted(_rows(), key=lambda flight: flight.timestamp_ms)
 
 

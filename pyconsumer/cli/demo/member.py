@@ -131,7 +131,7 @@ class _Member(ConsumerRebalanceListener):
         self.pending.clear()
 
     def hold(self, wanted: bool) -> None:
-        """Pause or resume reading; the member keeps polling, so it stays in the group."""
+        """Pause or resume reading. The member keeps polling, so it stays in the group."""
         if wanted and not self.held:
             self.consumer.pause(*self.consumer.assignment())
         elif self.held and not wanted:
@@ -143,7 +143,7 @@ def main(handle: int) -> None:
     """Run the member: the main function of the process.
 
     Args:
-        handle: the file descriptor of the pipe to the parent; when it is closed, the parent has ended.
+        handle: the file descriptor of the pipe to the parent. When it is closed, the parent has ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends this process
     logging.getLogger("pyconsumer.records").setLevel(logging.ERROR)  # a slow decoder: the parent has warned of it

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyconsumer.cli.options import console
-from pyconsumer.config import CLIENT_SETTINGS
+from pyconsumer.settings.config import CLIENT_SETTINGS
 
 __all__ = ["Screen"]
 
@@ -22,7 +22,7 @@ class Screen:
     """The terminal to which the demo writes.
 
     Args:
-        servers: addresses of brokers; None for the embedded cluster, for which commands use the default address.
+        servers: addresses of brokers, or None for the embedded cluster, for which commands use the default address.
         settings: further client settings, by Kafka's names. Commands show them, secret ones as ``***``.
     """
 
@@ -36,7 +36,7 @@ class Screen:
             self._where += ["--config", f"{name}={'***' if name in secret else value}"]
 
     def say(self, text: str, *, important: str = "") -> None:
-        """Print a line; ``important`` follows the text in bold."""
+        """Print a line. ``important`` follows the text in bold."""
         self.console.print(escape(text) + (f"[bold]{escape(important)}[/]" if important else ""), soft_wrap=True)
 
     def command(self, *words: str, cluster: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The demo's Spark part: delays by hour and carrier as Parquet and as a plot; the topic's archive, and its replay."""
+"""The demo's Spark part: delays by hour and carrier as Parquet and as a plot. The topic's archive, and its replay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BATCH = 100_000
 
 
 def delays(spark: Any, servers: str, topic: str, options: Mapping[str, str], path: Path) -> DataFrame:
-    """Read the topic; write the flights and their mean delay by hour and carrier to a Parquet folder, and return them.
+    """Read the topic. Write the flights and their mean delay by hour and carrier to a Parquet folder, and return them.
 
     Args:
         options: further options of the source.
@@ -111,7 +111,7 @@ def replay_archive(
     options: Mapping[str, str],
     on_progress: Callable[[int], object],
 ) -> int:
-    """Send the archive to a topic as ``pyconsumer replay`` does; return the number of flights sent."""
+    """Send the archive to a topic as ``pyconsumer replay`` does, and return the number of flights sent."""
     from pyconsumer.spark.archive import replay
 
     chosen = {"kafka.compression.type": "zstd", **options}

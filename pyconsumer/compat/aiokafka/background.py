@@ -17,55 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
-from pyconsumer.aio import AsyncKafkaConsumer
+from pyconsumer.aio.group_consumer import GroupConsumer
 
-__all__ = ["Follower", "GroupConsumer"]
+__all__ = ["Follower"]
 
 #: The follower takes over when nothing has been read for this long (seconds).
 IDLE_S: Final = 0.1
-#: The longest that it waits for another task's call at a time (seconds).
-_LONGEST_WAIT_S: Final = 3600.0
-
-
-class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
-    """The wrapped consumer. Its first three calls have no counterpart in ``AsyncKafkaConsumer``."""
-
-    async def join(self, timeout_ms: float) -> bool:
-        """Join the group (without one: find the partitions of the subscription), and set the positions.
-
-        No record is returned. Records that are produced from now on are read also with ``latest``.
-
-        Returns:
-            Whether that was done in time; it is for a member that gets no partition.
-        """
-        self._guard.begin("start", self._driver.bind())
-        try:
-            deadline = self._deadline(timeout_ms)
-            return await self._driver.run(self._delegate.until_assigned(deadline), deadline, interruptible=True)
-        finally:
-            self._guard.end()
-
-    def until_due(self) -> Coroutine[Any, Any, None]:
-        """Return a coroutine that waits until :meth:`rebalance` has work; it does not refer to this object."""
-        return self._driver.run(self._delegate.until_group_is_due(), interruptible=True)
-
-    async def rebalance(self) -> None:
-        """Take part in a rebalance as far as that goes without waiting."""
-        while self._guard.busy:
-            await self._guard.until_free(_LONGEST_WAIT_S)
-        self._guard.begin("a rebalance in the background", self._driver.bind())
-        try:
-            await self._driver.run(self._delegate.serve_group())
-        finally:
-            self._guard.end()
-
-    @property
-    def subscribes(self) -> bool:
-        """Return whether topics or a pattern are subscribed."""
-        return self._subscriptions.has_auto_assigned
 
 
 class Follower:
@@ -77,7 +37,7 @@ class Follower:
 
     Attributes:
         reads: a read that begins adds 1.
-        failure: the error that ended the task; the next read raises it.
+        failure: the error that ended the task. The next read raises it.
         task: None before the first read, and after the task has ended.
     """
 
@@ -99,7 +59,7 @@ class Follower:
             self.start()
 
     def end(self, failure: Exception) -> None:
-        """Record that the task has ended by an error; the next read raises it."""
+        """Record that the task has ended by an error. The next read raises it."""
         if self.task is not None:
             self.task, self.failure = None, failure
 

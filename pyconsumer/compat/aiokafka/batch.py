@@ -24,7 +24,7 @@ class BatchedRecord(NamedTuple):
 
 
 class BatchBuilder:
-    """Collects records until they reach ``max_batch_size``; the first one may be larger.
+    """Collects records until they reach ``max_batch_size``. The first one may be larger.
 
     Keys and values are serialized here to find their size, and again when they are sent.
 
@@ -44,7 +44,7 @@ class BatchBuilder:
     def append(
         self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] = ()
     ) -> BatchedRecord | None:
-        """Add a record; return its number, size and timestamp, or None if the batch is full or closed."""
+        """Add a record, and return its number, size and timestamp, or None if the batch is full or closed."""
         if self._closed:
             return None
         key_bytes, value_bytes = self._key(_NO_TOPIC, None, key), self._value(_NO_TOPIC, None, value)

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.compat.aiokafka.background import Follower, GroupConsumer
+from pyconsumer.aio.group_consumer import GroupConsumer
+from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
@@ -61,7 +62,7 @@ class AIOKafkaConsumer:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. Rebalances happen in
-    ``getone``, ``getmany`` and iteration; between them a task takes part, so a member that is busy with a record holds
+    ``getone``, ``getmany`` and iteration. Between them a task takes part, so a member that is busy with a record holds
     up nobody. Reads of several tasks run one after the other.
 
     Attributes:
@@ -88,12 +89,12 @@ class AIOKafkaConsumer:
     # -- beginning and end -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect; if topics are subscribed, join the group, or find the partitions to read.
+        """Connect. If topics are subscribed, join the group, or find the partitions to read.
 
         It takes at most ``request_timeout_ms``. A rebalance that takes longer continues in the background.
 
         Raises:
-            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``; stop the consumer then, too.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the consumer then, too.
             UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
@@ -145,7 +146,7 @@ class AIOKafkaConsumer:
     # -- records -----------------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """Return the next record of these partitions, or of all; wait until there is one.
+        """Return the next record of these partitions, or of all. Wait until there is one.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped, before or during this call.
@@ -163,7 +164,7 @@ class AIOKafkaConsumer:
 
         Args:
             timeout_ms: longest time to wait if no record has arrived.
-            max_records: the most records to return; by default ``max_poll_records``, which has no limit by default.
+            max_records: the most records to return, by default ``max_poll_records``, which has no limit by default.
 
         Raises:
             ConsumerStoppedError: the consumer was stopped before this call. (If it is stopped during the call, that
@@ -207,7 +208,7 @@ class AIOKafkaConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
-        """Return the next record; the loop ends when the consumer is stopped."""
+        """Return the next record. The loop ends when the consumer is stopped."""
         if self._turn.locked():
             async with self._turn:
                 pass
@@ -242,7 +243,7 @@ class AIOKafkaConsumer:
         return frozenset(self.consumer.subscription())
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Drop the subscription; the result must be awaited only if the next call subscribes again."""
+        """Drop the subscription. The result must be awaited only if the next call subscribes again."""
         return asyncio.ensure_future(self.consumer.unsubscribe())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -281,13 +282,13 @@ class AIOKafkaConsumer:
         self.consumer.seek(partition, number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """Continue from the start of the log, in these partitions or in all; return when the positions are known."""
+        """Continue from the start of the log, in these partitions or in all. Return when the positions are known."""
         await self._assigned()
         self.consumer.seek_to_beginning(*partitions)
         return await self._positioned(partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """Continue from the end of the log, in these partitions or in all; return when the positions are known."""
+        """Continue from the end of the log, in these partitions or in all, and return when the positions are known."""
         await self._assigned()
         self.consumer.seek_to_end(*partitions)
         return await self._positioned(partitions)
@@ -298,7 +299,7 @@ class AIOKafkaConsumer:
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Continue from the committed offsets, in these partitions or in all; return the offsets."""
+        """Continue from the committed offsets, in these partitions or in all, and return the offsets."""
         await self._assigned()
         for tp in partitions:
             self._check_assigned(tp)
@@ -336,7 +337,7 @@ class AIOKafkaConsumer:
         return self.consumer.last_stable_offset(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Return the time of the last read in ms since the epoch; None before the first one."""
+        """Return the time of the last read in ms since the epoch. None before the first one."""
         self._check_assigned(partition)
         return self._read_at_ms
 

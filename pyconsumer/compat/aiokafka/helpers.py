@@ -22,7 +22,7 @@ def create_ssl_context(
     """Return a context for ``ssl_context``: it checks the broker's certificate and host name.
 
     Args:
-        cafile, capath, cadata: certificates to trust; by default the system's.
+        cafile, capath, cadata: certificates to trust, by default the system's.
         certfile, keyfile, password: the client's own certificate, its key, and the key's password.
     """
     context = ssl.create_default_context(cafile=cafile, capath=capath, cadata=cadata)

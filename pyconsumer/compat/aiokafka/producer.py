@@ -33,7 +33,7 @@ class AIOKafkaProducer:
     """A producer for programs that were written for aiokafka.
 
     Args:
-        configs: aiokafka's settings, and ours. ``max_batch_size`` is our ``batch_size``; without
+        configs: aiokafka's settings, and ours. ``max_batch_size`` is our ``batch_size``. Without
             ``enable_idempotence`` and ``transactional_id``, ``acks`` is 1 by default. ``loop`` has no effect.
 
     Raises:
@@ -60,7 +60,7 @@ class AIOKafkaProducer:
         """Connect, and with a ``transactional_id`` prepare for transactions.
 
         Raises:
-            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``; stop the producer then, too.
+            KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the producer then, too.
         """
         config = self.producer.config
         try:
@@ -98,7 +98,7 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue a record to be sent; return an asyncio future of its metadata, of None with ``acks=0``.
+        """Enqueue a record to be sent, and return an asyncio future of its metadata, of None with ``acks=0``.
 
         The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
@@ -113,7 +113,7 @@ class AIOKafkaProducer:
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Enqueue the records of a batch, in order; return a future of the metadata of the first one.
+        """Enqueue the records of a batch, in order, and return a future of the metadata of the first one.
 
         Raises:
             IllegalStateError: the batch has no records, or the producer was stopped.

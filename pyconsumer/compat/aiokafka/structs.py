@@ -22,7 +22,7 @@ __all__ = [
 class RecordMetadata(NamedTuple):
     """The place of a produced record.
 
-    ``timestamp_type`` is 0 if the producer has set the timestamp, 1 if the broker has; ``log_start_offset`` is always
+    ``timestamp_type`` is 0 if the producer has set the timestamp, 1 if the broker has. ``log_start_offset`` is always
     None.
     """
 

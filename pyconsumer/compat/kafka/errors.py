@@ -1,6 +1,6 @@
 """The errors of ``kafka.errors``: all of ours, and those whose name is another one there.
 
-An ``except`` for a name of this module catches what our clients raise in that situation. A few errors never occur; they
+An ``except`` for a name of this module catches what our clients raise in that situation. A few errors never occur. They
 exist so that programs that name them still run.
 """
 

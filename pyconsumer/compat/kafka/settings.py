@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
-from pyconsumer.config import ClientConfig
 from pyconsumer.consumer.config import CLASSIC_ONLY
 from pyconsumer.errors import (
     ConfigurationError,
@@ -19,6 +18,7 @@ from pyconsumer.errors import (
     NoBrokersAvailableError,
     UnknownTopicOrPartitionError,
 )
+from pyconsumer.settings.config import ClientConfig
 
 __all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
 

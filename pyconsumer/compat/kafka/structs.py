@@ -34,7 +34,7 @@ class ConsumerGroupMetadata(_ours.ConsumerGroupMetadata):
     """A consumer's identity in its group, and its state.
 
     Attributes:
-        state: one of :class:`MemberState`; not part of the identity.
+        state: one of :class:`MemberState`. Not part of the identity.
     """
 
     __slots__ = ("state",)
@@ -62,7 +62,7 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker's address. kafka-python 2.x calls its id ``nodeId``, 3.x ``node_id``; both work."""
+    """A broker's address. kafka-python 2.x calls its id ``nodeId``, 3.x ``node_id``. Both work."""
 
     node_id: int
     host: str

@@ -4,9 +4,9 @@
 
 Invariants
 
-1. One JoinGroup or SyncGroup is in flight at a time. It has an attempt number; a reset or a failure begins a new
+1. One JoinGroup or SyncGroup is in flight at a time. It has an attempt number. A reset or a failure begins a new
    attempt, and a response to an older one is ignored. So a join that ends after its member has left does nothing.
-2. A rebalance is prepared once, however often its JoinGroup is repeated; losing the generation requires it again.
+2. A rebalance is prepared once, however often its JoinGroup is repeated. Losing the generation requires it again.
 3. A generation counts for commits only after ``on_completed``: until then the application may hold partitions of the
    previous one. While its listener revokes them (``on_revoking``) it commits for the new one, as in Java.
 4. A member compares its subscription with the one it joined with and, as leader, the metadata with those that it
@@ -98,7 +98,7 @@ class _Attempt:
     retry_at: float = -math.inf
 
     def join(self, now: float, *, keeps: bool) -> None:
-        """Record that JoinGroup is sent; it is a new attempt."""
+        """Record that JoinGroup is sent. It is a new attempt."""
         self.number += 1
         self.keeps = keeps
         self.send(now)
@@ -113,7 +113,7 @@ class _Attempt:
         self.in_flight = False
 
     def elect(self, election: ComputeAssignment | None) -> None:
-        """Record that the application has to assign the partitions; None: it has done so."""
+        """Record that the application has to assign the partitions. None: it has done so."""
         self.election = election
 
     def revoke(self) -> None:
@@ -146,7 +146,7 @@ class ClassicMembership(GroupMember):
 
     def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
-        self.state = ClassicMemberState.UNJOINED
+        self.state: ClassicMemberState = ClassicMemberState.UNJOINED
         self.rejoin_needed = True
         self.is_leader = False
         self.report: RebalanceReport | None = None
@@ -200,7 +200,7 @@ class ClassicMembership(GroupMember):
         """Request another rebalance. The first reason is kept.
 
         Args:
-            reason: for our log; ``short``: the text for the coordinator, by default the same (KIP-800).
+            reason: for our log. ``short``: the text for the coordinator, by default the same (KIP-800).
         """
         if self.rejoin_needed and self._reason:
             return
@@ -210,14 +210,14 @@ class ClassicMembership(GroupMember):
         self.revision += 1
 
     def schedule_rejoin(self, when: float) -> None:
-        """Request another rebalance at a time (seconds), unless there is one before; infinity: don't."""
+        """Request another rebalance at a time (seconds), unless there is one before. Infinity: don't."""
         self._rejoin_at = when
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our identity at once; return whether LeaveGroup is to be sent.
+        """Leave the group, and forget our identity at once, and return whether LeaveGroup is to be sent.
 
         Args:
-            send: True sends LeaveGroup, False does not (KIP-1092); None: a dynamic member does, a static one does not
+            send: True sends LeaveGroup, False does not (KIP-1092). None: a dynamic member does, a static one does not
                 (KIP-345).
         """
         member_id = self.generation.member_id
@@ -277,7 +277,7 @@ class ClassicMembership(GroupMember):
         return self._active and (self.rejoin_needed or self.rebalancing)
 
     @property
-    def term_of_commits(self) -> Generation:
+    def commit_scope(self) -> Generation:
         """Return the generation."""
         return self.generation
 
@@ -293,7 +293,7 @@ class ClassicMembership(GroupMember):
         return self.state is ClassicMemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds); infinity while it waits for a response."""
+        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
         attempt = self._attempt
         if self._errors or self.state is ClassicMemberState.FENCED:
             return now
@@ -355,7 +355,7 @@ class ClassicMembership(GroupMember):
         *,
         keeps: bool = False,
     ) -> SendJoin | None:
-        """Return the JoinGroup to send; None if the coordinator was lost in the meantime.
+        """Return the JoinGroup to send, or None if the coordinator was lost in the meantime.
 
         Args:
             protocols: assignors and subscriptions, the preferred one first.
@@ -387,7 +387,7 @@ class ClassicMembership(GroupMember):
         return SendJoin(attempt.number, node, request, self._timeout)
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
-        """Act on the response to JoinGroup; return the SyncGroup of a follower, to be sent at once."""
+        """Act on the response to JoinGroup, and return the SyncGroup of a follower, to be sent at once."""
         if not self._is_current(number, ClassicMemberState.PREPARING_REBALANCE):
             self.log.debug("ignored the response to an abandoned JoinGroup")
             return None
@@ -407,7 +407,7 @@ class ClassicMembership(GroupMember):
             )
             return None
         self._move(Event.JOIN_SUCCEEDED)
-        self.timer.reset_timeouts(now)
+        self.heartbeat_timers.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
         self.log.debug("joined as %s", self.generation)
@@ -429,11 +429,11 @@ class ClassicMembership(GroupMember):
     def on_assigned(
         self, number: int, shares: Mapping[str, bytes], snapshot: Mapping[str, object], now: float
     ) -> SendSync | None:
-        """As leader, return the SyncGroup that distributes the assignment; None if it comes too late.
+        """As leader, return the SyncGroup that distributes the assignment, or None if it comes too late.
 
         Args:
             shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
-            snapshot: the metadata that the assignor used; see :meth:`on_metadata`.
+            snapshot: the metadata that the assignor used. See :meth:`on_metadata`.
         """
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
             return None
@@ -490,7 +490,7 @@ class ClassicMembership(GroupMember):
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
 
     def on_completed(self) -> RebalanceReport | None:
-        """Record that the application knows its new partitions; return what to log about the rebalance."""
+        """Record that the application knows its new partitions, and return what to log about the rebalance."""
         self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None
@@ -499,7 +499,7 @@ class ClassicMembership(GroupMember):
         return report
 
     def on_rejected(self, reason: str, now: float) -> None:
-        """Join again, because the assignment cannot be used; from the second time in a row after a pause (KIP-580)."""
+        """Join again, because the assignment cannot be used. From the second time in a row after a pause (KIP-580)."""
         rejected = self._rejected + 1
         self.on_completed()
         self._rejected = rejected
@@ -508,7 +508,7 @@ class ClassicMembership(GroupMember):
             self._attempt.pause(now + self.settings.backoff.delay(rejected - 2))
 
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """Act on a commit that was refused. ``sent``: the generation that it named; an old one changes nothing."""
+        """Act on a commit that was refused. ``sent``: the generation that it named. An old one changes nothing."""
         if sent != self.generation:
             return
         if error_action is ErrorAction.REJOIN:
@@ -521,17 +521,12 @@ class ClassicMembership(GroupMember):
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     @property
-    def stage(self) -> ClassicMemberState:
-        """Return the state."""
-        return self.state
-
-    @property
     def is_stable(self) -> bool:
         """Return whether no rebalance is due or in progress."""
         return self.state is ClassicMemberState.STABLE
 
     @property
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Return whether heartbeats are sent: from the response to JoinGroup until the next JoinGroup or a loss."""
         return self.state in (ClassicMemberState.COMPLETING_REBALANCE, ClassicMemberState.STABLE)
 
@@ -554,18 +549,18 @@ class ClassicMembership(GroupMember):
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Act on the response to Heartbeat. ``sent``: the generation that it named."""
-        self.metrics.heartbeat_completed(now - self.timer.last_sent, now)
+        self.metrics.heartbeat_completed(now - self.heartbeat_timers.last_sent, now)
         code = response.error_code
         error_action = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
         if error_action is None or error_action is ErrorAction.REJOIN:
             self.discovery.responded()
-            self.timer.received(now)
+            self.heartbeat_timers.received(now)
             self.log.debug("response to the heartbeat%s", f": error {code}" if code else "")
             if error_action is not None and current and self.state is ClassicMemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
-        self.timer.failed(now)
+        self.heartbeat_timers.failed(now)
         error = self._refused("Heartbeat", HEARTBEAT, code)
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(node_id, error.code_name, now)

@@ -2,7 +2,7 @@
 
 :class:`ClassicGroupProtocol` has their order. :class:`RebalanceSteps` has the steps: revoke partitions, join, assign as
 leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Those
-that may have to wait are generators; they never wait beyond ``deadline``, return False then, and continue where they
+that may have to wait are generators. They never wait beyond ``deadline``, return False then, and continue where they
 were when they are called again.
 
 Callbacks of the application run by the rules of :mod:`.listener_invoker`. Whatever one raises, the step is finished
@@ -107,7 +107,7 @@ def perform_assignment(
     cluster: ClusterView,
     subscriptions: Mapping[str, Subscription],
 ) -> dict[str, bytes]:
-    """Run the assignor; return each member's share as bytes.
+    """Run the assignor, and return each member's share as bytes.
 
     Args:
         log: the leader's.
@@ -219,7 +219,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- giving up ---------------------------------------------------------------------------------------------------
 
     def prepare(self, deadline: float) -> Steps[bool]:
-        """Commit, call the listener, revoke partitions; return whether that is done.
+        """Commit, call the listener, revoke partitions, and return whether that is done.
 
         Under the eager protocol all of them are revoked, under the cooperative one those whose topics are no longer
         subscribed.
@@ -358,7 +358,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- leading -----------------------------------------------------------------------------------------------------
 
     def assign(self, action: ComputeAssignment, deadline: float) -> Steps[bool]:
-        """As leader, assign the partitions and send SyncGroup; return whether that is done."""
+        """As leader, assign the partitions and send SyncGroup, and return whether that is done."""
         subscriptions = self._attempted(action, lambda: read_members(self._core.settings.group_id, action.members))
         topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
         if self._subscriptions.group_subscribe(topics):
@@ -389,7 +389,7 @@ class RebalanceSteps(ListenerInvoker):
         return True
 
     def _attempted(self, action: ComputeAssignment, call: Callable[[], T]) -> T:
-        """Call a function for the leader; if it raises, the rebalance begins again after a pause."""
+        """Call a function for the leader. If it raises, the rebalance begins again after a pause."""
         try:
             return call()
         except BaseException:
@@ -549,17 +549,14 @@ class RebalanceSteps(ListenerInvoker):
             errors.append(error)
 
 
-class ClassicGroupProtocol(GroupProtocol):
+class ClassicGroupProtocol(GroupProtocol[ClassicMembership, RebalanceSteps]):
     """A member of the classic protocol in the user's thread: which step of a rebalance comes next, and how it leaves.
 
     Args:
         context: the consumer's.
-        coordinator_client: sends requests to the coordinator; its core is the membership.
+        coordinator_client: sends requests to the coordinator. Its core is the membership.
         committer: commits before partitions are revoked.
         hooks: into the coordinator, which drives this.
-
-    Attributes:
-        steps: the steps of a rebalance.
     """
 
     def __init__(
@@ -575,14 +572,7 @@ class ClassicGroupProtocol(GroupProtocol):
             assignor.configure(config, clock)
         if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
             _log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
-        self._core = coordinator_client.core
-        self._lock = coordinator_client.lock
-        self._coordinator = coordinator_client
-        self._client = client
-        self._subscriptions = subscriptions
-        self._clock = clock
-        self._hooks = hooks
-        self.steps = RebalanceSteps(
+        steps = RebalanceSteps(
             coordinator_client,
             client,
             metadata=metadata,
@@ -592,43 +582,34 @@ class ClassicGroupProtocol(GroupProtocol):
             protocol=common_protocol(assignors),
             rack_id=config.client_rack or None,
         )
-
-    @property
-    def core(self) -> ClassicMembership:
-        """Return the membership."""
-        return self._core
-
-    @property
-    def due_at(self) -> float:
-        """See :class:`GroupProtocol`."""
-        return self.steps.due_at
+        super().__init__(context, coordinator_client, hooks, steps)
 
     @property
     def awaits_response(self) -> bool:
         """Return whether JoinGroup or SyncGroup is under way, or about to be."""
-        return self._core.rejoin_pending
+        return self.core.rejoin_pending
 
     def on_subscription_change(self) -> None:
         """See :class:`GroupProtocol`."""
         with self._lock:
-            self._core.on_subscription(self._subscriptions.subscription())
+            self.core.on_subscription(self._subscriptions.subscription())
 
     def on_metadata(self) -> None:
         """As leader, compare the metadata with that of the assignment."""
         with self._lock:
-            self._core.on_metadata(self.steps.metadata_snapshot())
+            self.core.on_metadata(self.steps.metadata_snapshot())
 
     def recover(self) -> None:
         """See :class:`GroupProtocol`."""
         self.steps.recover()
 
     def advance(self, deadline: float) -> Steps[bool]:
-        """Take part in the rebalance; see :class:`GroupProtocol`."""
+        """Take part in the rebalance. See :class:`GroupProtocol`."""
         return self._join(deadline)
 
     def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
-        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, owning nothing."""
-        core = self._core
+        """Take part in the rebalance. ``leave_notice``: only to announce that we leave, owning nothing."""
+        core = self.core
         said = False
         while True:
             now = self._clock.now()
@@ -681,7 +662,7 @@ class ClassicGroupProtocol(GroupProtocol):
                 yield from self.steps.complete(action)
 
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions, announce the leave, leave; an exception of the listener is raised afterwards."""
+        """Revoke the partitions, announce the leave, leave. An exception of the listener is raised afterwards."""
         failure: Exception | None = None
         try:
             try:
@@ -700,7 +681,7 @@ class ClassicGroupProtocol(GroupProtocol):
         The other members learn of the rebalance by their next heartbeats. If that takes longer than a session, the
         leader will miss us.
         """
-        core, group = self._core, self._core.settings
+        core, group = self.core, self.core.settings
         permanently = group.group_instance_id is None if leave_group is None else leave_group
         until = min(deadline, self._clock.now() + group.session_timeout)
         if not permanently or not core.generation.joined or self._clock.now() >= until:
@@ -723,4 +704,4 @@ class ClassicGroupProtocol(GroupProtocol):
 
     def _leave(self, reason: str, send: bool | None) -> None:
         with self._lock:
-            self._core.leave(reason, self._clock.now(), send=send)
+            self.core.leave(reason, self._clock.now(), send=send)

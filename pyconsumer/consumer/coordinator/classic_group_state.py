@@ -5,18 +5,18 @@ No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each
 States
 
 1. A member is identified by its :class:`Generation`: generation id, member id and chosen assignor. Every request names
-   it; the coordinator refuses requests of a generation that is over.
+   it. The coordinator refuses requests of a generation that is over.
 2. ``UNJOINED`` -> ``PREPARING_REBALANCE`` when JoinGroup is sent, -> ``COMPLETING_REBALANCE`` when it has succeeded,
    -> ``STABLE`` when SyncGroup has succeeded. A response counts only in the state that waits for it.
 3. A failed JoinGroup or SyncGroup leads back to ``UNJOINED``. The generation survives that,
    unless the coordinator does not know it.
 4. Losing the generation means having lost the partitions: the listener hears *lost*, not *revoked*.
-   ILLEGAL_GENERATION takes the generation and leaves the member id, which may still be valid; UNKNOWN_MEMBER_ID, the
+   ILLEGAL_GENERATION takes the generation and leaves the member id, which may still be valid. UNKNOWN_MEMBER_ID, the
    end of ``max_poll_interval_ms`` and leaving take both.
 5. Heartbeats are sent in ``COMPLETING_REBALANCE`` and ``STABLE``. Before that the pending JoinGroup itself keeps the
    member alive.
 6. Offsets are committed in ``STABLE`` only, and not before the application knows its new partitions.
-7. ``FENCED``: another process took our ``group_instance_id`` (KIP-345). Every poll raises; only leaving ends it.
+7. ``FENCED``: another process took our ``group_instance_id`` (KIP-345). Every poll raises. Only leaving ends it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
     """Return the state after an event.
 
     Raises:
-        IllegalStateError: the event is impossible in that state; this is a fault in the caller.
+        IllegalStateError: the event is impossible in that state. This is a fault in the caller.
     """
     try:
         return TRANSITIONS[event][state]
@@ -96,7 +96,7 @@ def next_state(state: ClassicMemberState, event: Event) -> ClassicMemberState:
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
-    """A rebalance begins: commit, call the listener; then ``on_prepared``. ``lost``: the generation is gone."""
+    """A rebalance begins: commit, call the listener, then call ``on_prepared``. ``lost``: the generation is gone."""
 
     lost: bool
     generation: Generation
@@ -104,14 +104,14 @@ class PrepareJoin:
 
 @dataclass(frozen=True, slots=True)
 class BuildJoin:
-    """Collect subscription and user data for JoinGroup; then ``begin_join``."""
+    """Collect subscription and user data for JoinGroup, then call ``begin_join``."""
 
     generation: Generation
 
 
 @dataclass(frozen=True, slots=True)
 class SendJoin:
-    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds; it is pending there."""
+    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds. It is pending there."""
 
     attempt: int
     node: BrokerMetadata
@@ -121,7 +121,7 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class ComputeAssignment:
-    """We lead the group: run the assignor over the members; then ``on_assigned``.
+    """We lead the group: run the assignor over the members, then call ``on_assigned``.
 
     ``skip``: keep the coordinator's present assignment, only look after the topics' metadata (KIP-814).
     """
@@ -144,7 +144,7 @@ class SendSync:
 
 @dataclass(frozen=True, slots=True)
 class CompleteJoin:
-    """The rebalance is over: adopt the assignment, call the listener; then ``on_completed``."""
+    """The rebalance is over: adopt the assignment, call the listener, then call ``on_completed``."""
 
     generation: Generation
     assignment: bytes

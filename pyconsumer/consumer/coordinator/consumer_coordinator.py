@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerCoordinator"]
 
-_MakeProtocol = Callable[["ConsumerContext", CoordinatorClient[Any], OffsetCommitter, CoordinatorHooks], GroupProtocol]
+_MakeProtocol = Callable[
+    ["ConsumerContext", CoordinatorClient[Any], OffsetCommitter, CoordinatorHooks], GroupProtocol[Any, Any]
+]
 
 
 def _choose_protocol(name: str, settings: MemberSettings, now: float) -> tuple[GroupMember, _MakeProtocol]:
@@ -125,7 +127,7 @@ class ConsumerCoordinator:
         self._protocol = make_protocol(context, self._coordinator, self._committer, hooks)
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
-        self._notified = (self._core.revision, self._core.stage)
+        self._notified = (self._core.revision, self._core.state)
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
@@ -136,7 +138,7 @@ class ConsumerCoordinator:
 
     def note_poll(self, now: float) -> None:
         """Record that the application polled, for ``max_poll_interval_ms``. Takes no lock: it writes one float."""
-        self._core.timer.poll(now)
+        self._core.heartbeat_timers.poll(now)
 
     @property
     def next_due_at(self) -> float:
@@ -154,7 +156,7 @@ class ConsumerCoordinator:
             now: the present.
             something_came: whether a response has come since this was asked last.
         """
-        if self._core.timer.poll_expired(now):
+        if self._core.heartbeat_timers.poll_expired(now):
             return math.inf
         if self._metadata.update_count != self._metadata_seen or self._core.has_urgent_news:
             return -math.inf
@@ -193,7 +195,7 @@ class ConsumerCoordinator:
         """Do what the group needs: find the coordinator, rebalance, run callbacks, commit when that is due.
 
         Args:
-            deadline: monotonic seconds; what cannot be done by then continues in the next call.
+            deadline: monotonic seconds. What cannot be done by then continues in the next call.
             wait_for_join: False: wait for nothing.
 
         Returns:
@@ -308,7 +310,7 @@ class ConsumerCoordinator:
         """Commit if that is automatic, revoke the partitions, leave, end the heartbeat thread.
 
         Args:
-            deadline: monotonic seconds; no callback is started after it.
+            deadline: monotonic seconds. No callback is started after it.
             leave_group: whether to send LeaveGroup; None: a dynamic member does, a static one does not (KIP-1092).
             commit: False: leave the automatic commit out.
 
@@ -343,7 +345,7 @@ class ConsumerCoordinator:
                 self._heartbeat.close(max(0.0, deadline - self._clock.now()) if ended else 0.0)
 
     def abandon(self, reason: str) -> None:
-        """Let the heartbeat thread leave the group and end, if :meth:`close` has not done that; without waiting.
+        """Let the heartbeat thread leave the group and end, if :meth:`close` has not done that, without waiting.
 
         For finalizers, which may run in any thread and in the middle of anything: no lock is taken.
         """
@@ -398,7 +400,7 @@ class ConsumerCoordinator:
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     def _start_heartbeat(self) -> None:
-        """Start the heartbeat thread unless it runs; one that failed is replaced, or the session would expire."""
+        """Start the heartbeat thread unless it runs. One that failed is replaced, or the session would expire."""
         if self._heartbeat is not None:
             if self._heartbeat.alive:
                 return
@@ -426,7 +428,7 @@ class ConsumerCoordinator:
     def _changed_in_background(self) -> None:
         self._changed()
         self._on_news()
-        self._client.rouse()
+        self._client.wake_poll()
 
     def _changed(self) -> None:
         """Set when :meth:`poll` has to be called, after something has changed that."""
@@ -438,7 +440,7 @@ class ConsumerCoordinator:
                 due = math.inf if not self._knows_topics else max(due, self._protocol.due_at)
             self._group_due_at = due
             self._due_at = min(due, self._auto_commit.next_at)
-            notified, self._notified = self._notified, (core.revision, core.stage)
+            notified, self._notified = self._notified, (core.revision, core.state)
             news = notified != self._notified
         if news and self._heartbeat is not None:
             # Above all when JoinGroup has succeeded: from then on there are heartbeats and a poll deadline.

@@ -7,8 +7,8 @@ Invariants
 
 1. The member chooses its id and keeps it as long as this object lives, whatever it loses and however often it joins
    again (KIP-1082).
-2. A *life* begins with each heartbeat of epoch 0. A response counts only if it is the one to the heartbeat in flight,
-   so one from an earlier life changes nothing. (In Java it can: its epoch is taken for that of the new life.)
+2. An *incarnation* begins with each heartbeat of epoch 0. A response counts only if it is the one to the heartbeat in
+   flight, so one from an earlier incarnation changes nothing. (In Java it can: its epoch is taken for the new one's.)
 3. A heartbeat is full after a join, an error or a lost response: the coordinator may not have received the ones before.
    Otherwise it holds only what has changed. After a lost response, heartbeats stay full for ``request_timeout_ms``: the
    lost request may still reach the coordinator, and the response to it, the only one with the assignment, is not read.
@@ -17,8 +17,8 @@ Invariants
    changes when a reconciliation is over, and only then is it acknowledged. If a callback raises, nothing is
    acknowledged, and the step is tried again after a pause: the coordinator fences a member whose callback keeps failing
    when its rebalance timeout is over.
-5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
-   that one comes next. Only the end of a life interrupts it. (Java also interrupts it when the coordinator
+5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then.
+   That one comes next. Only the end of an incarnation interrupts it. (Java also interrupts it when the coordinator
    takes the change back. Partitions that the listener has already given up would have no owner then.)
 6. A heartbeat that reports less than the target releases the rest: the coordinator may assign it to another member. So
    the next step waits for the response, which has the newest target. (In Java it does not, and for the time of one
@@ -27,8 +27,8 @@ Invariants
    that has to report what we own reports both: the coordinator would assign at once what it left out.
 8. The heartbeat thread can change the member epoch at any moment. A request that contains it reads it under the lock,
    when it is encoded.
-9. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
-   a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
+9. ``GROUP_ID_NOT_FOUND`` ends an incarnation as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back
+   late to a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.consumer.coordinator.consumer_group_state import (
-    BEATING,
     IN_GROUP,
     NOTHING,
+    SENDING_HEARTBEATS,
     ConsumerMemberState,
     LocalAssignment,
     Reconcile,
@@ -86,7 +86,7 @@ _REGEX_UNSUPPORTED: Final = (
     " Kafka 4.0). Subscribe to topics, or to a pattern of Python (a str or re.Pattern), which the client evaluates"
 )
 #: What to do about an error code, where its own text does not say it.
-_ADVICE: Final[Mapping[int, str]] = {
+_REMEDIES: Final[Mapping[int, str]] = {
     Errors.UNRELEASED_INSTANCE_ID: "another member that has not left the group uses our group_instance_id {instance!r}:"
     " close that one first, wait until its session has ended, or give each member a name of its own",
     Errors.FENCED_INSTANCE_ID: "another member has taken over our group_instance_id {instance!r}, after this one was"
@@ -121,8 +121,8 @@ def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
     return LocalAssignment(-2, partitions)
 
 
-class _Facts(NamedTuple):
-    """The facts that heartbeats carry; None: not sent yet, or there is none."""
+class _HeartbeatFields(NamedTuple):
+    """The facts that heartbeats carry. None: not sent yet, or there is none."""
 
     rebalance_timeout: float | None = None
     topics: frozenset[str] | None = None
@@ -131,20 +131,20 @@ class _Facts(NamedTuple):
     rack: str | None = None
     assignment: LocalAssignment | None = None
 
-    def since(self, heard: _Facts) -> dict[str, Any]:
-        """Return the fields of a request for what the coordinator has not ``heard`` yet."""
+    def changed_since(self, acknowledged: _HeartbeatFields) -> dict[str, Any]:
+        """Return the fields of a request that differ from those the coordinator has ``acknowledged``."""
         fields: dict[str, Any] = {}
-        if self.rebalance_timeout is not None and self.rebalance_timeout != heard.rebalance_timeout:
+        if self.rebalance_timeout is not None and self.rebalance_timeout != acknowledged.rebalance_timeout:
             fields["rebalance_timeout_ms"] = round(self.rebalance_timeout * 1000)
-        if self.topics is not None and self.topics != heard.topics:
+        if self.topics is not None and self.topics != acknowledged.topics:
             fields["subscribed_topic_names"] = sorted(self.topics)
-        if self.regex != heard.regex:
+        if self.regex != acknowledged.regex:
             fields["subscribed_topic_regex"] = self.regex or ""  # which takes the one before back
-        if self.assignor != heard.assignor:
+        if self.assignor != acknowledged.assignor:
             fields["server_assignor"] = self.assignor
-        if self.rack != heard.rack:
+        if self.rack != acknowledged.rack:
             fields["rack_id"] = self.rack
-        if self.assignment is not None and self.assignment != heard.assignment:
+        if self.assignment is not None and self.assignment != acknowledged.assignment:
             fields["topic_partitions"] = [
                 TopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
                 for topic_id, numbers in sorted(self.assignment.partitions.items())
@@ -157,13 +157,13 @@ class ConsumerMembership(GroupMember):
 
     Args:
         settings: the member's settings.
-        member_id: its id; by default a new one.
+        member_id: its id, by default a new one.
         now: the present, in seconds.
 
     Attributes:
         state: see :class:`.ConsumerMemberState`.
         member_id: see the invariants.
-        life: counts the times that the member has joined.
+        incarnation: counts the times that the member has joined.
         current, target: see the invariants.
     """
 
@@ -171,18 +171,18 @@ class ConsumerMembership(GroupMember):
         # How long its session lasts, the coordinator alone knows; the interval it will name.
         settings = replace(settings, session_timeout=math.inf, heartbeat_interval=_FIRST_HEARTBEAT_INTERVAL)
         super().__init__(settings, now=now)
-        self.state = _S.UNSUBSCRIBED
+        self.state: ConsumerMemberState = _S.UNSUBSCRIBED
         self.member_id = member_id or new_member_id()
-        self.life = 0
+        self.incarnation = 0
         self.current = self.target = NOTHING
         self._active = False
         self._topics: frozenset[str] = frozenset()
         self._regex: str | None = None
-        self._heard = _Facts()  # what the coordinator has heard of us in this life, as far as we know
+        self._acknowledged = _HeartbeatFields()  # by the coordinator, in this incarnation
         self._full_until = -math.inf
         self._awaited: ConsumerGroupHeartbeatRequest | None = None
         self._urgent = False  # the next heartbeat must not wait for its interval
-        self._announced = False  # a heartbeat of this life has left
+        self._announced = False  # a heartbeat of this incarnation has left
         self._background = False  # heartbeats have a thread
         self._reported = False  # see the invariants
         self._lost = False  # the assignment, and the application has not been notified
@@ -193,11 +193,6 @@ class ConsumerMembership(GroupMember):
         self._fatal: KafkaError | None = None
 
     # -- what the application does -----------------------------------------------------------------------------------
-
-    @property
-    def stage(self) -> ConsumerMemberState:
-        """Return the state."""
-        return self.state
 
     @property
     def is_stable(self) -> bool:
@@ -245,9 +240,9 @@ class ConsumerMembership(GroupMember):
         return self._active and self.state is not _S.STABLE and self._fatal is None
 
     @property
-    def term_of_commits(self) -> int:
-        """Return the life: within one, the coordinator knows which partitions we have released."""
-        return self.life
+    def commit_scope(self) -> int:
+        """Return the incarnation: within one, the coordinator knows which partitions we have released."""
+        return self.incarnation
 
     @property
     def epoch_is_volatile(self) -> bool:
@@ -260,7 +255,7 @@ class ConsumerMembership(GroupMember):
         return self.generation.joined
 
     def due_at(self, now: float) -> float:
-        """Return when :meth:`next_action` has something to do (seconds); infinity while it waits for a response."""
+        """Return when :meth:`next_action` has something to do (seconds), or infinity while it waits for a response."""
         if self.has_urgent_news:
             return now
         if not self._active:
@@ -280,7 +275,7 @@ class ConsumerMembership(GroupMember):
         if self._errors:
             return Raise(self._errors.popleft())
         if self._lost:
-            return Release(self.life)
+            return Release(self.incarnation)
         if self._fatal is not None:
             return Raise(self._fatal)
         if not self._active:
@@ -292,29 +287,29 @@ class ConsumerMembership(GroupMember):
         if self.state is _S.RECONCILING and not self._reported and now >= self._reconcile_at:
             self._reconciling = True
             self._following = self.target
-            return Reconcile(self.life, self.target, self.current)
+            return Reconcile(self.incarnation, self.target, self.current)
         return None
 
     @property
     def needs_background(self) -> bool:
         """Return whether the heartbeat thread has to run: heartbeats are to be sent, and the coordinator is known."""
-        return self.beats and self.coordinator is not None
+        return self.sends_heartbeats and self.coordinator is not None
 
     def on_background_started(self) -> None:
-        """Record that the heartbeat thread runs; whoever started it replaces one that fails."""
+        """Record that the heartbeat thread runs. Whoever started it replaces one that fails."""
         self._background = True
 
     # -- following an assignment -------------------------------------------------------------------------------------
 
     def still_follows(self, action: Reconcile) -> bool:
-        """Return whether a reconciliation is still to be done: it is not when its life has ended."""
-        return action.life == self.life and self.state is _S.RECONCILING
+        """Return whether a reconciliation is still to be done: it is not when its incarnation has ended."""
+        return action.incarnation == self.incarnation and self.state is _S.RECONCILING
 
     def on_reconciled(self, action: Reconcile, partitions: LocalAssignment) -> bool:
-        """Record that the application knows its partitions; a heartbeat acknowledges them at once.
+        """Record that the application knows its partitions. A heartbeat acknowledges them at once.
 
         Args:
-            partitions: what it has now; less than the target while the names of some topics are unknown.
+            partitions: what it has now. Less than the target while the names of some topics are unknown.
 
         Returns:
             False if the membership was lost in the meantime.
@@ -331,7 +326,7 @@ class ConsumerMembership(GroupMember):
         return True
 
     def on_reconcile_failed(self, action: Reconcile, now: float) -> None:
-        """Acknowledge nothing after a callback has raised, or after Ctrl-C; try the step again after a pause."""
+        """Acknowledge nothing after a callback has raised, or after Ctrl-C. Try the step again after a pause."""
         self._reconciling = False
         if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
@@ -352,7 +347,7 @@ class ConsumerMembership(GroupMember):
 
     def on_released(self, action: Release, now: float) -> None:
         """Record that the application knows that it has lost its partitions: the member may join again."""
-        if action.life != self.life:
+        if action.incarnation != self.incarnation:
             return
         self._lost = False
         self.revision += 1
@@ -366,12 +361,12 @@ class ConsumerMembership(GroupMember):
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def prepare_leaving(self) -> None:
-        """Record that the application revokes its partitions in order to leave; heartbeats continue."""
+        """Record that the application revokes its partitions in order to leave. Heartbeats continue."""
         if self.state in IN_GROUP:
             self._move(_S.PREPARE_LEAVING)
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our epoch at once; return whether a heartbeat is to be sent.
+        """Leave the group, and forget our epoch at once, and return whether a heartbeat is to be sent.
 
         Args:
             send: None: a dynamic member leaves permanently, a static one until its session ends. True: any member
@@ -409,7 +404,7 @@ class ConsumerMembership(GroupMember):
 
     def _leave_as_stalled(self, now: float) -> None:
         if self.state is _S.PREPARE_LEAVING:  # it is about to leave anyway: a listener takes its time
-            self.timer.poll(now)
+            self.heartbeat_timers.poll(now)
             return
         self._move(_S.PREPARE_LEAVING)
         self._queue_leave("consumer poll timeout has expired", permanently=False, silent=False)
@@ -421,7 +416,7 @@ class ConsumerMembership(GroupMember):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """Record that FindCoordinator named the coordinator; a heartbeat is due at once."""
+        """Record that FindCoordinator named the coordinator. A heartbeat is due at once."""
         super().on_coordinator_found(who, node, now)
         self._hurry()
 
@@ -431,20 +426,20 @@ class ConsumerMembership(GroupMember):
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
     @property
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Return whether heartbeats are sent."""
-        return self.state in BEATING
+        return self.state in SENDING_HEARTBEATS
 
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
         self._urgent = False
         self._announced = True
         settings = self.settings
         joining = not self.generation.joined
-        heard = _Facts() if joining or now < self._full_until else self._heard
+        acknowledged = _HeartbeatFields() if joining or now < self._full_until else self._acknowledged
         owned = self.current
-        if self._following is not None and heard.assignment != self.current:
+        if self._following is not None and acknowledged.assignment != self.current:
             owned = _both(self.current, self._following)
-        facts = _Facts(
+        facts = _HeartbeatFields(
             settings.rebalance_timeout,
             self._topics,
             self._regex,
@@ -457,9 +452,9 @@ class ConsumerMembership(GroupMember):
             member_id=self.member_id,
             member_epoch=JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id,
             instance_id=settings.group_instance_id,
-            **facts.since(heard),
+            **facts.changed_since(acknowledged),
         )
-        self._heard = facts
+        self._acknowledged = facts
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE if self.current == self.target else _S.RECONCILING)
         self._reported = request.topic_partitions is not None and self.current.partitions != self.target.partitions
@@ -468,23 +463,23 @@ class ConsumerMembership(GroupMember):
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """Act on the response to a heartbeat; one that is not awaited any more changes nothing."""
+        """Act on the response to a heartbeat. One that is not awaited any more changes nothing."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or action.request is not self._awaited:
             self.log.debug("ignored the response to a heartbeat from before the last join")
             return
         self._awaited = None
-        self.metrics.heartbeat_completed(now - self.timer.last_sent, now)
+        self.metrics.heartbeat_completed(now - self.heartbeat_timers.last_sent, now)
         if message.error_code:
             self._on_error(action, message, now)
             return
         self.discovery.responded()
         if message.heartbeat_interval_ms > 0:
-            self.timer.set_interval(message.heartbeat_interval_ms / 1000)
-        self.timer.received(now)
+            self.heartbeat_timers.set_interval(message.heartbeat_interval_ms / 1000)
+        self.heartbeat_timers.received(now)
         if self._urgent:
-            self.timer.hasten()
-        if self.state not in BEATING:
+            self.heartbeat_timers.hasten()
+        if self.state not in SENDING_HEARTBEATS:
             return
         self.member_id = message.member_id or self.member_id
         if message.member_epoch > 0 and message.member_epoch != self.generation.generation_id:
@@ -523,13 +518,13 @@ class ConsumerMembership(GroupMember):
             error_action = ErrorAction.STOP
         error = self._explained(code, message.error_message)
         self._expect_nothing()
-        self.timer.failed(now)
+        self.heartbeat_timers.failed(now)
         if error_action is ErrorAction.REDISCOVER:
             self.on_coordinator_lost(action.node.node_id, error.code_name, now)
             return
         self.discovery.responded()
         if error_action is ErrorAction.LOSE:
-            self.timer.received(now)  # the next one may leave at once
+            self.heartbeat_timers.received(now)  # the next one may leave at once
             self._lose(f"{_API} of {action.generation}: {error.code_name}")
         elif error_action is ErrorAction.STOP:
             self._stop(error)
@@ -541,7 +536,7 @@ class ConsumerMembership(GroupMember):
     def _explained(self, code: int, said: str | None) -> BrokerResponseError:
         group = self.settings
         text = f"{_API} of group {group.group_id}" + (f": {said}" if said else "")
-        advice = _ADVICE.get(code)
+        advice = _REMEDIES.get(code)
         if advice is not None:
             text += "; " + advice.format(
                 instance=group.group_instance_id, assignor=group.remote_assignor, regex=self._regex
@@ -553,8 +548,8 @@ class ConsumerMembership(GroupMember):
         if term != self.discovery.term:
             return
         self._on_lost_response(now)
-        if isinstance(error, UnsupportedVersionError) and self.beats:
-            self.timer.failed(now)
+        if isinstance(error, UnsupportedVersionError) and self.sends_heartbeats:
+            self.heartbeat_timers.failed(now)
             refused = UnsupportedVersionError(_UNSUPPORTED if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
             refused.__cause__ = error
             self._stop(refused)
@@ -569,11 +564,11 @@ class ConsumerMembership(GroupMember):
             self._hurry()
 
     def _join(self, now: float) -> None:
-        self.life += 1
+        self.incarnation += 1
         self._move(_S.JOINING)
         self._expect_nothing()
         self._announced = False
-        self.timer.reset_timeouts(now)
+        self.heartbeat_timers.reset_timeouts(now)
         self._hurry()
 
     def _lose(self, reason: str) -> None:
@@ -600,7 +595,7 @@ class ConsumerMembership(GroupMember):
     def _hurry(self) -> None:
         """Send the next heartbeat once no other one is in flight and no pause after a failure lasts."""
         self._urgent = True
-        self.timer.hasten()
+        self.heartbeat_timers.hasten()
         self.revision += 1
 
     def _forget(self) -> None:
@@ -621,8 +616,8 @@ class ConsumerMembership(GroupMember):
     def _expect_nothing(self) -> None:
         """Await no response, and make the next heartbeat a full one."""
         self._awaited = None
-        self._heard = _Facts()
-        self.timer.forget_sent()
+        self._acknowledged = _HeartbeatFields()
+        self.heartbeat_timers.forget_sent()
 
     def _move(self, after: ConsumerMemberState) -> None:
         check_transition(self.state, after)

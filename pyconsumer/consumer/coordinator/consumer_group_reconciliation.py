@@ -7,13 +7,13 @@ does the core acknowledge. Nothing more is fetched or returned of partitions tha
 
 Rules
 
-1. Topics are assigned by id. A partition is assigned when the name of its topic is known; those whose topics are not
+1. Topics are assigned by id. A partition is assigned when the name of its topic is known. Those whose topics are not
    known yet follow when metadata names them.
 2. A topic that was deleted and created again has another id: its partitions are revoked, and assigned with a new state.
 3. If the listener raises, nothing is acknowledged, and the same call is made again after a pause, at the next poll.
    Until it succeeds, nothing is returned of the partitions it is about. (Java 4.3 calls ``onPartitionsAssigned`` again
    with no partitions, and if that succeeds it acknowledges and reads those that the listener has not taken.)
-4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new; the others only with partitions.
+4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new. The others only with partitions.
 5. A partition that the listener has revoked is not ours any more, whatever comes next.
 """
 
@@ -69,7 +69,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._started_at: float | None = None
 
     def reconcile(self, action: Reconcile, deadline: float) -> Steps[bool]:
-        """Follow an assignment as far as possible now; return whether that is done."""
+        """Follow an assignment as far as possible now, and return whether that is done."""
         now = self._coordinator.clock.now()
         if self._started_at is None:
             self._started_at = now
@@ -230,19 +230,16 @@ class ReconciliationSteps(ListenerInvoker):
                 self._subscriptions.assign_from_subscribed(())
 
 
-class ConsumerGroupProtocol(GroupProtocol):
+class ConsumerGroupProtocol(GroupProtocol[ConsumerMembership, ReconciliationSteps]):
     """A member of the consumer protocol in the user's thread: the order of its steps, and how it leaves.
 
     Heartbeats, which are the whole protocol, belong to the heartbeat thread.
 
     Args:
         context: the consumer's.
-        coordinator_client: sends requests to the coordinator; its core is the membership.
+        coordinator_client: sends requests to the coordinator. Its core is the membership.
         committer: commits before partitions are revoked.
         hooks: into the coordinator, which drives this.
-
-    Attributes:
-        steps: the steps of a reconciliation.
     """
 
     def __init__(
@@ -252,26 +249,14 @@ class ConsumerGroupProtocol(GroupProtocol):
         committer: OffsetCommitter,
         hooks: CoordinatorHooks,
     ) -> None:
-        _, client, metadata, subscriptions, clock = context
-        self._core = coordinator_client.core
-        self._lock = coordinator_client.lock
-        self._coordinator = coordinator_client
-        self._subscriptions = subscriptions
-        self._clock = clock
-        self._hooks = hooks
-        self.steps = ReconciliationSteps(
-            coordinator_client, client, metadata=metadata, subscriptions=subscriptions, committer=committer
+        steps = ReconciliationSteps(
+            coordinator_client,
+            context.client,
+            metadata=context.metadata,
+            subscriptions=context.subscriptions,
+            committer=committer,
         )
-
-    @property
-    def core(self) -> ConsumerMembership:
-        """Return the membership."""
-        return self._core
-
-    @property
-    def due_at(self) -> float:
-        """See :class:`GroupProtocol`."""
-        return self.steps.due_at
+        super().__init__(context, coordinator_client, hooks, steps)
 
     @property
     def awaits_response(self) -> bool:
@@ -283,23 +268,23 @@ class ConsumerGroupProtocol(GroupProtocol):
         subscriptions = self._subscriptions
         with self._lock:
             if subscriptions.has_remote_pattern:
-                self._core.on_subscription((), subscriptions.remote_pattern)
+                self.core.on_subscription((), subscriptions.remote_pattern)
             else:
-                self._core.on_subscription(subscriptions.subscription())
+                self.core.on_subscription(subscriptions.subscription())
 
     def on_metadata(self) -> None:
         """Apply newer metadata: names of topics may be known that were not."""
         with self._lock:
-            self._core.on_metadata()
+            self.core.on_metadata()
 
     def recover(self) -> None:
         """See :class:`GroupProtocol`."""
         with self._lock:
-            self._core.recover()
+            self.core.recover()
 
     def advance(self, deadline: float) -> Steps[bool]:
-        """Join, reconcile, release; see :class:`GroupProtocol`."""
-        core = self._core
+        """Join, reconcile, release. See :class:`GroupProtocol`."""
+        core = self.core
         while True:
             now = self._clock.now()
             if not self._hooks.knows_topics() and not core.has_urgent_news:
@@ -336,11 +321,11 @@ class ConsumerGroupProtocol(GroupProtocol):
                     return False
 
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions and leave; see :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
+        """Revoke the partitions and leave. See :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
         with self._lock:
-            self._core.prepare_leaving()
+            self.core.prepare_leaving()
         try:
             yield from self.steps.drop_all(callbacks=callbacks)
         finally:
             with self._lock:
-                self._core.leave(reason, self._clock.now(), send=leave_group)
+                self.core.leave(reason, self._clock.now(), send=leave_group)

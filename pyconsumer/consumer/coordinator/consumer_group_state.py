@@ -4,18 +4,18 @@ No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each
 
 States
 
-1. The broker computes assignments; a member has only to follow. ``UNSUBSCRIBED`` -> ``JOINING`` (a heartbeat with epoch
+1. The broker computes assignments. A member has only to follow. ``UNSUBSCRIBED`` -> ``JOINING`` (a heartbeat with epoch
    0) -> ``RECONCILING`` (it has an assignment to follow) -> ``ACKNOWLEDGING`` (it has followed) -> ``STABLE`` (the
    heartbeat that says so has left). A new assignment in ``STABLE`` or ``ACKNOWLEDGING`` leads to ``RECONCILING``.
-2. ``FENCED``: the coordinator does not know the member, or not in this epoch. Its partitions are lost; when the
+2. ``FENCED``: the coordinator does not know the member, or not in this epoch. Its partitions are lost. When the
    listener has been notified, it joins again.
 3. ``PREPARE_LEAVING``: it revokes its partitions in order to leave, and still sends heartbeats. ``LEAVING``: the
    heartbeat with which it leaves is next.
 4. ``STALE``: it left because ``poll`` was not called in time. The next poll notifies the listener, and it joins again.
-5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error; nothing leads out of it.
+5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error. Nothing leads out of it.
 6. Heartbeats are sent in ``JOINING``, ``RECONCILING``, ``ACKNOWLEDGING``, ``STABLE`` and ``PREPARE_LEAVING``.
 
-The table is the one of Java's ``MemberState`` in Apache Kafka 4.3; a test compares the two.
+The table is the one of Java's ``MemberState`` in Apache Kafka 4.3. A test compares the two.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Final, NamedTuple
 from pyconsumer.errors import IllegalStateError
 
 __all__ = [
-    "BEATING",
     "IN_GROUP",
     "NOTHING",
+    "SENDING_HEARTBEATS",
     "TRANSITIONS",
     "ConsumerMemberState",
     "LocalAssignment",
@@ -73,7 +73,7 @@ TRANSITIONS: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]]
 }
 
 #: States in which heartbeats are sent.
-BEATING: Final = _MEMBERS | {_S.PREPARE_LEAVING}
+SENDING_HEARTBEATS: Final = _MEMBERS | {_S.PREPARE_LEAVING}
 
 #: States in which the member belongs to the group, or is about to.
 IN_GROUP: Final = _MEMBERS
@@ -83,7 +83,7 @@ def check_transition(before: ConsumerMemberState, after: ConsumerMemberState) ->
     """Check a change of state.
 
     Raises:
-        IllegalStateError: it is impossible; this is a fault in the caller.
+        IllegalStateError: it is impossible. This is a fault in the caller.
     """
     if before is not after and after not in TRANSITIONS[before]:
         raise IllegalStateError(f"a member that is {before.value} cannot be {after.value} next")
@@ -101,15 +101,15 @@ NOTHING: Final = LocalAssignment(-1, {})
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """Follow ``target``: commit, call the listener, adopt it; then ``on_reconciled``. ``life``: as of the core."""
+    """Follow ``target``: commit, call the listener, adopt it, then ``on_reconciled``. ``incarnation``: the core's."""
 
-    life: int
+    incarnation: int
     target: LocalAssignment
     current: LocalAssignment
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The partitions are lost: call the listener, drop them; then ``on_released``."""
+    """The partitions are lost: call the listener, drop them, then call ``on_released``."""
 
-    life: int
+    incarnation: int

@@ -65,11 +65,11 @@ class CoordinatorClient(Generic[M]):
         self.on_search_end: Callable[[KafkaError | None], object] = lambda error: None
 
     def call_after_search(self, on_done: Callable[[KafkaError | None], object]) -> None:
-        """Call a function after each search for the coordinator, with the error that ended it; None if it was found."""
+        """Call a function after each search for the coordinator, with its error, or None if it was found."""
         self.on_search_end = on_done
 
     def find(self) -> bool:
-        """Return whether the coordinator is known; if not, send FindCoordinator if that is due."""
+        """Return whether the coordinator is known. If not, send FindCoordinator if that is due."""
         with self.lock:
             if self.core.coordinator is not None:
                 return True
@@ -97,10 +97,10 @@ class CoordinatorClient(Generic[M]):
                     self.core.discovery.cancelled(USER)
 
     def ensure(self, deadline: float) -> Steps[bool]:
-        """Wait until the coordinator is known; return whether it is by the deadline.
+        """Wait until the coordinator is known, and return whether it is by the deadline.
 
         Raises:
-            KafkaError: the coordinator cannot be found by trying again; for instance, access to the group is denied.
+            KafkaError: the coordinator cannot be found by trying again. For instance, access to the group is denied.
         """
         while True:
             with self.lock:

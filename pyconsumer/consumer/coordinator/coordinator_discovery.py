@@ -4,7 +4,7 @@ Rules
 
 1. Each thread sends FindCoordinator by itself, one request at a time: the thread that uses the consumer may be busy
    with records for minutes, and the session must not end in the meantime.
-2. After the first loss of a coordinator the next one is asked for at once; if requests to the one that was found keep
+2. After the first loss of a coordinator the next one is asked for at once. If requests to the one that was found keep
    failing, after pauses that grow until one succeeds.
 3. ``term`` grows with each loss: a connection opened in an older term is not to be used again, since a request may be
    pending on it.
@@ -66,7 +66,7 @@ class CoordinatorDiscovery:
         self._searches = {USER: _Search(), BACKGROUND: _Search()}
 
     def start(self, who: str, now: float) -> bool:
-        """Return whether this thread has to send FindCoordinator now; it then counts as in flight."""
+        """Return whether this thread has to send FindCoordinator now. It then counts as in flight."""
         search = self._searches[who]
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
@@ -74,12 +74,12 @@ class CoordinatorDiscovery:
         return True
 
     def due_at(self, who: str) -> float:
-        """Return when this thread may send the next FindCoordinator; infinity while one is in flight."""
+        """Return when this thread may send the next FindCoordinator, or infinity while one is in flight."""
         search = self._searches[who]
         return math.inf if search.in_flight else search.retry_at
 
     def found(self, who: str, node: BrokerMetadata) -> bool:
-        """FindCoordinator named a node; return whether it was not known as the coordinator before."""
+        """FindCoordinator named a node, and return whether it was not known as the coordinator before."""
         self._searches[who].succeed()
         if self.node == node:
             return False
@@ -100,7 +100,7 @@ class CoordinatorDiscovery:
         self._searches[who].end()
 
     def lost(self, node_id: int, now: float) -> bool:
-        """A node is not the coordinator, or cannot be reached; return whether it was the coordinator until now."""
+        """A node is not the coordinator, or cannot be reached, and return whether it was the coordinator until now."""
         if self.node is None or self.node.node_id != node_id:
             return False
         self.node = None

@@ -140,7 +140,7 @@ CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | 
 
 
 def action_for(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
-    """Return the action for an error code of a table; the code must not be NONE."""
+    """Return the action for an error code of a table. The code must not be NONE."""
     known = table.get(code)
     if known is not None:
         return known

@@ -5,11 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
+from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.network.futures import Steps
 
 __all__ = ["CoordinatorHooks", "GroupProtocol"]
+
+M = TypeVar("M", bound=GroupMember)
+S = TypeVar("S", bound=ListenerInvoker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +26,7 @@ class CoordinatorHooks:
     Attributes:
         start_heartbeat: starts the heartbeat thread unless it runs.
         look_at_metadata: applies what metadata says since the last time.
-        knows_topics: whether the topics of the subscription are known; those of a pattern are after a metadata update.
+        knows_topics: whether the topics of the subscription are known. Those of a pattern are after a metadata update.
     """
 
     start_heartbeat: Callable[[], object]
@@ -27,18 +34,32 @@ class CoordinatorHooks:
     knows_topics: Callable[[], bool]
 
 
-class GroupProtocol(ABC):
-    """The steps of a member in the user's thread, in the order of its protocol."""
+class GroupProtocol(ABC, Generic[M, S]):
+    """A member in the user's thread: which step of its protocol comes next, and how it leaves.
+
+    Args:
+        context: the consumer's.
+        coordinator_client: sends requests to the coordinator. Its core is the membership.
+        hooks: into the coordinator, which drives this.
+        steps: the steps of the protocol.
+    """
+
+    def __init__(
+        self, context: ConsumerContext, coordinator_client: CoordinatorClient[M], hooks: CoordinatorHooks, steps: S
+    ) -> None:
+        self.core = coordinator_client.core
+        self.steps = steps
+        self._lock = coordinator_client.lock
+        self._coordinator = coordinator_client
+        self._client = context.client
+        self._subscriptions = context.subscriptions
+        self._clock = context.clock
+        self._hooks = hooks
 
     @property
-    @abstractmethod
-    def core(self) -> GroupMember:
-        """Return the core of the membership."""
-
-    @property
-    @abstractmethod
     def due_at(self) -> float:
-        """Return when to continue with a step that waits for something which the core does not know of; -inf: now."""
+        """Return when to continue with a step that waits for something which the core does not know of. -inf: now."""
+        return self.steps.due_at
 
     @property
     @abstractmethod
@@ -47,20 +68,20 @@ class GroupProtocol(ABC):
 
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
-        """Do what the group needs now; return whether the membership is settled.
+        """Do what the group needs now, and return whether the membership is settled.
 
         Args:
-            deadline: monotonic seconds; what cannot be done by then continues in the next call.
+            deadline: monotonic seconds. What cannot be done by then continues in the next call.
         """
 
     @abstractmethod
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions and leave; an exception of the listener is raised afterwards.
+        """Revoke the partitions and leave. An exception of the listener is raised afterwards.
 
         Args:
             reason: for the log and the coordinator.
             leave_group: as in ``close``.
-            deadline: until when to wait for the group; the request itself is not waited for.
+            deadline: until when to wait for the group. The request itself is not waited for.
             callbacks: False: the listener is not called any more.
         """
 

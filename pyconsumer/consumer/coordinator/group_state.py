@@ -71,7 +71,7 @@ class Raise:
 class SendHeartbeat:
     """Send a heartbeat to ``node`` and report its end with this value.
 
-    ``term``: the coordinator's, as :mod:`.coordinator_discovery` counts it; ``min_version``: that the request needs.
+    ``term``: the coordinator's, as :mod:`.coordinator_discovery` counts it. ``min_version``: that the request needs.
     """
 
     node: BrokerMetadata

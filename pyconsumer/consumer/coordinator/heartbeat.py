@@ -7,7 +7,7 @@ carries it out. A heartbeat that gets no response loses the coordinator (``Group
 
 Rules of the three timers: the next heartbeat, the end of the session, the deadline of the next poll
 
-1. The interval is from send to send, not from response to send; a failed heartbeat is repeated after the retry backoff,
+1. The interval is from send to send, not from response to send. A failed heartbeat is repeated after the retry backoff,
    which grows with each further failure. One heartbeat is in flight at a time.
 2. A response that announces a rebalance counts as received: the coordinator has prolonged the session.
 3. Finding the coordinator restarts the session's clock, not the poll's: rediscovery gives a stalled application no
@@ -36,8 +36,8 @@ class Heartbeat:
 
     Attributes:
         last_poll: when the application polled last.
-        last_sent: when a heartbeat was last sent; -inf: never.
-        last_received: when a coordinator that knows us last responded to one; -inf: never.
+        last_sent: when a heartbeat was last sent. -inf: never.
+        last_received: when a coordinator that knows us last responded to one. -inf: never.
         in_flight: a heartbeat has been sent and has no response yet.
     """
 

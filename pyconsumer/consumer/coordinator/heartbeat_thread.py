@@ -12,9 +12,9 @@ Rules
 2. It never runs code of the application, and never raises: failures are reported to the core, which keeps them for the
    application's next call. Its log lines and warnings are passed on by another thread
    (:mod:`pyconsumer.background_log`).
-3. It is a daemon thread, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. A forked child has none;
-   the parent's continues.
-4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
+3. It is a daemon thread, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. A forked child has none.
+   The parent's continues.
+4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected. Its finalizer calls
    :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for gets :data:`LEAVE_TIMEOUT_S`.
 5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
    asked to, or nothing.
@@ -55,12 +55,12 @@ class HeartbeatThread:
     """See the module.
 
     Args:
-        core: the membership; lock: guards it.
+        core: the membership. Lock: guards it.
         make_client: makes the thread's network client, in the thread. It must not hold the consumer.
         clock: the time.
         changed: called in this thread after something changed that the user's thread should look at. It must not hold
             the consumer either.
-        brokers: brokers that can be asked for the coordinator; :meth:`set_brokers` replaces them.
+        brokers: brokers that can be asked for the coordinator. :meth:`set_brokers` replaces them.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class HeartbeatThread:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for the thread to end, as the core must have ordered; return whether it did within ``timeout`` seconds.
+        """Wait for the end of the thread, which the core has ordered, and return whether it came within ``timeout`` s.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """
@@ -133,7 +133,7 @@ class HeartbeatThread:
 
         Args:
             reason: why the member leaves.
-            leave: whether to send a LeaveGroup; None: for a dynamic member.
+            leave: whether to send a LeaveGroup. None: for a dynamic member.
         """
         self._abandoned = reason, leave
         self.end()
@@ -150,7 +150,7 @@ class HeartbeatThread:
                 with self._lock:
                     action = self._next(self._clock.now())
                     moved, revision = revision != self._core.revision, self._core.revision
-                    before, beating = beating, self._core.beats
+                    before, beating = beating, self._core.sends_heartbeats
                 if before is not beating:
                     self._core.log.debug("heartbeats %s", "begin" if beating else "pause")
                 if moved:

@@ -4,7 +4,7 @@ Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
 1. Only the thread that uses the consumer runs a listener, inside ``poll``, ``unsubscribe``, ``close`` and their like:
    :meth:`ListenerInvoker._call_listener` is a generator, which that thread's driver runs. The heartbeat thread never
-   gets here; what it finds out waits as an action for the next poll (``next_action`` of the membership).
+   gets here. What it finds out waits as an action for the next poll (``next_action`` of the membership).
 2. No lock is held during a call, and wakeups are delayed until it is over.
 3. Before partitions are revoked, what was returned from them is committed (:meth:`ListenerInvoker._commit_first`).
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ListenerInvoker:
-    """Calls the listener, and commits before it; the base of what each group protocol does in the user's thread.
+    """Calls the listener, and commits before it. The base of what each group protocol does in the user's thread.
 
     Args:
         coordinator_client: sends requests to the coordinator.
@@ -40,7 +40,7 @@ class ListenerInvoker:
         subscriptions: the consumer's.
         committer: commits before partitions are revoked.
 
-    Attributes: due_at: when to continue with a step that waits for something else than a response of the coordinator;
+    Attributes: due_at: when to continue with a step that waits for something else than a response of the coordinator.
     -inf: now.
     """
 
@@ -66,7 +66,7 @@ class ListenerInvoker:
     # -- the commit before -------------------------------------------------------------------------------------------
 
     def _commit_first(self, deadline: float) -> Steps[bool]:
-        """Commit what was returned, as long as the rebalance leaves time; return whether the rebalance may continue."""
+        """Commit the returned records while the rebalance leaves time, and return whether it may continue."""
         if self._commit_until is None:
             self._commit_until = self._coordinator.clock.now() + self._member.settings.rebalance_timeout
         until = self._commit_until

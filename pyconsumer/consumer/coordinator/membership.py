@@ -4,10 +4,10 @@ This is the part of a membership that does not depend on how a group agrees on p
 :mod:`.classic_group_membership` adds JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that
 the coordinator computes (KIP-848).
 
-Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out; the heartbeat thread
+Two drivers share it. The thread that uses the consumer asks ``next_action`` and carries it out. The heartbeat thread
 asks :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
 under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
-``timer``, a single float that the heartbeat thread reads, at worst one poll late. States and actions
+``heartbeat_timers``, a single float that the heartbeat thread reads, at worst one poll late. States and actions
 are in :mod:`.group_state` and the two modules that it names, error codes in :mod:`.error_actions`.
 
 Invariants
@@ -59,7 +59,7 @@ LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``.
+    """A member's settings. Times are seconds. ``rebalance_timeout`` is ``max_poll_interval_ms``.
 
     ``session_timeout`` and ``heartbeat_interval`` are of the classic protocol, ``rack`` and ``remote_assignor`` (None:
     the coordinator chooses) of the consumer protocol.
@@ -130,12 +130,15 @@ class GroupMember(ABC):
 
     Attributes:
         log: writes the member's lines of the log.
-        generation: the member's identity; under the consumer protocol its id is the member epoch.
+        generation: the member's identity. Under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
         revision: see the module's invariants.
-        timer: the member's clocks.
+        heartbeat_timers: when a heartbeat is due, when the session and the time between two polls end.
+        state: of the membership, in the terms of its protocol.
         metrics: what happened so far, for ``KafkaConsumer.metrics()``.
     """
+
+    state: object
 
     def __init__(self, settings: MemberSettings, *, now: float = 0.0) -> None:
         self.settings = settings
@@ -143,7 +146,7 @@ class GroupMember(ABC):
         self.generation = NO_GENERATION
         self.discovery = CoordinatorDiscovery(settings.backoff)
         self.revision = 0
-        self.timer = Heartbeat(
+        self.heartbeat_timers = Heartbeat(
             interval=settings.heartbeat_interval,
             session_timeout=settings.session_timeout,
             max_poll_interval=settings.rebalance_timeout,
@@ -156,11 +159,6 @@ class GroupMember(ABC):
         self._errors: deque[KafkaError] = deque()
 
     # -- what a protocol adds ----------------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def stage(self) -> object:
-        """Return where the member stands, in the terms of its protocol."""
 
     @property
     @abstractmethod
@@ -177,11 +175,11 @@ class GroupMember(ABC):
 
     @abstractmethod
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Take part in another rebalance; ``short`` is the form of ``reason`` for the coordinator."""
+        """Take part in another rebalance. ``short`` is the form of ``reason`` for the coordinator."""
 
     @abstractmethod
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our identity at once; return whether a request is to be sent.
+        """Leave the group, and forget our identity at once, and return whether a request is to be sent.
 
         Args:
             send: ``leave_group`` of ``close``.
@@ -189,13 +187,13 @@ class GroupMember(ABC):
 
     @property
     @abstractmethod
-    def term_of_commits(self) -> object:
+    def commit_scope(self) -> object:
         """Return what limits a commit: repeated in a later term, it could overwrite one of the next owner."""
 
     @property
     @abstractmethod
     def epoch_is_volatile(self) -> bool:
-        """Return whether the generation id may change while we keep our partitions; a request then reads it as it is
+        """Return whether the generation id may change while we keep our partitions. A request then reads it as it is
         encoded.
         """
 
@@ -221,7 +219,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def due_at(self, now: float) -> float:
-        """Return when the user's thread has something to do (seconds); infinity while it waits for a response."""
+        """Return when the user's thread has something to do (seconds), or infinity while it waits for a response."""
 
     @abstractmethod
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
@@ -229,7 +227,7 @@ class GroupMember(ABC):
 
     @property
     @abstractmethod
-    def beats(self) -> bool:
+    def sends_heartbeats(self) -> bool:
         """Return whether heartbeats are sent."""
 
     @abstractmethod
@@ -256,12 +254,12 @@ class GroupMember(ABC):
         return self.discovery.node
 
     def take_error(self) -> KafkaError | None:
-        """Return the oldest error to raise, and forget it; None if there is none."""
+        """Return the oldest error to raise, and forget it, or None if there is none."""
         return self._errors.popleft() if self._errors else None
 
     def on_poll(self, now: float) -> None:
         """Record that the application polled."""
-        self.timer.poll(now)
+        self.heartbeat_timers.poll(now)
 
     def close(self) -> None:
         """Let the heartbeat thread end, after the response to a pending LeaveGroup."""
@@ -279,7 +277,7 @@ class GroupMember(ABC):
         if self.discovery.found(who, node):
             self.log.info("the group's coordinator is %s", node)
             self.revision += 1
-        self.timer.reset_session(now)
+        self.heartbeat_timers.reset_session(now)
 
     def on_coordinator_not_found(self, who: str, error: KafkaError, now: float) -> None:
         """Record that FindCoordinator failed. An error that cannot be retried is raised to the application."""
@@ -289,12 +287,12 @@ class GroupMember(ABC):
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """Record that a node is not the coordinator any more, or cannot be reached; return whether it was until now."""
+        """Record that a node is no longer the coordinator or cannot be reached. Return whether it was until now."""
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
         self.log.info("coordinator %s is lost: %s", node, why)
-        self.timer.forget_sent()
+        self.heartbeat_timers.forget_sent()
         self._leaving = Leaving()  # a group that does not receive our LeaveGroup will notice by itself
         self.revision += 1
         self._abandon(str(why), now)
@@ -310,36 +308,36 @@ class GroupMember(ABC):
             return SendLeave(node, leaving.send(leaving.request), self.discovery.term)
         if self._closed and not leaving.pending:
             return Stop()
-        if not self.beats:
+        if not self.sends_heartbeats:
             return Sleep(math.inf)
         if node is None:
             if self.discovery.start(BACKGROUND, now):
                 return FindCoordinator()
             return Sleep(self.discovery.due_at(BACKGROUND))
-        timer = self.timer
-        if timer.session_expired(now):
+        timers = self.heartbeat_timers
+        if timers.session_expired(now):
             seconds = self.settings.session_timeout
             self.on_coordinator_lost(node.node_id, f"no response to heartbeats for {seconds:g} s", now)
             return self.next_background(now)
-        if timer.poll_expired(now):
+        if timers.poll_expired(now):
             self.log.warning(
                 "leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
                 " Raise it, or process fewer records between calls (max_poll_records)",
-                now - timer.last_poll,
+                now - timers.last_poll,
                 self.settings.rebalance_timeout,
             )
             self._leave_as_stalled(now)
             return self.next_background(now)
-        if timer.is_due(now):
-            timer.sent(now)
+        if timers.is_due(now):
+            timers.sent(now)
             return self._make_heartbeat(node, now)
-        return Sleep(timer.next_deadline())
+        return Sleep(timers.next_deadline())
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
-        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent; a loss ends it."""
+        """Record that a heartbeat got no response. ``term``: the coordinator's when it was sent. A loss ends it."""
         if term != self.discovery.term:
             return
-        self.timer.failed(now)
+        self.heartbeat_timers.failed(now)
         if not self.on_coordinator_lost(node_id, error, now) or error.retriable:
             return
         self._report(error)
@@ -350,7 +348,7 @@ class GroupMember(ABC):
         self.revision += 1
 
     def on_background_failed(self, error: KafkaError) -> None:
-        """Record that the heartbeat thread failed; the error is raised to the application."""
+        """Record that the heartbeat thread failed. The error is raised to the application."""
         self._report(error)
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------

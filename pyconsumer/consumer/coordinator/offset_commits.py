@@ -9,7 +9,7 @@ Commits
    it revokes partitions). All others are raised. :meth:`OffsetCommitter.commit` decides it by the ``retriable`` of the
    error that the code becomes.
 3. Asynchronous commits are never repeated, as a later one may have succeeded. While the coordinator is unknown they are
-   queued; when it is found they are sent in order, before any later commit. They fail if the search fails, or if the
+   queued. When it is found they are sent in order, before any later commit. They fail if the search fails, or if the
    member has another generation by then (under the consumer protocol: has joined again). The commit before a rebalance
    is repeated while there is time (:mod:`.listener_invoker`). After an automatic commit that failed the next one comes
    sooner.
@@ -86,7 +86,7 @@ class AutoCommit:
     """The schedule of automatic commits. A core.
 
     Args:
-        interval: ``auto_commit_interval_ms`` in seconds; None: never.
+        interval: ``auto_commit_interval_ms`` in seconds. None: never.
     """
 
     def __init__(self, interval: float | None, now: float) -> None:
@@ -113,13 +113,13 @@ class _AsyncCommit:
     """An asynchronous commit that has not ended.
 
     Attributes:
-        term: the term of its call (:attr:`.GroupMember.term_of_commits`), in which it must be sent.
-        sent: its request; None while it waits for the coordinator.
+        scope: the scope of its call (:attr:`.GroupMember.commit_scope`), in which it must be sent.
+        sent: its request, or None while it waits for the coordinator.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     future: RequestFuture[None]
-    term: object
+    scope: object
     sent: RequestFuture[None] | None = None
 
     def leave(self, sent: RequestFuture[None]) -> None:
@@ -132,7 +132,7 @@ class OffsetCommitter:
 
     Args:
         coordinator_client: sends requests to the coordinator.
-        is_member: whether the group assigns our partitions; otherwise commits name no generation.
+        is_member: whether the group assigns our partitions. Otherwise commits name no generation.
         topic_id: id of a topic, zeros if unknown; raises ``KafkaError`` if offsets must not be committed for it.
         refresh_metadata: asks for newer metadata.
         auto_commit: the schedule of automatic commits.
@@ -171,12 +171,12 @@ class OffsetCommitter:
     # -- committing --------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, deadline: float) -> Steps[None]:
-        """Commit and wait for the response; repeat the commit while that is safe.
+        """Commit and wait for the response. Repeat the commit while that is safe.
 
         Raises:
             CommitFailedError: the member is not in the group's present generation.
             RebalanceInProgressError: a rebalance is under way; poll, then commit again.
-            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            KafkaTimeoutError: not done by the deadline. The last error is its cause.
             ValueError: an offset is negative.
         """
         wanted = _checked(offsets)
@@ -192,10 +192,10 @@ class OffsetCommitter:
             if not known:
                 raise self._timeout(self._coordinator.missing, cause or self._coordinator.last_failure)
             self.send_queued()  # what was asked for before must not overtake this one
-            generation, term = self._generation()
-            if first is not None and term != first[1]:
+            generation, scope = self._generation()
+            if first is not None and scope != first[1]:
                 raise self._commit_failed(first[0])
-            first = generation, term
+            first = generation, scope
             future = self._send(wanted, generation)
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
@@ -212,14 +212,14 @@ class OffsetCommitter:
             failures += 1
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> RequestFuture[None]:
-        """Commit without waiting; the callback gets the offsets and None or the error.
+        """Commit without waiting. The callback gets the offsets and None or the error.
 
         Retriable errors are given as ``RetriableCommitFailedError``.
         """
         wanted = _checked(offsets)
         self._run_plain_callbacks()
         future: RequestFuture[None] = RequestFuture()
-        commit = _AsyncCommit(wanted, future, self._term())
+        commit = _AsyncCommit(wanted, future, self._scope())
         self._async[commit] = None
         future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
         if not wanted:
@@ -232,7 +232,7 @@ class OffsetCommitter:
         return future
 
     def _send_async(self, commit: _AsyncCommit) -> None:
-        if commit.term == self._term():
+        if commit.scope == self._scope():
             sent = self._send(commit.offsets, None)
         else:  # it waited for the coordinator, and its partitions may have another owner now
             sent = RequestFuture.failure(self._commit_failed(self._core.generation))
@@ -253,7 +253,7 @@ class OffsetCommitter:
         self._async = {commit: None for commit in self._async if not commit.future.done}
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
-        """Commit for the present generation, once; the caller handles a failure."""
+        """Commit for the present generation, once. The caller handles a failure."""
         wanted = _checked(offsets)
         self.send_queued()
         future = self._send(wanted, None)
@@ -295,12 +295,12 @@ class OffsetCommitter:
         return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
     def run_callbacks(self) -> Steps[None]:
-        """Run the waiting callbacks, in order. An exception of one is raised; the others run the next time."""
+        """Run the waiting callbacks, in order. An exception of one is raised. The others run the next time."""
         while self._callbacks:
             yield from wait_for_callback(self._callbacks.popleft()())
 
     def _run_plain_callbacks(self) -> None:
-        """Run the waiting callbacks up to one that has to be awaited; the next call that may wait awaits it."""
+        """Run the waiting callbacks up to one that has to be awaited. The next call that may wait awaits it."""
         while self._callbacks:
             result = self._callbacks.popleft()()
             if isinstance(result, Awaitable):
@@ -335,7 +335,7 @@ class OffsetCommitter:
     def send_queued(self) -> None:
         """Send the commits that waited for the coordinator, if it is known.
 
-        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight; that one may
+        The heartbeat thread may have found it while this thread's FindCoordinator pauses or is in flight. That one may
         then never end, or never be sent.
         """
         if self._queue and self._core.coordinator is not None:
@@ -350,15 +350,15 @@ class OffsetCommitter:
             else:
                 commit.future.fail(error)
 
-    def _term(self) -> object:
-        """Return the term in which a commit called now must be sent; None if our partitions are not the group's."""
+    def _scope(self) -> object:
+        """Return the scope in which a commit called now must be sent, or None if our partitions are not the group's."""
         if not self._is_member():
             return None
         with self._coordinator.lock:
-            return self._core.term_of_commits
+            return self._core.commit_scope
 
     def _generation(self) -> tuple[Generation, object]:
-        """Return the generation to commit for, and the term in which the commit must be sent.
+        """Return the generation to commit for, and the scope in which the commit must be sent.
 
         Raises:
             CommitFailedError, RebalanceInProgressError: there is none.
@@ -367,7 +367,7 @@ class OffsetCommitter:
             return NO_GENERATION, None
         with self._coordinator.lock:
             if self._core.may_commit:
-                return self._core.generation, self._core.term_of_commits
+                return self._core.generation, self._core.commit_scope
             rebalancing, current = self._core.rebalancing, self._core.generation
         if rebalancing:
             raise RebalanceInProgressError(
@@ -385,7 +385,7 @@ class OffsetCommitter:
             except KafkaError as error:
                 return RequestFuture.failure(error)
         sent = generation
-        term_of_commit = self._core.term_of_commits
+        commit_scope = self._core.commit_scope
         node = self._core.coordinator
         if node is None:
             return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
@@ -399,7 +399,7 @@ class OffsetCommitter:
         def encode(version: int) -> OffsetCommitRequest:
             nonlocal sent
             with self._coordinator.lock:  # the heartbeat thread may have received another epoch
-                if sent.joined and self._core.epoch_is_volatile and self._core.term_of_commits == term_of_commit:
+                if sent.joined and self._core.epoch_is_volatile and self._core.commit_scope == commit_scope:
                     sent = self._core.generation if self._core.may_commit else sent
             return offset_commit_request(
                 version,
@@ -487,7 +487,7 @@ class OffsetCommitter:
         """Return the error for a commit that came too late, with the facts and the setting to change."""
         core = self._core
         group, limit = core.settings.group_id, core.settings.rebalance_timeout
-        away = self._coordinator.clock.now() - core.timer.last_poll
+        away = self._coordinator.clock.now() - core.heartbeat_timers.last_poll
         if not self._is_member():
             text = (
                 f"offsets were not committed: group {group} has members that subscribe to topics;"
@@ -529,13 +529,13 @@ class OffsetCommitter:
 
 
 class _StaleEpochError(StaleMemberEpochError, RetriableError):
-    """The member epoch was behind; the request may be repeated with the new one."""
+    """The member epoch was behind. The request may be repeated with the new one."""
 
 
 def _pause(
     coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
 ) -> Steps[None]:
-    """Wait before the next attempt; raise if that would be after the deadline.
+    """Wait before the next attempt. Raise if that would be after the deadline.
 
     Raises:
         KafkaTimeoutError: from ``cause``.
@@ -601,7 +601,7 @@ class CommittedOffsets:
         """Return the committed offset of each partition, None if there is none.
 
         Raises:
-            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            KafkaTimeoutError: not done by the deadline. The last error is its cause.
             TopicAuthorizationFailedError, GroupAuthorizationFailedError: as named.
         """
         wanted = frozenset(TopicPartition(*tp) for tp in partitions)

@@ -156,12 +156,6 @@ cdef class FutureRecordMetadata:
         self.value_size = value_size
         self.header_size = header_size
 
-    @classmethod
-    def failed_with(cls, topic_partition, error):
-        result = BatchResult(topic_partition)
-        result.finish(-1, -1, error)
-        return cls(result, 0, -1, -1, -1)
-
     __reduce__ = not_copied
 
     @property

@@ -14,7 +14,7 @@ _loaded: dict[int, tuple[type[Message], type[Message]]] = {}
 
 
 def load(api_key: int) -> tuple[type[Message], type[Message]]:
-    """Return the request and the response class of an API; raise ``KeyError`` for an unknown one."""
+    """Return the request and the response class of an API. Raise ``KeyError`` for an unknown one."""
     pair = _loaded.get(api_key)
     if pair is None:
         info = API[cast(ApiKey, api_key)]

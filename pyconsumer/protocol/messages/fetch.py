@@ -155,7 +155,7 @@ class FetchResponse(Message):
 def _decoder_for_one(decode: Decoder) -> Decoder:
     """Return a decoder that reads a response with one partition by one call of ``struct``.
 
-    That is what a record brings which comes alone. Everything else is left to ``decode``: more than one partition,
+    So comes a record that arrives alone. Everything else is left to ``decode``: more than one partition,
     aborted transactions, tagged fields, record sets that are null or not whole, or have 16 KiB or more.
     """
     unpack, size = _ONE_PARTITION.unpack_from, _ONE_PARTITION.size

@@ -1,4 +1,4 @@
-"""FindCoordinator: the coordinator of a group or transactional id; of several since version 4 (KIP-699)."""
+"""FindCoordinator: the coordinator of a group or transactional id, of several since version 4 (KIP-699)."""
 
 from __future__ import annotations
 

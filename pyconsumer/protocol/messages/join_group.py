@@ -1,4 +1,4 @@
-"""JoinGroup: join a group's next generation; static members since version 5 (KIP-345), reasons since 8 (KIP-800)."""
+"""JoinGroup: join a group's next generation. Static members since version 5 (KIP-345), reasons since 8 (KIP-800)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LeaveGroup: leave a group; several members at once since version 3 (KIP-345), with a reason since 5 (KIP-800)."""
+"""LeaveGroup: leave a group. Several members at once since version 3 (KIP-345), with a reason since 5 (KIP-800)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListConfigResources: the resources that have settings (KIP-1142); version 0 lists client metrics only."""
+"""ListConfigResources: the resources that have settings (KIP-1142). Version 0 lists client metrics only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListOffsets: offsets by timestamp; -1 means the end, -2 the start, -3 the largest timestamp (KIP-734)."""
+"""ListOffsets: offsets by timestamp. -1 means the end, -2 the start, -3 the largest timestamp (KIP-734)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: read committed offsets; of several groups at once since version 8 (KIP-709)."""
+"""OffsetFetch: read committed offsets, of several groups at once since version 8 (KIP-709)."""
 
 from __future__ import annotations
 

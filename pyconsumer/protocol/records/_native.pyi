@@ -19,7 +19,6 @@ __all__ = [
     "DecodeAhead",
     "LogScan",
     "TrackedRecord",
-    "break_workers",
     "check_records",
     "convert",
     "crc32c",
@@ -48,5 +47,4 @@ class DecodeAhead:
     def remove(self, cursor: Cursor) -> None: ...
     def counts(self) -> dict[str, int]: ...
 
-def break_workers(fault: int, delay_us: int = 0) -> None: ...
 def stop_workers() -> None: ...

@@ -7,10 +7,10 @@ record that ends beyond the data, or to fields that do not end where their recor
 Java's consumer reads some odd records, which Apache Kafka stores, and so does this decoder. (The list for compressed
 data is in ``compression``, the cases are in ``tests/vectors/tolerance.json``.)
 
-* each negative length of a key, a value or a header's value means null, not only -1;
-* attributes of a record, and unknown attributes of a batch, are ignored;
-* a number may have more bytes than it needs, and bits beyond its 32 or 64 are dropped;
-* a batch without records may have bytes, which are not read;
+* each negative length of a key, a value or a header's value means null, not only -1.
+* attributes of a record, and unknown attributes of a batch, are ignored.
+* a number may have more bytes than it needs, and bits beyond its 32 or 64 are dropped.
+* a batch without records may have bytes, which are not read.
 * in formats v0 and v1: bytes after the value, inner messages of the other format, an inner message that is cut off at
   the end, and an outer offset of 0 round relative offsets.
 
@@ -89,7 +89,7 @@ def decode_records(
     """Decode ``count`` records of a v2 batch from ``data[position:]`` and append them to ``records``.
 
     Args:
-        lowest: the next offset; records below it are skipped if ``skipping``, and damage otherwise.
+        lowest: the next offset. Records below it are skipped if ``skipping``, and damage otherwise.
         skipping: whether no record of this batch has been delivered yet.
 
     Returns:
@@ -300,8 +300,8 @@ def decode_message_set(
     """Decode a message of format v0 or v1, or the message set inside a compressed one.
 
     Args:
-        lowest: the next offset; records below it are skipped.
-        check_crcs: whether to check the messages inside a compressed one; the caller checks the outer message.
+        lowest: the next offset. Records below it are skipped.
+        check_crcs: whether to check the messages inside a compressed one. The caller checks the outer message.
         make: makes a record from its origin, offset, timestamp, key and value.
 
     Returns:

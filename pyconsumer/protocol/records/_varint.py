@@ -12,7 +12,7 @@ class DamageError(Exception):
 
 
 def read_raw_varint(data: bytes, position: int, max_bits: int = 64) -> tuple[int, int]:
-    """Read a base-128 number without undoing the zigzag; return ``(number, position after it)``.
+    """Read a base-128 number without undoing the zigzag. Return ``(number, position after it)``.
 
     As in Java, bits beyond ``max_bits`` in the last byte that a number may have are dropped.
 

@@ -15,7 +15,7 @@ def number_array(pa: Any, numbers: Numbers, kind: Any) -> Any:
 
 
 def binary_array(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
-    """Return an array of strings; ``kind`` is ``pa.binary()``, or ``pa.string()`` if all of them are UTF-8."""
+    """Return an array of strings. ``kind`` is ``pa.binary()``, or ``pa.string()`` if all of them are UTF-8."""
     assert column is not None
     bitmap = None if column.bitmap is None else pa.py_buffer(column.bitmap)
     buffers = [bitmap, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -28,7 +28,7 @@ def header_struct(pa: Any) -> Any:
 
 
 def header_list(pa: Any, column: HeaderColumn | None, kind: Any, bitmap: bytes | None = None, nulls: int = 0) -> Any:
-    """Return an array with a list of headers for each record; ``kind`` is a list of :func:`header_struct`.
+    """Return an array with a list of headers for each record. ``kind`` is a list of :func:`header_struct`.
 
     Args:
         bitmap, nulls: the bits of the lists that are not null, and the number of those that are.

@@ -6,7 +6,7 @@ The layout of a v2 batch (KIP-98), 61 bytes before the records, big-endian::
     attributes i16 | last_offset_delta i32 | base_timestamp i64 | max_timestamp i64 |
     producer_id i64 | producer_epoch i16 | base_sequence i32 | record_count i32 | records
 
-A message of format v0 or v1 is a batch by itself; a compressed one contains a message set.
+A message of format v0 or v1 is a batch by itself. A compressed one contains a message set.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class BatchInfo(NamedTuple):
     """The header of a record batch.
 
     ``position`` and ``size_bytes`` locate the batch in the scanned buffer. Offsets are absolute, timestamps in ms since
-    the epoch; ids, epochs and sequence numbers that a batch does not have are -1.
+    the epoch. Ids, epochs and sequence numbers that a batch does not have are -1.
 
     A compressed message set (magic 0 or 1) has ``record_count`` -1, and its ``base_offset``, which is unknown until it
     is decompressed, equals ``last_offset``.
@@ -126,14 +126,14 @@ class BatchInfo(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record, -1 without one; the number after 2147483647 is 0."""
+        """The sequence number of the last record, -1 without one. The number after 2147483647 is 0."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """The time from which the log cleaner may remove the batch's tombstones (KIP-534), ms; None if not set."""
+        """The time from which the log cleaner may remove the batch's tombstones (KIP-534), ms, or None."""
         return self.first_timestamp if self.magic >= 2 and self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
@@ -286,15 +286,15 @@ def patch_batch(
     log_append_time_ms: int | None = None,
     max_timestamp: int | None = None,
 ) -> None:
-    """Set fields in the header of a v2 batch, in place; None leaves a field unchanged.
+    """Set fields in the header of a v2 batch, in place. None leaves a field unchanged.
 
     The checksum does not cover offset and leader epoch. It is computed again for a new timestamp, so check the old one
     first.
 
     Args:
         position: of the batch in the buffer.
-        log_append_time_ms: the time of the batch (ms since the epoch); the timestamp type becomes LogAppendTime.
-        max_timestamp: the largest timestamp (ms since the epoch); the timestamp type becomes CreateTime. Give one of
+        log_append_time_ms: the time of the batch (ms since the epoch). The timestamp type becomes LogAppendTime.
+        max_timestamp: the largest timestamp (ms since the epoch). The timestamp type becomes CreateTime. Give one of
             the two.
 
     Raises:

@@ -46,7 +46,7 @@ class BatchBuilder:
     Args:
         codec: ``"none"``, ``"gzip"``, ``"snappy"``, ``"lz4"`` or ``"zstd"``.
         timestamp_type: ``CREATE_TIME`` or ``LOG_APPEND_TIME``.
-        size_limit: most bytes of the batch, estimated if records are compressed; None for no limit. The first record is
+        size_limit: most bytes of the batch, estimated if records are compressed, None for no limit. The first record is
             always accepted, whatever its size.
         expected_ratio: the ratio of compressed to uncompressed size that the estimate assumes, for example the
             :attr:`compression_ratio` of the previous batch.
@@ -123,7 +123,7 @@ class BatchBuilder:
 
     @property
     def base_timestamp(self) -> int:
-        """Base timestamp in ms since the epoch: that of the first record, or the delete horizon; -1 without both."""
+        """Base timestamp in ms since the epoch: that of the first record, or the delete horizon. -1 without both."""
         return self._base_timestamp
 
     @property
@@ -144,12 +144,12 @@ class BatchBuilder:
 
         Args:
             timestamp_ms: in ms since the epoch.
-            headers: pairs of name and value; a value may be None.
-            relative_offset: the record's offset relative to the base offset, for a copy of a compacted log; it must
+            headers: pairs of name and value. A value may be None.
+            relative_offset: the record's offset relative to the base offset, for a copy of a compacted log. It must
                 increase from record to record. By default the next one.
 
         Returns:
-            The record's relative offset, or None if the batch is full; then nothing was added.
+            The record's relative offset, or None if the batch is full, to which it was not added.
 
         Raises:
             ValueError: ``relative_offset`` does not increase.
@@ -225,9 +225,9 @@ class BatchBuilder:
         """Return the batch. Repeated calls, for example with a new producer epoch, compress the records only once.
 
         Args:
-            leader_epoch: of the partition; clients leave it to the broker.
+            leader_epoch: of the partition. Clients leave it to the broker.
             log_append_time_ms: the timestamp of the batch in ms since the epoch, for ``LOG_APPEND_TIME``.
-            last_offset_delta: for a compacted batch whose last records were removed; by default that of the last
+            last_offset_delta: for a compacted batch whose last records were removed. By default that of the last
                 record. A batch without records (kept for the state of its producer) needs it.
 
         Raises:
@@ -289,7 +289,7 @@ def batch_header(
     base_sequence: int,
     record_count: int,
 ) -> bytes:
-    """Return the header of a batch (61 bytes), with checksum 0; see :meth:`BatchBuilder.build`.
+    """Return the header of a batch (61 bytes), with checksum 0. See :meth:`BatchBuilder.build`.
 
     Args:
         payload_size: size of the records in bytes, after compression.

@@ -37,7 +37,7 @@ class RecordProblem(NamedTuple):
 
     Attributes:
         kind: see :class:`Problem`.
-        timestamp: of the record, ms; -1 for damage.
+        timestamp: of the record, ms, -1 for damage.
         reason: a description of the damage, else empty.
     """
 
@@ -75,12 +75,12 @@ def check_records(
     Args:
         data: contains the decompressed records.
         needs_keys: whether each record must have a key.
-        earliest, latest: the range of timestamps in ms, both included; a record without one (-1) always passes.
+        earliest, latest: the range of timestamps in ms, both included. A record without one (-1) always passes.
         needs_order: whether the offset deltas must be 0, 1, 2 and so on.
 
     Returns:
-        The index of the first bad record, -1 if all are good (the number of records if bytes are left over after
-        them), and the largest timestamp of the records before it, -1 if none has one.
+        The index of the first bad record, -1 if all are good. If bytes are left over after the records, it is their
+        number. Then the largest timestamp of the records before it, -1 if none has one.
     """
     greatest = _NO_TIMESTAMP
     for index, record in _records(data, position, end, info):
@@ -106,7 +106,7 @@ def record_problems(
     latest: int,
     needs_order: bool = True,
 ) -> list[RecordProblem]:
-    """Return all problems with the records of a batch, at most one per record; damage is the last one.
+    """Return all problems with the records of a batch, at most one per record. Damage is the last one.
 
     The arguments are those of :func:`check_records`.
     """

@@ -38,9 +38,9 @@ class BinaryColumn:
     """Byte strings, some of them null.
 
     Attributes:
-        offsets: n + 1 32-bit offsets into ``data``; string i is ``data[offsets[i]:offsets[i + 1]]``.
+        offsets: n + 1 32-bit offsets into ``data``. String i is ``data[offsets[i]:offsets[i + 1]]``.
         data: the concatenated strings.
-        bitmap: Arrow's validity bitmap, lowest bit first, 0 for a null; None without nulls.
+        bitmap: Arrow's validity bitmap, lowest bit first, 0 for a null. None without nulls.
         null_count: number of nulls.
     """
 
@@ -73,14 +73,6 @@ class BinaryColumn:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def to_list(self) -> list[bytes | None]:
-        """Return the strings as Python objects."""
-        offsets, data, bitmap = self.offsets, bytes(self.data), self.bitmap
-        return [
-            None if bitmap is not None and not bitmap[i >> 3] >> (i & 7) & 1 else data[offsets[i] : offsets[i + 1]]
-            for i in range(len(self))
-        ]
-
 
 class HeaderColumn:
     """Headers of n records as one list column: record i has those from ``offsets[i]`` to ``offsets[i + 1]``."""
@@ -112,10 +104,10 @@ class Columns:
 
     Attributes:
         topic, partition: the partition of the records.
-        offsets, timestamps: 64-bit numbers; timestamps in ms since the epoch.
+        offsets, timestamps: 64-bit numbers. Timestamps are in ms since the epoch.
         timestamp_types: 32-bit numbers: 0 CreateTime, 1 LogAppendTime, -1 none.
         leader_epochs: 32-bit numbers, -1 if unknown.
-        keys, values, headers: raw bytes; None if the column was not requested.
+        keys, values, headers: raw bytes, or None if the column was not requested.
     """
 
     __slots__ = (
@@ -226,7 +218,7 @@ class ColumnsBuilder:
             self.weight += sum([len(n.encode()) + len(v or b"") + 8 for pairs in headers if pairs for n, v in pairs])
 
     def build(self, topic: str = "", partition: int = -1) -> Columns:
-        """Return the columns of all added records; the builder cannot be used afterwards.
+        """Return the columns of all added records. The builder cannot be used afterwards.
 
         Raises:
             OverflowError: keys or values have 2 GiB or more in total.

@@ -2,7 +2,7 @@
 
 =========  ======================================================================================
 gzip       one or more members
-snappy     xerial blocks (what Java and librdkafka write); a bare snappy block is read as well
+snappy     xerial blocks (as Java and librdkafka write them), or one bare snappy block
 lz4        one frame, independent blocks, written with 64 KiB blocks as Java does
 zstd       one or more frames
 =========  ======================================================================================
@@ -17,7 +17,7 @@ gzip       bytes behind a member that do not begin a         Java's ``GZIPInputS
            further one: no whole, valid header, or no more   if there is room for a member, and ignores what is none
            than 18 bytes
 gzip       reserved flags                                    Java does not look at them
-snappy     several xerial streams; of the header of a        where a block's length would be, snappy-java looks for the
+snappy     several xerial streams: of the header of a        where a block's length would be, snappy-java looks for the
            further one only the first four bytes count       first four bytes of a header
 snappy     up to three bytes after the last block            they are no length of a block
 lz4        anything behind the first frame                   Kafka's own reader ends with the frame
@@ -26,8 +26,8 @@ zstd       a cut off frame behind the first                  zstd-jni waits for 
 all        a batch without records that has bytes            its records are not read
 =========  ================================================  ===========================================================
 
-Some things are read that Java refuses, as no broker stores them and nothing is lost by them: lz4 frames with linked
-blocks, a dictionary's id or skippable frames in front, and zstd in formats v0 and v1. All else is damage, for us as for
+Some things are read that Java refuses: lz4 frames with linked blocks, a dictionary's id or skippable frames in front,
+and zstd in formats v0 and v1. No broker stores them, so that this does no harm. All else is damage, for us as for
 Java: garbage behind zstd, a wrong checksum of gzip, of zstd or of an lz4 block or header, bytes after the last record.
 
 snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``), which uses the system's
@@ -53,6 +53,8 @@ from pyconsumer.background_log import Log
 from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
+from pyconsumer.protocol.records.crc import implementation
+from pyconsumer.protocol.records.native_module import compiled
 
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress", "describe_codecs"]
 
@@ -112,17 +114,15 @@ def _library() -> tuple[str, Any]:
 
 @cache
 def _compiled() -> Callable[[int, Buffer, int, int], bytes | int | None] | None:
-    """Return the compiled function that decompresses snappy, lz4 and zstd; None if it was not built."""
-    from pyconsumer.protocol.records.decoder import decompress_compiled  # that module imports this one
-
-    return decompress_compiled
+    """Return the compiled function that decompresses snappy, lz4 and zstd, or None if it was not built."""
+    found: Callable[[int, Buffer, int, int], bytes | int | None] | None = compiled("decompress_compiled")
+    return found
 
 
 @cache
 def _report_missing_library(codec: Codec) -> None:
     """Log once that the compiled decoder lacks a codec's library."""
-    from pyconsumer.protocol.records.decoder import library_of
-
+    library_of = compiled("library_of")
     library = None if library_of is None else library_of(codec)
     if library is not None:
         _log.info("%s is decompressed by %s: %s is not used: %s", codec.name, _library()[0], library[0], library[3])
@@ -130,9 +130,7 @@ def _report_missing_library(codec: Codec) -> None:
 
 def describe_codecs() -> list[str]:
     """Return lines that say which library decompresses, compresses, and computes checksums, with versions."""
-    from pyconsumer.protocol.records.crc import implementation
-    from pyconsumer.protocol.records.decoder import library_of
-
+    library_of = compiled("library_of")
     name, module = _library()
     package = f"{name} {module.__version__}" if name else "nothing: pip install cramjam"
     packed = {"gzip": f"zlib {zlib.ZLIB_RUNTIME_VERSION}"}
@@ -174,9 +172,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         return bytes(data)
     if kind is Codec.GZIP:
         return _decompress_gzip(data, max_bytes)
-    compiled = _compiled()
-    if compiled is not None:
-        result = compiled(kind, data, max_bytes, magic)
+    by_decoder = _compiled()
+    if by_decoder is not None:
+        result = by_decoder(kind, data, max_bytes, magic)
         if type(result) is bytes:
             return result
         if result is not None:
@@ -198,7 +196,7 @@ def damage_of(codec: int, data: Buffer, max_bytes: int, magic: int, is_too_large
     """Return the error for snappy, lz4 or zstd data that could not be decompressed.
 
     Args:
-        is_too_large: whether it would decompress to more than ``max_bytes``; else it is damaged.
+        is_too_large: whether it would decompress to more than ``max_bytes``. If not, it is damaged.
     """
     kind = Codec.of(codec)
     try:
@@ -209,7 +207,7 @@ def damage_of(codec: int, data: Buffer, max_bytes: int, magic: int, is_too_large
 
 
 def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buffer, int]:
-    """Read the headers; return the data, repaired if necessary, and an upper bound of the decompressed size.
+    """Read the headers. Return the data, repaired if necessary, and an upper bound of the decompressed size.
 
     Raises:
         DamageError: a header is damaged, or it is certain that the limit will be exceeded.
@@ -224,7 +222,7 @@ def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buff
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress a record set; ``level`` is that of the codec (gzip 1-9, zstd 1-22), None its default.
+    """Compress a record set. ``level`` is that of the codec (gzip 1-9, zstd 1-22), None its default.
 
     Raises:
         UnsupportedCodecError: the compression type is unknown, or its library is not installed.
@@ -258,7 +256,7 @@ class _ReusedBuffer(threading.local):
         self._buffer: bytearray | None = None
 
     def take(self) -> bytearray | None:
-        """Return the buffer and forget it, so that a reentrant call gets another one; None if there is none."""
+        """Return the buffer and forget it, so that a reentrant call gets another one. None if there is none."""
         buffer, self._buffer = self._buffer, None
         return buffer
 
@@ -325,7 +323,7 @@ def _raise_gzip_header(view: memoryview) -> None:
 
 
 def _after_gzip_header(view: memoryview, position: int) -> int | None:
-    """Return the position after the header of a member; None if there is no whole, valid header."""
+    """Return the position after the header of a member, or None without a whole, valid header."""
     try:
         magic, method, flags = _GZIP_HEADER.unpack_from(view, position)
         if magic != _GZIP_MAGIC or method != _DEFLATE:
@@ -361,7 +359,7 @@ def _after_zero(view: memoryview, position: int) -> int:
 def _decompress_member(
     view: memoryview, position: int, piece: int, room: int, parts: list[bytes], max_bytes: int
 ) -> tuple[int, int]:
-    """Decompress the member whose header ends at ``position``; return the position after it, and its size."""
+    """Decompress the member whose header ends at ``position``. Return the position after it, and its size."""
     member = zlib.decompressobj(wbits=-15)
     size = checksum = 0
     while not member.eof:

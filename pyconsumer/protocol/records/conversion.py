@@ -10,7 +10,7 @@ from pyconsumer.protocol.records.record import ConsumerRecord
 __all__ = ["Converter", "convert"]
 
 Converter = Callable[[bytes], Any] | tuple[Callable[[ConsumerRecord, bytes], Any], bool] | None
-"""A function of the bytes; or a pair of a function of record and bytes, and True; or None, to keep the bytes."""
+"""A function of the bytes, or a pair (function of record and bytes, True), or None to keep the bytes."""
 
 
 def convert(
@@ -22,7 +22,8 @@ def convert(
     must not share them.
 
     Returns:
-        The index of the record that failed, ``"key"`` or ``"value"``, and the error; or ``len(raw)``, "" and None.
+        The index of the record that failed, ``"key"`` or ``"value"``, and the error. Without a failure:
+        ``len(raw)``, "" and None.
     """
     to_key = _of_record(key)
     to_value = _of_record(value)

@@ -1,8 +1,9 @@
 """CRC-32C, the checksum of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
 
-The compiled decoder has its own. Without it the package ``crc32c`` serves, which is as fast and is installed where it
-has wheels, then ``crcmod``, which installs without a compiler, numpy, or a table in Python. crcmod is logged, and the
-slow ones warn once. State: the chosen function, and its tables.
+The compiled decoder has its own. Without it the first of these serves: the package ``crc32c``, which is as fast and is
+installed where it has wheels, ``crcmod``, which installs without a compiler, numpy, and a table in Python. numpy is
+there for Spark's executors, which have it, but perhaps no wheel of ours. crcmod is logged, and the slow ones warn once.
+State: the chosen function, and its tables.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Final
 from pyconsumer import background_log
 from pyconsumer.background_log import Log
 from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.records.native_module import compiled
 
 __all__ = ["crc32c", "implementation", "warn_if_slow"]
 
@@ -88,10 +90,9 @@ def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
 
 
 def _choose() -> tuple[Callable[[Buffer], int], str]:
-    from pyconsumer.protocol.records.decoder import crc32c_compiled  # that module imports this one
-
-    if crc32c_compiled is not None:
-        return crc32c_compiled, "the record decoder"
+    by_decoder = compiled("crc32c")
+    if by_decoder is not None:
+        return by_decoder, "the record decoder"
     try:
         from crc32c import crc32c as hardware
     except ImportError:
@@ -121,7 +122,7 @@ def _choose() -> tuple[Callable[[Buffer], int], str]:
 
 
 def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
-    """Measure a checksum function and warn if it is slower than 100 MB/s; return bytes per second."""
+    """Measure a checksum function and warn if it is slower than 100 MB/s. Return bytes per second."""
     sample = bytes(range(256)) * 256
     start = time.perf_counter()
     function(sample)
@@ -148,7 +149,7 @@ def implementation() -> tuple[Callable[[Buffer], int], str]:
     if _chosen is None:
         _chosen = _choose()
         if _chosen[1] == "crcmod":
-            _log.info("CRC-32C is computed by crcmod, because neither the compiled decoder nor crc32c is installed")
+            _log.info("CRC-32C is computed by crcmod, as the compiled decoder and crc32c are not installed")
         elif _chosen[1] not in ("the record decoder", "crc32c"):
             warn_if_slow(*_chosen)
     return _chosen

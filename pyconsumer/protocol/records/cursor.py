@@ -39,15 +39,15 @@ _CHUNK: Final = 500
 class Cursor:
     """A cursor in the record set of one partition.
 
-    It skips records below ``fetch_offset``, control batches and, with ``aborted``, batches of aborted transactions; its
+    It skips records below ``fetch_offset``, control batches and, with ``aborted``, batches of aborted transactions. Its
     position moves past them.
 
     Args:
         topic_partition: the partition of the records.
-        buffer: the record set. The cursor keeps it alive until it is :attr:`exhausted`; records do not.
+        buffer: the record set. The cursor keeps it alive until it is :attr:`exhausted`. Records do not.
         fetch_offset: the requested offset.
         check_crcs: whether to check the checksum of each batch.
-        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response; else None.
+        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response. Otherwise None.
         max_decompressed_bytes: limit of the decompressed size of a batch.
     """
 
@@ -127,7 +127,7 @@ class Cursor:
 
     @property
     def last_leader_epoch(self) -> int:
-        """The leader epoch of the last batch reached, -1 if unknown; it belongs to :attr:`next_offset` (KIP-320)."""
+        """The leader epoch of the last batch reached, -1 if unknown. It belongs to :attr:`next_offset` (KIP-320)."""
         return self._last_leader_epoch
 
     @property
@@ -156,7 +156,7 @@ class Cursor:
         """Return the next records: exactly ``max_records``, or fewer at the end of the record set or before damage.
 
         After the records before the damage were returned, every call raises, and :attr:`next_offset` is that of the
-        damage. To continue after it, call :meth:`skip_batch` or fetch from a later offset.
+        damage. To continue after it, fetch from a later offset: the error has that of the next batch.
 
         Raises:
             CorruptRecordError: a batch or record is damaged, or decompresses to more than ``max_decompressed_bytes``.
@@ -183,7 +183,7 @@ class Cursor:
     def take_columns(
         self, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES, *, with_headers: bool = False
     ) -> Columns:
-        """Return the next records as columns; see :meth:`take`.
+        """Return the next records as columns, as :meth:`take` returns them.
 
         Args:
             max_bytes: stop when keys and values have this size, or a few records later.
@@ -197,7 +197,7 @@ class Cursor:
         return columns.build(*self.topic_partition)
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES) -> int:
-        """Append the next records to columns, which may have rows of other partitions; return the number of rows.
+        """Append the next records to columns, which may have rows of other partitions. Return the number of rows.
 
         Args and Raises: as :meth:`take_columns`.
         """
@@ -217,22 +217,6 @@ class Cursor:
             columns.add(chunk)
         return len(columns) - first
 
-    def skip_batch(self) -> int:
-        """Skip the batch that is damaged or being read; return :attr:`next_offset`.
-
-        If its header is damaged, the batches after it cannot be found: the rest is dropped, and :attr:`next_offset`
-        does not change.
-        """
-        if self._current is None and self._index < len(self._batches):
-            self._current = self._batches[self._index]
-            self._index += 1
-        if self._current is not None:
-            self._finish_batch()
-        else:
-            self._damage = None
-        self._error = None
-        return self._next_offset
-
     def close(self) -> None:
         """Drop the buffer and the records left in it, which exhausts the cursor."""
         self._batches = self._batches[: self._index]
@@ -244,7 +228,7 @@ class Cursor:
     # --- one batch
 
     def _open_next(self) -> bool:
-        """Make the next visible batch the current one; return False at the end, or after setting the error."""
+        """Make the next visible batch the current one. Return False at the end, or after setting the error."""
         self._skip_hidden()
         if self._error is not None or self._index >= len(self._batches):
             if self._error is None:
@@ -372,7 +356,7 @@ class Cursor:
             self._aborting.add(aborted.pop()[0])
 
     def _read_control(self, info: BatchInfo) -> bool:
-        """End the transaction that a control batch aborts; return False after setting the error."""
+        """End the transaction that a control batch aborts. Return False after setting the error."""
         if self._check_crcs and not check_crc(self._buffer, info):
             self._fail(info, "its checksum is wrong")
             return False
@@ -411,7 +395,7 @@ def aborts(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bool
 def read_control_record(
     buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> ConsumerRecord | None:
-    """Return the first record of a v2 batch, such as a control record; None if the batch is empty.
+    """Return the first record of a v2 batch, such as a control record. None if the batch is empty.
 
     Raises:
         CorruptRecordError: the batch is damaged.
@@ -432,7 +416,7 @@ def read_control_record(
 
 
 def read_end_transaction_marker(buffer: Buffer, info: BatchInfo) -> EndTransactionMarker | None:
-    """Return the COMMIT or ABORT marker of a control batch; None if it has another record, or none after compaction.
+    """Return the COMMIT or ABORT marker of a control batch. None if it has another record, or none after compaction.
 
     Raises:
         CorruptRecordError: the batch is damaged.
@@ -458,7 +442,7 @@ def iter_records(
         topic_partition: for the errors.
 
     Raises:
-        CorruptRecordError: a batch is damaged; the records before the damage were yielded.
+        CorruptRecordError: a batch is damaged. The records before the damage were yielded.
         UnsupportedCodecError: the compression type is unknown, or its library is not installed.
     """
     batches, damage = scan_until_damage(buffer, topic_partition)

@@ -1,13 +1,13 @@
 """Choice of the record decoder when it is imported: the compiled one if it was built, otherwise the one in Python.
 
-``PYCONSUMER_PURE=1`` chooses the one in Python. Both give the same records and the same errors; the tests use both.
+``PYCONSUMER_PURE=1`` chooses the one in Python. Both give the same records and the same errors. The tests use both.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyconsumer.protocol.compiled import load_compiled
+from pyconsumer.protocol.records.native_module import compiled, native_module
 
 __all__ = [
     "IMPLEMENTATION",
@@ -18,22 +18,10 @@ __all__ = [
     "LogScan",
     "check_records",
     "convert",
-    "crc32c_compiled",
-    "decompress_compiled",
     "describe",
-    "library_of",
 ]
 
-#: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
-_REVISION: Final = 9
-
-
-def _compiled() -> tuple[Any, str]:
-    """Return the compiled module, or None and the reason."""
-    return load_compiled("pyconsumer.protocol.records._native", _REVISION)
-
-
-_native, _why_not = _compiled()
+_native, _why_not = native_module()
 
 #: ``"native"`` or ``"pure"``.
 IMPLEMENTATION: Final = "pure" if _native is None else "native"
@@ -54,17 +42,8 @@ else:
     convert = _native.convert
 
 
-#: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None if it was not built.
-decompress_compiled: Final = None if _native is None else _native.decompress_compiled
-
-#: Return what is known of the library that the compiled decoder uses for a codec; None if that was not built.
-library_of: Final = None if _native is None else _native.library_of
-
-#: Returns the CRC-32C of a bytes-like object; None if it was not built.
-crc32c_compiled: Final = None if _native is None else _native.crc32c
-
 #: A queue of what threads decompress ahead of a cursor, see ``native/ahead.pxi``; None where it was not built.
-DecodeAhead: Final = None if _native is None else _native.DecodeAhead
+DecodeAhead: Final = compiled("DecodeAhead")
 
 
 def describe() -> str:

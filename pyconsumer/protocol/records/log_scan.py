@@ -70,7 +70,7 @@ class _Producer:
         self.last_timestamp = timestamp
 
     def restore(self, coordinator_epoch: int, timestamp: int, batches: Iterable[ScannedBatch]) -> None:
-        """Set what a snapshot has."""
+        """Set the values of a snapshot."""
         self.coordinator_epoch = coordinator_epoch
         self.last_timestamp = timestamp
         self.batches.extend(batches)
@@ -80,7 +80,7 @@ class _Producer:
         self.txn_first_offset = offset
 
     def end(self, coordinator_epoch: int) -> int:
-        """End the transaction; return its first offset, -1 if none was open."""
+        """End the transaction. Return its first offset, -1 if none was open."""
         first, self.txn_first_offset = self.txn_first_offset, -1
         self.coordinator_epoch = coordinator_epoch
         return first
@@ -98,7 +98,7 @@ class LogScan:
         producers_from: batches that end before this offset are left out of the producers' state.
 
     Attributes:
-        base_offset, next_offset: of the segment; ``next_offset`` is the offset after the last batch.
+        base_offset, next_offset: of the segment. ``next_offset`` is the offset after the last batch.
         position: the end of the last batch in the segment. ``last_batch_position`` is its beginning, -1 without one.
         since_index: the bytes since the last index entry.
         max_timestamp, max_timestamp_offset, first_timestamp: as those of a broker's segment.
@@ -187,7 +187,7 @@ class LogScan:
         return place
 
     def _header(self, view: memoryview, place: int, check_crcs: bool) -> ScanStop:
-        """Read one batch; return why that is impossible."""
+        """Read one batch. Return the reason if that is impossible."""
         if len(view) - place >= BATCH_OVERHEAD and view[place + 16] == 2:
             fields = HEADER_V2.unpack_from(view, place)
             base_offset, length, _, _, crc, _, delta = fields[:7]

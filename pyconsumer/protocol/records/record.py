@@ -1,4 +1,4 @@
-"""The records that a consumer returns. They are read-only for their users; a decoder creates them."""
+"""The records that a consumer returns. They are read-only for their users. A decoder creates them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyconsumer.generic import Header, K_co, V_co, generic_alias
+from pyconsumer.protocol.records.native_module import compiled
 from pyconsumer.structs import TopicPartition
 
 __all__ = [
@@ -97,19 +98,19 @@ def record_repr(record: Any) -> str:
     return f"ConsumerRecord({', '.join(f'{name}={getattr(record, name)!r}' for name in _REPR_FIELDS)})"
 
 
-def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
-    """Return an unpickled record, of the class of the decoder in use; another process may have used the other one."""
-    from pyconsumer.protocol.records import ConsumerRecord as Chosen
+def _class_in_use() -> Any:
+    return compiled("ConsumerRecord") or ConsumerRecord
 
-    return Chosen(*fields)._sized(*sizes)
+
+def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
+    """Return an unpickled record, of the class of the decoder in use. Another process may have used the other."""
+    return _class_in_use()(*fields)._sized(*sizes)
 
 
 def rebuild_subclass(cls: type[ConsumerRecord], fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
-    """Return an unpickled record of a user's class; its own attributes follow."""
-    from pyconsumer.protocol.records import ConsumerRecord as Chosen
-
+    """Return an unpickled record of a user's class. Its own attributes follow."""
     record: Any = cls.__new__(cls)
-    Chosen.__init__(record, *fields)
+    _class_in_use().__init__(record, *fields)
     if isinstance(record, DeserializedRecord):
         record._sizes = sizes
     elif not isinstance(record, ConsumerRecord):
@@ -139,14 +140,14 @@ class ConsumerRecord(Generic[K_co, V_co]):
     Args (all readable as attributes):
         topic, partition: the partition of the record.
         offset: the offset in the partition.
-        timestamp: in ms since the epoch; -1 in message format v0.
+        timestamp: in ms since the epoch, -1 in message format v0.
         timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime), -1 none.
-        key, value: as deserialized, bytes without a deserializer; None if the record has none.
-        headers: pairs of name and value, in order; each access returns a new list.
-        header_tuple: the same pairs as a tuple; without a copy in the pure decoder.
+        key, value: as deserialized, bytes without a deserializer, None if the record has none.
+        headers: pairs of name and value, in order. Each access returns a new list.
+        header_tuple: the same pairs as a tuple, without a copy in the pure decoder.
         leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
         serialized_key_size, serialized_value_size: size in bytes as sent, -1 for None.
-        checksum: always None, as only whole batches have one; for kafka-python and aiokafka.
+        checksum: always None, as only whole batches have one. For kafka-python and aiokafka.
         serialized_header_size: size of all names and values of headers in bytes, -1 without headers.
 
     Records are equal if all attributes are. They can be pickled, and do not keep the buffer that they were read from

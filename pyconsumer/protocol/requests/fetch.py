@@ -42,7 +42,7 @@ class FetchSettings(NamedTuple):
 
     Attributes:
         max_wait_ms, min_bytes: the broker holds the request for at most that time, until it has that many bytes.
-        max_bytes: limit of the response; its first batch may exceed it.
+        max_bytes: limit of the response. Its first batch may exceed it.
         read_committed: whether to read up to the last stable offset only, and to list aborted transactions.
         rack_id: the rack of the client, for fetches from followers (KIP-392).
     """
@@ -55,7 +55,7 @@ class FetchSettings(NamedTuple):
 
 
 FetchFields = tuple[bytes, int, int, int] | tuple[bytes, int, int, int, int]
-"""Topic id, offset, limit in bytes and leader epoch; a fifth item is not sent."""
+"""Topic id, offset, limit in bytes and leader epoch. A fifth item is not sent."""
 
 _NO_REPLICA: Final = next(spec.default for spec in FetchRequest.FIELDS if spec.name == "replica_state")
 """The default object itself: the encoder recognizes it by identity, and need not compare its fields."""
@@ -66,7 +66,7 @@ def _nowhere(_: FetchPartition) -> None:
 
 
 def newest_version(topic_ids: Iterable[bytes]) -> int | None:
-    """Return the newest version in which these topics can be named; None, for any version, if all have an id."""
+    """Return the newest version in which these topics can be named, or None for any version, if all have an id."""
     return LAST_VERSION_WITH_NAMES if ZERO_UUID in topic_ids else None
 
 
@@ -80,9 +80,9 @@ def fetch_request(
     """Return a Fetch request of a client.
 
     Args:
-        partitions: the partitions to read; the leader epoch is -1 if unknown. See :data:`FetchFields`.
+        partitions: the partitions to read. The leader epoch is -1 if unknown. See :data:`FetchFields`.
         forgotten: the partitions, with topic ids, to remove from the session.
-        session: id and epoch of the fetch session (KIP-227); by default none is opened.
+        session: id and epoch of the fetch session (KIP-227). By default none is opened.
     """
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     name, topic_id = "", b""
@@ -118,7 +118,7 @@ def fetch_request(
 class FetchOfOne:
     """The request of a session for one partition and nothing else, encoded by one call of ``struct``.
 
-    So is the request that follows a record which comes alone; it leaves before the record is returned.
+    So is the request that follows a record which comes alone. It leaves before the record is returned.
 
     Args:
         settings: of all requests.
@@ -136,7 +136,7 @@ class FetchOfOne:
         self._session = session
 
     def encode_parts(self, version: int) -> list[Buffer]:
-        """Return it as one buffer; from version :data:`FIRST_VERSION_OF_ONE` on it is the same in each."""
+        """Return it as one buffer. From version :data:`FIRST_VERSION_OF_ONE` on it is the same in each."""
         wait, least, most, committed, rack = self._settings
         partition, fields = self._of_partition
         values = (2, fields[0], 2, partition, fields[3], fields[1], -1, -1, fields[2], 0, 0, 1)

@@ -36,10 +36,10 @@ def read_coordinator(
     """Return the coordinator that a response names.
 
     Args:
-        what: ``key`` in words, for messages; a group by default.
+        what: ``key`` in words, for messages. By default a group.
 
     Raises:
-        KafkaError: the response is an error, or lacks the key; retriable while there is no coordinator yet.
+        KafkaError: the response is an error, or lacks the key. It is retriable while there is no coordinator yet.
     """
     what = what or f"group {key}"
     if version >= FIRST_VERSION_WITH_KEYS:

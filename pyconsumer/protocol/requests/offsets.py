@@ -56,7 +56,7 @@ class FetchedOffsets(NamedTuple):
 
 
 def topic_ids(topics: Collection[str], id_of: Callable[[str], bytes]) -> dict[str, bytes] | None:
-    """Return the id of each topic; None if one of them is unknown."""
+    """Return the id of each topic, or None if one of them is unknown."""
     ids = {topic: id_of(topic) for topic in topics}
     return None if ZERO_UUID in ids.values() else ids
 
@@ -79,7 +79,7 @@ def offset_commit_request(
     """Return an OffsetCommit request.
 
     Args:
-        generation_id, member_id, group_instance_id: the member that commits; by default none, which the coordinator
+        generation_id, member_id, group_instance_id: the member that commits. By default none, which the coordinator
             accepts only if the group has no members.
         ids: the ids of the topics, which versions from 10 on need.
     """
@@ -143,8 +143,8 @@ def offset_fetch_request(
         partitions: None for all partitions with a committed offset.
         ids: the ids of the topics, which versions from 10 on need.
         require_stable: whether the error of a partition with a pending transactional offset is
-            UNSTABLE_OFFSET_COMMIT; versions before 7 ignore it.
-        member_id, member_epoch: the member of the consumer protocol that sends the request (KIP-848); by default none.
+            UNSTABLE_OFFSET_COMMIT. Versions before 7 ignore it.
+        member_id, member_epoch: the member of the consumer protocol that sends the request (KIP-848). By default none.
             Versions before 9 leave it out.
 
     Raises:

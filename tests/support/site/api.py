@@ -58,6 +58,15 @@ def api_pages() -> dict[str, str]:
     return pages
 
 
+def _heading(name: str) -> str:
+    """Return a name as a heading: Markdown would take the underscores of ``__version__`` for emphasis."""
+    return f"`{name}`" if name.startswith("__") else name
+
+
+def _anchor(package: str, name: str) -> str:
+    return f"{package}.{name.strip('_')}"
+
+
 def _names(package: str) -> list[str]:
     return list(importlib.import_module(package).__all__)
 
@@ -76,7 +85,7 @@ class _Index:
 
     def add(self, package: str, name: str, value: Any) -> None:
         page = f"{package}.{name}.md" if _has_page(value) else f"{package}.md"
-        anchor = f"{package}.{name}"
+        anchor = _anchor(package, name)
         if package == "pyconsumer.errors":
             anchor = ""  # a table
         target = page if _has_page(value) or not anchor else f"{page}#{anchor}"
@@ -140,7 +149,7 @@ def _package_page(package: str, own: list[tuple[str, Any]], index: _Index, homes
         return "\n\n".join(parts) + "\n"
     for name, value in own:
         if homes[id(value)] == (package, name) and not _has_page(value):
-            parts.append(f"## {name} {{ #{package}.{name} }}")
+            parts.append(f"## {_heading(name)} {{ #{_anchor(package, name)} }}")
             parts.append(_body(name, value, index))
             if inspect.isclass(value):
                 parts.extend(_methods(package, name, value, index, "###"))
@@ -192,7 +201,8 @@ def _signature(name: str, value: Any, *, method: bool) -> str:
         shown.append(_parameter(each))
     returns = "" if inspect.isclass(value) else _annotation(signature.return_annotation)
     end = f" -> {returns}" if returns else ""
-    start = "async " if inspect.iscoroutinefunction(inspect.unwrap(value)) else ""
+    waits = inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(inspect.unwrap(value))
+    start = "async " if waits else ""
     line = f"{start}{name}({', '.join(shown)}){end}"
     if len(line) > 88:
         line = f"{start}{name}(\n" + "".join(f"    {each},\n" for each in shown) + f"){end}"

@@ -1,7 +1,7 @@
-"""Pages that the site has and ``docs/`` does not, and the links between them.
+"""Pages of the site: those of ``docs/``, those that are made of other files and of code, and the links between them.
 
 The README is the home page, the changelog and each example have a page, and so has the API. Links are written for a
-code host; those that lead out of ``docs/`` become links to these pages, or plain text where the site has none.
+code host. Those that lead out of ``docs/`` become links to these pages, or plain text where the site has none.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from pathlib import Path
 from tests.support.site.api import PACKAGES, api_pages
 from tests.support.site.diagrams import svg
 
-__all__ = ["ROOT", "api_navigation", "example_navigation", "generated_pages", "render"]
+__all__ = ["ROOT", "api_navigation", "example_navigation", "generated_pages", "own_pages", "render"]
 
 ROOT = Path(__file__).parents[3]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_TOP = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+}
 _NAMES = {"asyncio": "asyncio", "fastapi": "FastAPI", "iam": "IAM", "msk": "Amazon MSK", "oauth": "OAuth"}
 _EXAMPLES = """\
 # Examples
@@ -32,12 +39,22 @@ Short programs that run as they stand: most start an embedded broker, or take th
 _LIST_AFTER_TEXT = re.compile(r"^(?![*|#>]|\s|\d+\.)(.+)\n(?=(?:[*-]|\d+\.) )", re.MULTILINE)
 
 
+def own_pages() -> dict[str, str]:
+    """Return the pages of ``docs/``, by path in the site, where a README is the index of its folder."""
+    docs = ROOT / "docs"
+    pages: dict[str, str] = {}
+    for path in sorted(docs.rglob("*.md")):
+        name = path.relative_to(docs).as_posix()
+        place = _place(f"docs/{name}")
+        assert place is not None
+        pages[place] = _moved(path.read_text("utf-8"), place, base=posixpath.join("docs", posixpath.dirname(name)))
+    return pages
+
+
 def generated_pages() -> dict[str, str]:
     """Return the pages that no file of ``docs/`` holds, by path in the site."""
-    pages = {
-        "index.md": "---\nhide:\n  - navigation\n---\n\n" + _moved((ROOT / "README.md").read_text("utf-8"), "index.md"),
-        "changelog.md": _moved((ROOT / "CHANGELOG.md").read_text("utf-8"), "changelog.md"),
-    }
+    pages = {page: _moved((ROOT / name).read_text("utf-8"), page) for name, page in _TOP.items()}
+    pages["index.md"] = "---\nhide:\n  - navigation\n---\n\n" + pages["index.md"]
     pages.update(_example_pages())
     pages.update(api_pages())
     return pages
@@ -128,15 +145,12 @@ def render(text: str, page: str, known: Callable[[str], bool]) -> str:
     """Return the Markdown of a page as the site needs it.
 
     Args:
-        text: as a code host shows it.
-        page: its path in the site, which for pages of ``docs/`` is that in the folder.
+        text: with links between pages of the site, else as a code host shows it.
+        page: its path in the site.
         known: tells whether the site has a page or file.
     """
     if page.startswith("api/"):
         return text
-    if (ROOT / "docs" / page).exists():
-        base = posixpath.join("docs", posixpath.dirname(page)).rstrip("/")
-        text = _outside_fences(text, lambda part: _LINK.sub(lambda found: _relink(found, base, page), part))
     text = _outside_fences(text, lambda part: _LIST_AFTER_TEXT.sub(r"\1\n\n", part))
     text = _outside_fences(text, lambda part: _LINK.sub(lambda found: _keep(found, page, known), part))
     return _FENCE.sub(_block, text)
@@ -166,13 +180,15 @@ def _relink(found: re.Match[str], base: str, page: str) -> str:
 
 def _place(path: str) -> str | None:
     """Return where the site has a file of the repository, None if nowhere."""
-    if path in ("README.md", "CHANGELOG.md"):
-        return {"README.md": "index.md", "CHANGELOG.md": "changelog.md"}[path]
+    if path in _TOP:
+        return _TOP[path]
     if path == "examples":
         return "examples/index.md"
     if path.startswith("examples/"):
         return f"examples/{path.split('/')[1].removesuffix('.py')}.md"
-    return path.removeprefix("docs/") if path.startswith("docs/") else None
+    if not path.startswith("docs/"):
+        return None
+    return re.sub(r"(^|/)README\.md$", r"\1index.md", path.removeprefix("docs/"))
 
 
 def _keep(found: re.Match[str], page: str, known: Callable[[str], bool]) -> str:

@@ -1,4 +1,4 @@
-"""The driver on an event loop resumes a call when something has happened, whenever that was."""
+"""The driver on an event loop resumes a call after an event, at any moment of the event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyconsumer.network.futures import Steps, Wait
 
 
 class _Client:
-    """A network client to which something happens when the test says so."""
+    """A network client whose events are triggered by the test."""
 
     closed = False
     is_ahead = False
@@ -35,10 +35,10 @@ class _Client:
         except BlockingIOError:
             return math.inf, False
 
-    def on_leave(self, arrange_step: Callable[[], object]) -> None:
+    def before_read_ahead(self, arrange_step: Callable[[], object]) -> None:
         self._schedule_service = arrange_step
 
-    def leave(self) -> None:
+    def arm_read_ahead(self) -> None:
         self.is_ahead = bool(self._schedule_service())
 
     def close(self) -> None:
@@ -61,15 +61,15 @@ def driver(client: _Client) -> Iterator[LoopDriver]:
 
 
 def _waits(happened: list[str], name: str) -> Steps[None]:
-    """Wait for anything to happen."""
+    """Wait for the next event."""
     happened.append(f"{name} waits")
     yield Wait(None, math.inf)
     happened.append(f"{name} resumed")
 
 
 @pytest.mark.asyncio
-async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client, driver: LoopDriver) -> None:
-    """A call has kept the loop for long, so others run before it waits. Another one waits: the sockets are served."""
+async def test_an_event_while_a_call_yields_resumes_it(client: _Client, driver: LoopDriver) -> None:
+    """A call has occupied the loop for long, so others run before it waits. While one waits, sockets are served."""
     happened: list[str] = []
 
     def long_call() -> Steps[None]:
@@ -85,8 +85,8 @@ async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client, d
 
 
 @pytest.mark.asyncio
-async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client: _Client, driver: LoopDriver) -> None:
-    """The system keeps what comes in the meantime, and takes it in ahead, until the loop would wait."""
+async def test_a_call_that_yields_with_complete_data_does_not_read(client: _Client, driver: LoopDriver) -> None:
+    """The kernel buffers data in the meantime and acknowledges it ahead, until the loop would wait."""
     driver.bind()
     client.theirs.send(b"a response")
     for _ in range(3):
@@ -100,19 +100,19 @@ async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client:
 
 @pytest.mark.asyncio
 async def test_the_sockets_are_served_before_the_loop_waits(client: _Client, driver: LoopDriver) -> None:
-    """Nothing is readable as long as the system takes data in ahead, so the loop must not wait then."""
+    """No socket is readable as long as the kernel takes data in ahead, so the loop must not wait then."""
     loop = driver.bind()
-    client.leave()
+    client.arm_read_ahead()
     assert client.is_ahead
     waited: asyncio.Future[bool] = loop.create_future()
     loop.call_later(0.001, lambda: waited.set_result(client.is_ahead))
     assert await waited is False
 
 
-def test_nothing_is_taken_in_ahead_for_a_loop_that_is_closed(client: _Client, driver: LoopDriver) -> None:
+def test_a_closed_loop_takes_no_data_in_ahead(client: _Client, driver: LoopDriver) -> None:
     async def begin() -> None:
         driver.bind()
 
     asyncio.run(begin())
-    client.leave()
+    client.arm_read_ahead()
     assert not client.is_ahead

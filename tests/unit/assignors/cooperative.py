@@ -1,4 +1,4 @@
-"""A small cooperative assignor, so that the protocol can be tested without the real one."""
+"""A small cooperative assignor, for tests of the protocol without the real one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pyconsumer.structs import TopicPartition
 
 
 class Sticky(PartitionAssignor):
-    """A cooperative assignor for tests: members keep what they own up to their fair share; the rest goes round.
+    """A cooperative assignor for tests: members keep their partitions up to a fair share. The rest goes round.
 
-    What an owner gives up is withheld for one round (KIP-429).
+    A revoked partition is withheld for one round (KIP-429).
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The assignors of the package that do not balance, and what ``examples/custom_assignors.py`` (a program) has."""
+"""The assignors of the package without balancing, and those of the program ``examples/custom_assignors.py``."""
 
 from __future__ import annotations
 

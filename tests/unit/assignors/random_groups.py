@@ -1,4 +1,4 @@
-"""Random groups for property tests, and what may be said of any assignment."""
+"""Random groups for property tests, and the rules of every assignment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Situation:
 
 @st.composite
 def situations(draw: st.DrawFn, *, equal: bool | None = None, least_members: int = 1) -> Situation:
-    """A group of up to 8 members; ``equal``: whether all subscribe to the same topics."""
+    """A group of up to 8 members. ``equal``: whether all subscribe to the same topics."""
     names = [f"t{number}" for number in range(draw(st.integers(1, 4)))]
     members = draw(st.lists(st.integers(0, 30), min_size=least_members, max_size=8, unique=True))
     same = draw(st.booleans()) if equal is None else equal
@@ -47,7 +47,7 @@ def situations(draw: st.DrawFn, *, equal: bool | None = None, least_members: int
 
 
 def owners(result: Mapping[str, Assignment]) -> dict[TopicPartition, str]:
-    """Return who has which partition; fails if one was given twice."""
+    """Return the owner of each partition. Fails if a partition was assigned twice."""
     found: dict[TopicPartition, str] = {}
     for member, assignment in result.items():
         for partition in assignment.partitions:
@@ -57,9 +57,9 @@ def owners(result: Mapping[str, Assignment]) -> dict[TopicPartition, str]:
 
 
 def check_valid(situation: Situation, result: Mapping[str, Assignment], *, complete: bool = True) -> None:
-    """Every member has an entry, nobody something it did not subscribe to, nothing was given twice or left out.
+    """Every member has an entry, with partitions of its own topics only. Each partition is assigned once.
 
-    With ``complete=False`` something may be left out.
+    With ``complete=False`` partitions may be left out.
     """
     assert result.keys() == situation.topics.keys()
     given = owners(result)
@@ -70,7 +70,7 @@ def check_valid(situation: Situation, result: Mapping[str, Assignment], *, compl
 
 
 def check_even(situation: Situation, result: Mapping[str, Assignment]) -> None:
-    """No member that has at least two fewer than another may have any of the other's partitions."""
+    """No owner of a partition has two more partitions than another subscriber of its topic."""
     sizes = {member: len(assignment.partitions) for member, assignment in result.items()}
     for partition, owner in owners(result).items():
         for member, topics in situation.topics.items():

@@ -1,4 +1,4 @@
-"""The groups of ``tests/vectors/sticky.jsonl.gz``: what members said, and what Apache Kafka's assignor made of it."""
+"""The groups of ``tests/vectors/sticky.jsonl.gz``: members' subscriptions, and the result of Kafka's assignor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Group:
     expected: Mapping[str, str]
 
     def show(self, result: Mapping[str, Assignment]) -> dict[str, str]:
-        """A result as the vectors write it; fails if a partition was given twice."""
+        """A result as the vectors write it. Fails if a partition was assigned twice."""
         owners = {topic: ["."] * count for topic, count in self.counts.items()}
         for member_id, assignment in result.items():
             for topic, partition in assignment.partitions:

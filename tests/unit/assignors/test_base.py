@@ -1,4 +1,4 @@
-"""Tests of what all assignors share: choice, names, base class, random groups compared with Apache Kafka's."""
+"""Tests of all assignors together: choice, names, base class, random groups compared with Apache Kafka's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "assignors.jsonl"
 
 
 class Everything(PartitionAssignor):
-    """Gives every member everything that it subscribed to."""
+    """Assigns every member all partitions of its topics."""
 
     name = "broadcast"  # type: ignore[assignment]
 
@@ -90,7 +90,7 @@ def test_a_list_of_java_class_names_gives_the_names_in_its_order() -> None:
     assert names(resolve(java)) == ["roundrobin", "range"]
 
 
-def test_names_separated_by_commas_are_taken_as_the_documentation_shows_them() -> None:
+def test_comma_separated_names_are_accepted_as_in_the_documentation() -> None:
     for given in ("range,cooperative-sticky", ["range, cooperative-sticky"], ["range", "cooperative-sticky,"]):
         config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "partition_assignment_strategy": given})
         assert names(resolve(config.partition_assignment_strategy)) == ["range", "cooperative-sticky"]
@@ -103,7 +103,7 @@ def test_own_assignors_as_class_or_object() -> None:
     assert names(resolve(RangeAssignor)) == ["range"]
 
 
-def test_two_assignors_of_one_name_are_refused() -> None:
+def test_two_assignors_of_one_name_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="two assignors are called 'range'"):
         resolve(["range", RangeAssignor()])
 
@@ -115,7 +115,7 @@ def test_names_of_the_assignors_that_come_along() -> None:
         resolve("stream")  # Kafka Streams' own
 
 
-def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_change_in_one_round_of_restarts() -> None:
+def test_the_default_is_javas_range_and_cooperative_sticky_which_allows_a_switch_in_one_rolling_restart() -> None:
     config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "group_id": "g"})
     assignors = resolve(config.partition_assignment_strategy)
     assert names(assignors) == ["range", "cooperative-sticky"]
@@ -123,7 +123,7 @@ def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_ch
 
 
 @pytest.mark.parametrize("wrong", ["rang", "range,rang", "", [42], [dict]])
-def test_what_is_no_assignor_is_refused(wrong: object) -> None:
+def test_an_invalid_assignor_is_rejected(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="partition_assignment_strategy"):
         resolve(wrong)  # type: ignore[arg-type]
 
@@ -144,7 +144,7 @@ def test_the_base_class_counts_the_topics_of_all_members() -> None:
     assert shares == {"a": "tp0 up0 up1", "b": "up0 up1", "c": ""}
 
 
-def test_built_in_assignors_send_no_user_data_and_give_only_what_was_subscribed() -> None:
+def test_built_in_assignors_send_no_user_data_and_assign_only_subscribed_topics() -> None:
     for assignor in resolve(["range", "roundrobin"]):
         assert assignor.subscription_user_data(frozenset({"t"})) is None
         assert run(assignor, {"a": "t", "b": "u"}, {"t": 3, "u": 2}) == {"a": "tp0 tp1 tp2", "b": "up0 up1"}

@@ -1,4 +1,4 @@
-"""The cooperative sticky assignor: as Apache Kafka's own on random groups, even and sticky, nothing taken in use."""
+"""The cooperative sticky assignor: as Apache Kafka's own on random groups, even and sticky. Owners revoke first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def own(result: Mapping[str, Assignment], generation: int = 1) -> dict[str, tupl
 def with_owned(
     subscriptions: Mapping[str, Subscription], owned: Mapping[str, tuple[tuple[TopicPartition, ...], int]]
 ) -> dict[str, Subscription]:
-    """Return what members say after a rebalance; what they no longer subscribe to they have given up."""
+    """Return the subscriptions of members after a rebalance, without partitions of topics that they left."""
     result = dict(subscriptions)
     for member, (partitions, generation) in owned.items():
         if member in result:
@@ -52,7 +52,7 @@ def with_owned(
 def settle(
     situation: Situation, owned: Mapping[str, tuple[tuple[TopicPartition, ...], int]], generation: int
 ) -> tuple[dict[str, Assignment], dict[str, Assignment]]:
-    """Two rebalances: the one in which partitions are given up and the one in which they get new owners."""
+    """Run two rebalances: partitions are revoked in the first one, and get new owners in the second."""
     first = CooperativeStickyAssignor().assign(situation.cluster, with_owned(situation.subscriptions, owned))
     again = with_owned(situation.subscriptions, own(first, generation))
     return first, CooperativeStickyAssignor().assign(situation.cluster, again)
@@ -60,7 +60,7 @@ def settle(
 
 @pytest.mark.slow
 def test_random_groups_are_assigned_as_apache_kafka_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java's hash maps keep the order of these member ids; one choice that Java leaves to hashes is made so here."""
+    """Java's hash maps keep the order of these member ids. One choice that Java leaves to hashes is made so here."""
     monkeypatch.setattr(Movements, "choose", staticmethod(as_java_chooses))
     count = 0
     for group in groups(hashed=False):
@@ -69,8 +69,8 @@ def test_random_groups_are_assigned_as_apache_kafka_does(monkeypatch: pytest.Mon
     assert count >= 3000
 
 
-def test_where_kafka_follows_the_order_of_a_hash_map_sizes_and_what_stays_are_equal() -> None:
-    """Member ids whose hashes are not in order: only who of several equal members has more may differ."""
+def test_results_that_depend_on_java_hash_order_agree_in_sizes_and_kept_partitions() -> None:
+    """For member ids in another hash order only the choice among equal members may differ."""
     different = 0
     for group in groups(hashed=True):
         claims = [partition for s in group.subscriptions.values() for partition in s.owned_partitions]
@@ -106,7 +106,7 @@ def test_user_data_is_the_generation_of_the_last_assignment() -> None:
     assert assignor.subscription_user_data(frozenset("t")) == b"\0\0\0\7"
 
 
-def test_a_static_member_that_is_to_give_something_up_owes_a_rebalance_whichever_process_it_is() -> None:
+def test_a_static_member_that_must_revoke_partitions_owes_a_rebalance_in_any_process() -> None:
     # KIP-345: the next process of an instance is handed what the last one was given, without a rebalance
     cluster = FakeCluster({"t": 4})
     everything = tuple(parse("tp0 tp1 tp2 tp3"))
@@ -132,7 +132,7 @@ def test_a_static_member_that_is_to_give_something_up_owes_a_rebalance_whichever
     assert member.rebalance_due_in() == math.inf
 
 
-def test_a_member_without_instance_id_is_told_nothing_but_its_share() -> None:
+def test_a_member_without_instance_id_gets_no_user_data() -> None:
     # it is another member when it comes back, so the next rebalance is certain
     situation = Situation({"a": ("t",), "b": ("t",)}, {"t": 4})
     everything = tuple(parse("tp0 tp1 tp2 tp3"))
@@ -141,7 +141,7 @@ def test_a_member_without_instance_id_is_told_nothing_but_its_share() -> None:
     assert {assignment.user_data for assignment in given.values()} == {None}
 
 
-def test_a_partition_that_moves_is_withheld_until_its_owner_gave_it_up() -> None:
+def test_a_moving_partition_is_withheld_until_its_owner_revoked_it() -> None:
     situation = Situation({"a": ("t",), "b": ("t",)}, {"t": 4})
     first, second = settle(situation, {"a": (tuple(parse("tp0 tp1 tp2 tp3")), 1)}, 2)
     assert show(first) == {"a": "tp0 tp1", "b": ""}
@@ -160,7 +160,7 @@ def test_of_two_owners_the_one_of_the_later_generation_keeps_a_partition(in_user
     assert show(result) == {"a": "", "b": "tp0", "c": "tp1"}
 
 
-def test_a_partition_claimed_twice_in_one_generation_is_kept_by_nobody_at_first() -> None:
+def test_a_partition_claimed_twice_in_one_generation_is_withheld_at_first() -> None:
     claim = Subscription(("t",), None, tuple(parse("tp0")), 3)
     result = CooperativeStickyAssignor().assign(FakeCluster({"t": 2}), {"a": claim, "b": claim})
     assert show(result) == {"a": "", "b": "tp1"}
@@ -176,7 +176,7 @@ def test_partitions_beyond_the_end_of_a_topic_that_shrank_are_forgotten(others: 
     assert show(result) == {"a": "tp0", "b": "tp1"}
 
 
-def test_a_former_owner_gets_nothing_back_that_it_did_not_subscribe_to() -> None:
+def test_a_former_owner_gets_no_partition_of_an_unsubscribed_topic() -> None:
     subscriptions = {
         "a": Subscription(("t",), None, tuple(parse("tp0 tp1 tp2 tp3")), 5),
         "b": Subscription(("u",), None, tuple(parse("tp3")), 4),
@@ -186,7 +186,7 @@ def test_a_former_owner_gets_nothing_back_that_it_did_not_subscribe_to() -> None
     assert show(result)["b"] == "up0"
 
 
-def test_a_member_without_topics_gets_nothing() -> None:
+def test_a_member_without_topics_gets_no_partition() -> None:
     subscriptions = {"a": Subscription(()), "b": Subscription(("t",))}
     assert show(CooperativeStickyAssignor().assign(FakeCluster({"t": 2}), subscriptions)) == {"a": "", "b": "tp0 tp1"}
 
@@ -207,9 +207,7 @@ def test_members_prefer_replicas_in_their_rack_as_long_as_counts_stay_even() -> 
 
 
 @given(before=situations(), data=st.data())
-def test_after_two_rebalances_all_is_assigned_evenly_and_a_third_changes_nothing(
-    before: Situation, data: st.DataObject
-) -> None:
+def test_two_rebalances_reach_an_even_assignment_and_a_third_keeps_it(before: Situation, data: st.DataObject) -> None:
     first, second = settle(before, {}, 1)
     assert owners(first) == owners(second)  # nobody owned anything
     check_valid(before, second)
@@ -229,7 +227,7 @@ def test_after_two_rebalances_all_is_assigned_evenly_and_a_third_changes_nothing
 
 
 @given(situation=situations(equal=True, least_members=2), data=st.data())
-def test_survivors_keep_everything_when_a_member_with_an_equal_subscription_leaves(
+def test_survivors_keep_all_partitions_when_a_member_with_an_equal_subscription_leaves(
     situation: Situation, data: st.DataObject
 ) -> None:
     _, before = settle(situation, {}, 1)

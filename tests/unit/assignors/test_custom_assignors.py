@@ -1,4 +1,4 @@
-"""Assignors of one's own: those of the list as ``examples/custom_assignors.py`` has them, and what carries them."""
+"""Assignors of one's own: those of ``examples/custom_assignors.py``, and the user data that they use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_base_class_helps_with_lists() -> None:
 @pytest.mark.parametrize(
     "own", [RandomAssignor(), RackAwareAssignor("r"), BroadcastAssignor()], ids=lambda one: one.name
 )
-def test_an_assignor_of_ones_own_stands_beside_the_built_in_ones(own: Assignor) -> None:
+def test_a_custom_assignor_works_beside_the_built_in_ones(own: Assignor) -> None:
     assert [assignor.name for assignor in resolve([own, "range", "roundrobin"])] == [own.name, "range", "roundrobin"]
     assert own.supported_protocols() == (RebalanceProtocol.EAGER,)
     own.on_assignment(Assignment(), ConsumerGroupMetadata("g", 1, "m", None))
@@ -53,7 +53,7 @@ MEMBERS = {"C0": "t0 t1", "C1": "t0 t1", "C2": "t1"}
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_partition_goes_once_to_a_random_subscriber(seed: int) -> None:
+def test_each_partition_goes_to_one_random_subscriber(seed: int) -> None:
     assignor = RandomAssignor(random.Random(seed))
     assert isinstance(assignor, PartitionAssignor)
     assert assignor.name == "random"
@@ -91,8 +91,8 @@ def test_every_subscriber_is_as_likely_as_the_others_and_counts_are_not_even() -
 # -- by rack -----------------------------------------------------------------------------------------------------------
 
 
-def told(racks: Mapping[str, str | None], topics: str = "t") -> dict[str, Subscription]:
-    """Members that tell their rack as the assignor makes them do."""
+def with_racks(racks: Mapping[str, str | None], topics: str = "t") -> dict[str, Subscription]:
+    """Members that send their rack by the assignor's user data."""
     names = tuple(topics.split())
     return {
         member: Subscription(names, RackAwareAssignor(rack).subscription_user_data(frozenset(names)))
@@ -103,10 +103,10 @@ def told(racks: Mapping[str, str | None], topics: str = "t") -> dict[str, Subscr
 def by_rack(racks: Mapping[str, str | None], leaders: str) -> dict[str, str]:
     """Shares of topic t, whose partitions are led by brokers in these racks (``-``: one without a rack)."""
     cluster = FakeCluster({"t": [[None if rack == "-" else rack, "other"] for rack in leaders.split()]})
-    return show(RackAwareAssignor(None).assign(cluster, told(racks)))
+    return show(RackAwareAssignor(None).assign(cluster, with_racks(racks)))
 
 
-def test_members_tell_their_rack_in_user_data() -> None:
+def test_members_send_their_rack_in_user_data() -> None:
     assignor = RackAwareAssignor("rack1")
     assert assignor.name == "rack-aware"
     assert not isinstance(assignor, PartitionAssignor), "that base never looks at user data"
@@ -114,15 +114,15 @@ def test_members_tell_their_rack_in_user_data() -> None:
     assert RackAwareAssignor(None).subscription_user_data(frozenset({"t"})) is None
 
 
-@pytest.mark.parametrize(("own", "setting", "told"), [(None, "r1", b"r1"), ("r2", "r1", b"r2"), (None, None, None)])
+@pytest.mark.parametrize(("own", "setting", "expected"), [(None, "r1", b"r1"), ("r2", "r1", b"r2"), (None, None, None)])
 def test_an_assignor_sees_the_settings_of_its_consumer(
-    own: str | None, setting: str | None, told: bytes | None
+    own: str | None, setting: str | None, expected: bytes | None
 ) -> None:
     settings = {"bootstrap_servers": "h:1"} | ({"client_rack": setting} if setting else {})
     config = CONSUMER_SETTINGS.build(settings)
     assignor = RackAwareAssignor(own)
     assignor.configure(config, ManualClock())
-    assert assignor.subscription_user_data(frozenset({"t"})) == told
+    assert assignor.subscription_user_data(frozenset({"t"})) == expected
 
 
 def test_partitions_go_to_the_rack_of_their_leader() -> None:
@@ -134,7 +134,7 @@ def test_partitions_go_to_the_rack_of_their_leader() -> None:
 
 def test_an_assignor_without_racks_may_give_each_member_the_other_rack() -> None:
     cluster = FakeCluster({"t": [["rack2"], ["rack2"], ["rack1"], ["rack1"]]})
-    shares = resolve("range")[0].assign(cluster, told({"consumer1": "rack1", "consumer2": "rack2"}))
+    shares = resolve("range")[0].assign(cluster, with_racks({"consumer1": "rack1", "consumer2": "rack2"}))
     assert show(shares) == {"consumer1": "tp0 tp1", "consumer2": "tp2 tp3"}
 
 
@@ -147,7 +147,7 @@ def test_partitions_without_a_member_in_their_rack_are_shared_by_all() -> None:
     assert by_rack(two, "r3 r1 r3 r1") == {"a": "tp1 tp3", "b": "tp0 tp2"}
 
 
-def test_members_of_one_rack_share_its_partitions_and_one_without_a_rack_gets_only_what_is_left() -> None:
+def test_members_share_the_partitions_of_their_rack_and_one_without_a_rack_gets_the_rest() -> None:
     assert by_rack({"a": "r1", "b": "r1", "c": "r2"}, "r1 r1 r1 r1 r2") == {"a": "tp0 tp2", "b": "tp1 tp3", "c": "tp4"}
     assert by_rack({"a": "r1", "b": None}, "r1 r1 r1") == {"a": "tp0 tp1 tp2", "b": ""}
     assert by_rack({"a": "r1", "b": None}, "r1 r1 r2 r2 r1") == {"a": "tp0 tp1 tp4", "b": "tp2 tp3"}
@@ -167,7 +167,7 @@ def test_rack_aware_keeps_to_subscriptions_and_bears_user_data_of_others() -> No
 # -- to all ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_member_gets_everything_that_it_subscribed_to() -> None:
+def test_every_member_gets_all_partitions_of_its_topics() -> None:
     assignor = BroadcastAssignor()
     assert isinstance(assignor, PartitionAssignor)
     assert assignor.name == "broadcast"
@@ -175,14 +175,14 @@ def test_every_member_gets_everything_that_it_subscribed_to() -> None:
     assert shares == {"C0": "t0p0 t0p1 t1p0", "C1": "t0p0 t0p1"}
 
 
-def test_broadcast_passes_over_topics_that_are_not_known_or_not_wanted() -> None:
+def test_broadcast_skips_unknown_and_unsubscribed_topics() -> None:
     counts = {"t0": 2, "empty": 0, "not-wanted": 4}
     shares = run(BroadcastAssignor(), {"C0": "t0 gone empty", "C1": "gone", "C2": ""}, counts)
     assert shares == {"C0": "t0p0 t0p1", "C1": "", "C2": ""}
 
 
 def test_an_assignor_decides_on_partitions_not_on_offsets() -> None:
-    """Two members may get one partition, but the whole of it: a share has no place for offsets."""
+    """Two members may get one partition, but each the whole of it: an assignment has no field for offsets."""
     shares = run(BroadcastAssignor(), {"C3": "t", "C4": "t"}, {"t": 1})
     assert shares == {"C3": "tp0", "C4": "tp0"}
     assert Assignment.__slots__ == ("partitions", "user_data")
@@ -193,7 +193,7 @@ def test_an_assignor_decides_on_partitions_not_on_offsets() -> None:
 
 
 class Fixed(Assignor):
-    """Gives what it was told to."""
+    """Returns a fixed assignment."""
 
     def __init__(self, shares: Mapping[str, str]) -> None:
         self._shares = shares
@@ -208,7 +208,9 @@ class Fixed(Assignor):
         }
 
 
-def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_leader_sends_partitions_and_user_data_and_warns_of_odd_assignments(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     subscriptions = {"a": Subscription(("t", "u", "v")), "b": Subscription(("t",))}
     eager = RebalanceProtocol.EAGER
     shares = perform_assignment(
@@ -246,7 +248,7 @@ def test_a_dotted_path_that_names_no_assignor(path: str, problem: str) -> None:
         resolve(path)
 
 
-def test_one_member_has_everything_and_the_others_stand_by() -> None:
+def test_one_member_has_all_partitions_and_the_others_stand_by() -> None:
     subscriptions = {member: Subscription(("t", "u")) for member in ("b", "a", "c")}
     shares = StandbyAssignor().assign_partitions({"t": 2, "u": 1}, subscriptions)
     assert shares == {"a": parse("tp0 tp1 up0")}

@@ -1,4 +1,4 @@
-"""The delayed assignor: who waits for whom, how long, and what the next leader knows. Assignors without a network."""
+"""The delayed assignor: which partitions wait, how long, and the memory of the next leader. No network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DELAY = 300.0
 
 
 class Member:
-    """A member: its assignor and what it owns."""
+    """A member: its assignor and its owned partitions."""
 
     def __init__(self, group: Group, member_id: str, instance_id: str | None, delay_ms: int | None) -> None:
         self.member_id = member_id
@@ -46,7 +46,7 @@ class Member:
 
 
 class Group:
-    """Members that rebalance when told. Partitions of the one topic are written as in the list: P1 is number 0."""
+    """Members that rebalance on request. Partitions of the one topic are written as in the list: P1 is number 0."""
 
     def __init__(self, partitions: int = 6, *, eager: bool = False, delay_ms: int | None = None) -> None:
         self.clock = ManualClock(1000.0)
@@ -67,7 +67,7 @@ class Group:
             del self.members[member_id]
 
     def rebalance(self, leader: str | None = None, *, silent: Iterable[str] = ()) -> dict[str, str]:
-        """One round: join, assign, take over; ``silent`` members don't get the result. Returns what everybody has."""
+        """Run a round: join, assign, adopt. Members in ``silent`` miss the result. Return the partitions of all."""
         if self._eager:
             for member in self.members.values():
                 member.owned.clear()
@@ -102,11 +102,11 @@ class Group:
 
     @property
     def due_in(self) -> set[float]:
-        """Return what the members wait for, seconds."""
+        """Return the members' waiting times in seconds."""
         return {round(member.assignor.rebalance_due_in(), 3) for member in self.members.values()}
 
     def start(self, **shares: str) -> None:
-        """A group that has shared everything so: c1="P1 P2"."""
+        """A group whose partitions are assigned as given: c1="P1 P2"."""
         self.add(*shares)
         for member_id, text in shares.items():
             self.members[member_id].owned = {TopicPartition("t", int(word[1:]) - 1) for word in text.split()}
@@ -165,7 +165,7 @@ def test_example_b_a_member_bounces() -> None:
 # -- when it is over ---------------------------------------------------------------------------------------------------
 
 
-def test_if_nobody_comes_back_the_others_share_it() -> None:
+def test_partitions_of_a_lost_member_are_shared_after_the_delay() -> None:
     group = example_b()
     group.remove("c2")
     group.rebalance("c1")
@@ -187,7 +187,7 @@ def test_the_group_is_evened_out_after_the_delay_and_not_before() -> None:
     assert group.rebalance() == {"c1": "P1 P2 P3", "c3": "P5 P6 P7", "c4": "P4 P8"}
 
 
-def test_two_that_come_back_get_the_whole_of_what_one_had() -> None:
+def test_two_members_that_come_back_get_the_whole_shares_of_the_lost_ones() -> None:
     group = Group(8)
     group.start(c1="P1 P5", c2="P2 P6", c3="P3 P7", c4="P4 P8")
     group.remove("c2", "c3")
@@ -198,7 +198,7 @@ def test_two_that_come_back_get_the_whole_of_what_one_had() -> None:
     assert group.rebalance() == {"c1": "P1 P5", "c4": "P4 P8", "d1": "P2 P6", "d2": "P3 P7"}
 
 
-def test_each_of_two_that_are_gone_has_its_own_deadline() -> None:
+def test_each_of_two_lost_members_has_its_own_deadline() -> None:
     group = Group(6)
     group.start(c1="P1 P4", c2="P2 P5", c3="P3 P6")
     group.remove("c2")
@@ -228,7 +228,7 @@ def test_the_first_clock_that_runs_out_decides() -> None:
 # -- what does not wait ------------------------------------------------------------------------------------------------
 
 
-def test_a_partition_that_was_withheld_does_not_wait_although_somebody_goes_meanwhile() -> None:
+def test_a_withheld_partition_is_not_delayed_when_another_member_leaves() -> None:
     group = Group()
     group.start(c1="P1 P2 P3", c2="P4 P5 P6")
     group.add("c3")
@@ -247,7 +247,7 @@ def test_new_partitions_do_not_wait() -> None:
     assert group.due_in == {DELAY}
 
 
-def test_a_member_that_leaves_for_good_says_so_and_nothing_waits() -> None:
+def test_a_member_that_leaves_announces_it_and_its_partitions_are_not_delayed() -> None:
     group = example_b()
     leaver = group.members["c2"]
     assert leaver.assignor.announce_leaving(True)
@@ -259,8 +259,8 @@ def test_a_member_that_leaves_for_good_says_so_and_nothing_waits() -> None:
     assert group.due_in == {math.inf}
 
 
-def test_a_farewell_is_kept_in_mind_until_an_assignment_has_reached_the_leader() -> None:
-    """LeaveGroup comes before anybody has the assignment of the farewell, which is refused then."""
+def test_an_announced_leave_is_remembered_until_the_leader_gets_an_assignment() -> None:
+    """LeaveGroup comes before a member has the assignment of that round, whose SyncGroup is rejected then."""
     group = example_b()
     leaver = group.members["c2"]
     leaver.assignor.announce_leaving(True)
@@ -272,7 +272,7 @@ def test_a_farewell_is_kept_in_mind_until_an_assignment_has_reached_the_leader()
     assert decode(group.subscription(group.members["c1"]).user_data).left == ()
 
 
-def test_a_leader_that_leaves_deals_out_its_own_and_the_last_one_leaves_nothing_behind() -> None:
+def test_a_leader_that_leaves_assigns_its_own_partitions_and_the_last_member_can_leave_too() -> None:
     group = example_b()
     for leaver, left in (("c1", {"c2": "P1 P4 P5", "c3": "P2 P3 P6"}), ("c2", {"c3": "P1 P2 P3 P4 P5 P6"}), ("c3", {})):
         member = group.members[leaver]
@@ -282,7 +282,7 @@ def test_a_leader_that_leaves_deals_out_its_own_and_the_last_one_leaves_nothing_
         group.remove(leaver)
 
 
-def test_who_has_nothing_or_waits_for_nobody_need_not_announce_that_it_leaves() -> None:
+def test_a_member_without_partitions_or_delay_does_not_announce_that_it_leaves() -> None:
     group = Group(1)
     group.add("c1", "c2")
     group.rebalance()
@@ -316,7 +316,7 @@ def test_the_delay_is_five_minutes_unless_set_and_none_with_zero() -> None:
 # -- who knows ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_leader_knows_what_waits_and_misses_the_old_one_too() -> None:
+def test_a_new_leader_knows_delayed_partitions_and_delays_those_of_the_old_leader_too() -> None:
     group = example_b()
     group.remove("c2")
     group.rebalance("c1")
@@ -331,7 +331,7 @@ def test_a_new_leader_knows_what_waits_and_misses_the_old_one_too() -> None:
     assert group.rebalance("c3") == {"c3": "P1 P2 P3 P4 P5 P6"}
 
 
-def test_a_leader_that_is_new_itself_learns_it_from_the_others() -> None:
+def test_a_new_leader_without_memory_learns_it_from_the_others() -> None:
     group = example_b()
     group.remove("c2")
     group.add("a")
@@ -339,7 +339,7 @@ def test_a_leader_that_is_new_itself_learns_it_from_the_others() -> None:
     assert group.due_in == {DELAY}
 
 
-def test_a_round_that_reached_nobody_changes_nothing() -> None:
+def test_a_round_that_reached_no_member_has_no_effect() -> None:
     group = example_b()
     group.remove("c2")
     group.rebalance("c1", silent=["c1", "c3"])
@@ -351,7 +351,7 @@ def test_a_round_that_reached_nobody_changes_nothing() -> None:
     assert group.due_in == {200.0}
 
 
-def test_what_a_group_remembers_survives_the_loss_of_all_but_one_of_those_who_know() -> None:
+def test_the_memory_of_a_group_survives_in_one_witness() -> None:
     size = 20
     group = Group(size)
     ids = [f"c{number:02d}" for number in range(size)]
@@ -365,7 +365,7 @@ def test_what_a_group_remembers_survives_the_loss_of_all_but_one_of_those_who_kn
     assert len(group.subscription(group.members["c00"]).user_data or b"") < 500, "not everybody remembers everybody"
 
 
-def test_without_anybody_who_knows_all_is_assigned_at_once() -> None:
+def test_without_a_member_that_remembers_all_is_assigned_at_once() -> None:
     group = example_b()
     group.remove("c1", "c2", "c3")
     group.add("d1", "d2")
@@ -373,7 +373,7 @@ def test_without_anybody_who_knows_all_is_assigned_at_once() -> None:
     assert group.due_in == {math.inf}
 
 
-def test_after_another_assignor_was_chosen_what_was_known_is_forgotten() -> None:
+def test_the_memory_is_cleared_after_another_assignor_was_chosen() -> None:
     group = example_b()
     for member in group.members.values():
         member.assignor.on_voted_out()
@@ -382,7 +382,7 @@ def test_after_another_assignor_was_chosen_what_was_known_is_forgotten() -> None
     assert group.rebalance() == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
 
 
-def test_a_static_member_is_known_when_it_comes_back_and_gets_its_own_at_once() -> None:
+def test_a_static_member_gets_its_own_partitions_at_once_when_it_returns() -> None:
     group = Group()
     group.add("c1", "c3")
     group.add("c2", instance_id="i2")
@@ -396,8 +396,8 @@ def test_a_static_member_is_known_when_it_comes_back_and_gets_its_own_at_once() 
     assert group.due_in == {math.inf}
 
 
-def test_a_static_member_that_was_replaced_before_it_gave_something_up_owes_a_rebalance() -> None:
-    """The old process was told to give up P3; the new one gets its answer, has nothing, and would not join again."""
+def test_a_static_member_replaced_before_its_revocation_owes_a_rebalance() -> None:
+    """The old process had to give up P3. The new one gets its response, owns no partition, and would not join again."""
     group = Group()
     group.add("c1", instance_id="i1")
     group.rebalance()
@@ -420,7 +420,7 @@ def test_a_member_that_lost_its_generation_but_is_there_gets_its_own_back_at_onc
     assert group.rebalance("c1") == {"c1": "P1 P2", "c2": "P4 P5", "c3": "P3 P6"}
 
 
-def test_under_eager_rebalancing_members_keep_their_own_and_wait_too() -> None:
+def test_under_eager_rebalancing_members_keep_their_partitions_and_wait_too() -> None:
     group = Group(eager=True)
     group.add("c1", "c2", "c3")
     before = group.rebalance()
@@ -434,7 +434,7 @@ def test_under_eager_rebalancing_members_keep_their_own_and_wait_too() -> None:
 # -- bytes and names ---------------------------------------------------------------------------------------------------
 
 
-def test_user_data_is_read_as_written_and_rubbish_counts_as_knowing_nothing() -> None:
+def test_user_data_is_decoded_as_encoded_and_invalid_data_is_an_empty_memory() -> None:
     shares = (
         Share("m1", None, tuple(parse("t0p1 t0p2 t1p0"))),
         Share("m2", "i2", (), 0),
@@ -453,15 +453,15 @@ def test_user_data_is_read_as_written_and_rubbish_counts_as_knowing_nothing() ->
     assert shares[0].after(2000) == shares[0]
 
 
-def test_the_name_tells_it_apart_and_it_is_found_by_it() -> None:
+def test_the_assignor_is_found_by_its_name() -> None:
     [assignor] = resolve("cooperative-sticky-delayed")
     assert isinstance(assignor, CooperativeStickyDelayedAssignor)
     assert assignor.name == "cooperative-sticky-delayed"
     assert assignor.supported_protocols() == (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
 
-def test_a_partition_that_somebody_owns_is_never_given_away_whatever_user_data_says() -> None:
-    """Faulty or old user data decides only about what nobody owns."""
+def test_an_owned_partition_is_never_assigned_to_another_by_user_data() -> None:
+    """Faulty or old user data only affects partitions without an owner."""
     draw = random.Random(17)
     for _ in range(300):
         group = Group(8)

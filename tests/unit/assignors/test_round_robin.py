@@ -1,4 +1,4 @@
-"""The round robin assignor: worked examples of the lists, and what they show."""
+"""The round robin assignor: worked examples of the lists, and their consequences."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ def test_equal_subscriptions_give_counts_that_differ_by_at_most_one(members: int
     assert sum(sizes) == 9
 
 
-def test_a_member_that_is_passed_over_is_not_compensated() -> None:
+def test_a_member_that_misses_a_turn_is_not_compensated() -> None:
     shares = run(RoundRobinAssignor(), {"C0": "a", "C1": "a b"}, {"a": 2, "b": 4})
     assert shares == {"C0": "ap0", "C1": "ap1 bp0 bp1 bp2 bp3"}

@@ -1,4 +1,4 @@
-"""The sticky assignor: worked examples of the lists, its user data, what it promises of random groups."""
+"""The sticky assignor: worked examples of the lists, its user data, and its promises for random groups."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ EXAMPLES = [
 
 
 def user_data(partitions: Sequence[TopicPartition], generation: int = 1) -> bytes | None:
-    """Return what a member sends that was assigned these last."""
+    """Return the subscription of a member with these last assigned partitions."""
     assignor = StickyAssignor()
     assignor.on_assignment(Assignment(tuple(partitions)), ConsumerGroupMetadata("g", generation, "m"))
     return assignor.subscription_user_data(frozenset())
@@ -104,7 +104,7 @@ def run(members: Mapping[str, str], counts: Mapping[str, int], previous: Mapping
 
 
 def again(situation: Situation, before: Mapping[str, Assignment]) -> dict[str, Assignment]:
-    """The assignment after one in which members were given this."""
+    """The assignment that follows one with these shares."""
     subscriptions = {
         member: replace(s, user_data=user_data(before[member].partitions) if member in before else None)
         for member, s in situation.subscriptions.items()
@@ -181,7 +181,7 @@ def test_empty_previous_shares_are_no_reason_to_deal_otherwise(previous: dict[st
     assert run(dict.fromkeys(("C0", "C1", "C2"), FOUR), TWO_EACH, previous) == EX1
 
 
-def test_what_vanished_and_what_is_no_longer_wanted_is_forgotten() -> None:
+def test_deleted_and_unsubscribed_partitions_are_forgotten() -> None:
     result = run({"a": "t", "b": "t u"}, {"t": 2, "u": 1}, {"a": "tp0 tp7 up0 gonep0", "b": "tp1"})
     assert result == {"a": "tp0", "b": "tp1 up0"}
 
@@ -193,7 +193,7 @@ def test_unassigned_partitions_go_to_the_subscriber_with_the_fewest() -> None:
     }
 
 
-def test_partitions_without_another_subscriber_stay_and_others_move_only_where_they_even_out() -> None:
+def test_partitions_without_another_subscriber_stay_and_others_move_only_for_balance() -> None:
     before = {"a": "up0 up1 up2 tp0", "b": "tp1", "c": "vp0 vp1"}
     result = run({"a": "t u", "b": "t", "c": "v"}, {"t": 2, "u": 3, "v": 2}, before)
     assert result == {"a": "up0 up1 up2", "b": "tp1 tp0", "c": "vp0 vp1"}
@@ -213,8 +213,8 @@ def test_a_move_back_is_preferred_to_a_swap() -> None:
     assert movements.instead_of(p1, "a", "c") == p1
 
 
-def test_nothing_moves_that_makes_no_difference() -> None:
-    """b's topic u is its own; moving one of t from a to b would only turn 2:1 into 1:2."""
+def test_a_move_without_a_gain_is_not_made() -> None:
+    """Topic u belongs to b. A move of one partition of t from a to b would only turn 2:1 into 1:2."""
     before = {"a": "tp0 tp1", "b": "up0"}
     assert run({"a": "t", "b": "t u"}, {"t": 2, "u": 1}, before) == before
 
@@ -227,7 +227,7 @@ def test_a_first_assignment_is_complete_and_even(situation: Situation) -> None:
 
 
 @given(before=situations(), after=situations())
-def test_every_later_assignment_is_complete_and_even_and_repeating_it_changes_nothing(
+def test_later_assignments_are_complete_and_even_and_a_repetition_keeps_them(
     before: Situation, after: Situation
 ) -> None:
     first = StickyAssignor().assign(before.cluster, before.subscriptions)
@@ -238,7 +238,7 @@ def test_every_later_assignment_is_complete_and_even_and_repeating_it_changes_no
 
 
 @given(situation=situations(equal=True, least_members=2), data=st.data())
-def test_nothing_moves_between_survivors_when_a_member_with_an_equal_subscription_leaves(
+def test_partitions_of_survivors_stay_when_a_member_with_an_equal_subscription_leaves(
     situation: Situation, data: st.DataObject
 ) -> None:
     before = StickyAssignor().assign(situation.cluster, situation.subscriptions)

@@ -1,4 +1,4 @@
-"""Which topics the benchmarks are about."""
+"""The cells of the benchmarks: their topics and settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_the_grid_is_every_combination_once_and_one_topic_in_lz4() -> None:
     assert {cell.broker for cell in GRID} == {APACHE, EMBEDDED}
 
 
-def test_fourteen_of_them_are_the_core() -> None:
+def test_fourteen_cells_are_the_core() -> None:
     assert len(CORE) == len(set(CORE)) == 14
     assert set(CORE) < set(GRID)
     assert CORE[0] == MAIN

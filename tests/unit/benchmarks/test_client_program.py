@@ -1,4 +1,4 @@
-"""Tests of what the Python clients are made to do: counting, checking, and percentiles."""
+"""Tests of the functions of the Python clients: counting, checking, and percentiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.benchmarks.producers import checksum
 
 
 class Scripted(Client):
-    """Gives what it was told to."""
+    """Returns prepared values."""
 
     note: ClassVar[str] = ""
     package: ClassVar[str] = ""
@@ -50,7 +50,7 @@ def test_columns_and_lists_give_the_same() -> None:
     assert (columns.count, columns.size_bytes) == (lists.count, lists.size_bytes)
 
 
-def test_columns_are_taken_apart_by_partition() -> None:
+def test_columns_are_split_by_partition() -> None:
     pyarrow = pytest.importorskip("pyarrow")
     batch = pyarrow.RecordBatch.from_pydict(
         {"partition": [2, 2, 0, 1, 1], "value": [b"a", b"b", b"c", b"d", b"e"], "key": [b"1", b"2", b"3", b"4", b"5"]}
@@ -81,16 +81,16 @@ def test_percentiles() -> None:
     assert summary([0.002])["p99_ms"] == pytest.approx(2)
 
 
-def test_the_sum_of_what_is_produced() -> None:
+def test_the_checksum_of_produced_records() -> None:
     values = [b"a", b"b", b"c"]
     assert checksum(values, 7) == 2 * sum(map(crc32c, values)) + crc32c(b"a")
 
 
-def test_a_process_knows_its_peak() -> None:
+def test_a_process_reports_its_peak() -> None:
     assert peak_bytes() > 1 << 20
 
 
-def test_every_client_says_what_it_does() -> None:
+def test_every_client_has_a_note() -> None:
     for name, client in CLIENTS.items():
         assert name.startswith(client.package)
         assert client.note

@@ -28,7 +28,7 @@ _ROW = {"name": "pyconsumer, eager", "note": "", "median": 20.0, "min": 10.0, "m
 
 
 def filled(path: Path | None = None, *, grid: bool = False) -> Results:
-    """Two rounds of every core cell (one of the grid), in which one contender always fails."""
+    """Two rounds of every core cell and one cell of the grid, in which one contender always fails."""
     results = Results(path)
     results.append({"about": _ABOUT})
     for cell in GRID if grid else CORE:
@@ -53,17 +53,17 @@ def test_each_page_gets_its_tables(tmp_path: Path) -> None:
     }
     assert all(path.exists() for path in written)
     text = (tmp_path / f"{rebalance.PAGE}.md").read_text()
-    assert text.startswith("# What a rebalance costs\n")
+    assert text.startswith("# The cost of a rebalance\n")
     assert "| **pyconsumer, eager** | 20.0 | 10.0 | 30.0 |" in text
     assert "Consuming" not in text
     main = (tmp_path / "benchmarks.md").read_text()
     assert "(benchmarks.png)" in main
     assert "(benchmarks-times.png)" not in main, "there is no such plot yet"
-    assert "on a machine, 2026-11-22; load average before it began: 0.25." in main
+    assert "on a machine, 2026-11-22; load average at the start: 0.25." in main
     assert list(json.loads((tmp_path / "benchmarks.json").read_text())["tables"]) == ["consume"]
 
 
-def test_a_new_table_takes_the_place_of_the_old_one_and_the_order_is_that_of_the_workloads(tmp_path: Path) -> None:
+def test_a_new_table_replaces_the_old_one_in_the_order_of_the_workloads(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name, title in (("produce", "Producing"), ("consume", "Old"), ("consume", "New"), ("other", "Other")):
         update(tmp_path, [Table(name, title, "records/s", "", "", [_ROW])], _ABOUT, list(WORKLOADS))
@@ -71,7 +71,7 @@ def test_a_new_table_takes_the_place_of_the_old_one_and_the_order_is_that_of_the
     assert [line for line in text.splitlines() if line.startswith("## ")] == ["## New", "## Producing", "## Other"]
 
 
-def test_a_table_that_another_call_made_says_so(tmp_path: Path) -> None:
+def test_a_table_of_another_call_names_that_call(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     update(tmp_path, [Table("produce", "Producing", "records/s", "How.", "", [_ROW])], _ABOUT, list(WORKLOADS))
     later = _ABOUT | {"command": "python -m tests.benchmarks consume", "machine": "another", "rounds": 1}
@@ -92,7 +92,7 @@ def test_a_table_of_contenders() -> None:
         ]
     )
     assert markdown_table(asdict(table)).splitlines() == [
-        "|  | median records/s | min | max | x Java | CPU s per million | peak MB | what |",
+        "|  | median records/s | min | max | x Java | CPU s per million | peak MB | note |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
         "| **pyconsumer** | 5,000,000 | 2,500,000 | 10,000,000 | 5.00 | 0.10 | 50 | ours |",
         "| Java | 1,000,000 | 1,000,000 | 1,000,000 | 1.00 |  |  | 4.3.1 |",
@@ -111,7 +111,7 @@ def test_cells_one_below_the_other() -> None:
     assert "| 100 B, 4 partitions | 80.0 | 500 | failed |" in markdown_table(asdict(peaks))
 
 
-def test_the_brokers_time_has_a_table_where_it_was_measured() -> None:
+def test_the_brokers_time_has_a_table_if_it_was_measured() -> None:
     results = filled()
     for cell in CORE:
         of_broker = {"broker_cpu_s": 0.25}
@@ -120,7 +120,7 @@ def test_the_brokers_time_has_a_table_where_it_was_measured() -> None:
     assert "| 100 B, 4 partitions | 0.25 |" in markdown_table(asdict(matrix))
 
 
-def test_the_main_cell_has_a_table_with_everything() -> None:
+def test_the_main_cell_has_a_complete_table() -> None:
     table = consume.tables(filled())[0]
     assert isinstance(table, Table)
     assert [item["name"] for item in table.series] == ["pyconsumer", "Java, same loop", "kafka-python"]
@@ -147,7 +147,7 @@ def test_the_grid_has_a_page_of_its_own() -> None:
 
 
 @pytest.mark.slow
-def test_pages_are_made_of_the_file_alone(tmp_path: Path) -> None:
+def test_pages_are_made_from_the_file_alone(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file, docs = tmp_path / "results.jsonl", tmp_path / "docs"
     results = filled(file, grid=True)

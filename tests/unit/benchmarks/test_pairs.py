@@ -1,4 +1,4 @@
-"""Pairs: the ratio and its interval, and whose package is measured."""
+"""Pairs: the ratio, its interval, and the package that is measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_ratio_is_the_geometric_mean_of_the_pairs() -> None:
     assert found.least == pytest.approx(1 / found.most)
 
 
-def test_what_slows_both_of_a_pair_is_left_out() -> None:
+def test_a_slowdown_of_both_of_a_pair_is_left_out() -> None:
     found = ratio([(1.0, 1.1), (10.0, 11.0), (3.0, 3.3)])
     assert str(found) == "1.100 [1.100, 1.100]"
 

@@ -1,4 +1,4 @@
-"""Runs as lines of JSON: an aborted benchmark goes on where it was."""
+"""Runs as lines of JSON. An aborted benchmark continues where it stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_line_that_was_cut_off_is_dropped_and_the_next_one_is_whole(tmp_path: 
     assert [series.name for series in Results.load(path).scope("consume").series()] == ["a", "b"]
 
 
-def test_an_aborted_benchmark_goes_on_where_it_was() -> None:
+def test_an_aborted_benchmark_continues_where_it_stopped() -> None:
     scope = Results().scope("consume")
     calls: list[str] = []
 
@@ -56,7 +56,7 @@ def test_an_aborted_benchmark_goes_on_where_it_was() -> None:
     assert [len(series.runs) for series in scope.series()] == [3, 3]
 
 
-def test_a_contender_that_fails_does_not_stop_the_others_and_is_tried_again() -> None:
+def test_a_failing_contender_does_not_stop_the_others_and_is_retried() -> None:
     scope = Results().scope("consume")
     said: list[str] = []
     answers = iter(
@@ -80,13 +80,13 @@ def test_a_contender_that_fails_does_not_stop_the_others_and_is_tried_again() ->
     assert (len(bad.runs), len(good.runs)) == (2, 2)
 
 
-def test_a_wrong_answer_is_told_from_a_right_one() -> None:
+def test_a_wrong_answer_raises() -> None:
     checked("it", {"records": 2, "more": 1}, {"records": 2, "more": 2}, ["records"])
     with pytest.raises(WrongAnswerError, match="it: checksums is"):
         checked("it", {"checksums": [1] * 1000}, {"checksums": [2] * 1000}, ["checksums"])
 
 
-def test_what_is_said_of_several_calls() -> None:
+def test_the_description_of_several_calls() -> None:
     results = Results()
     assert results.about()["command"] == ""
     for command, rounds, load in (("bench", 5, 2.0), ("bench --grid", 1, 0.5), ("bench", 5, 0.1)):

@@ -1,4 +1,4 @@
-"""Several brokers without sockets, on a clock that stands still until it is moved: for tests of replication."""
+"""Several brokers without sockets, on a clock that the test advances: for tests of replication."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ __all__ = ["Brokers"]
 class Brokers:
     """A cluster of ``count`` brokers with files in ``folder``, or in memory.
 
-    With ``forgetful`` the controller has no file: much faster, for tests in which the brokers die but not everything.
+    With ``forgetful`` the controller has no file. That is much faster, for tests without a restart of the whole
+    cluster.
 
     Attributes:
-        alive: the brokers that run, by node id.
+        alive: the running brokers, by node id.
     """
 
     def __init__(
@@ -75,21 +76,21 @@ class Brokers:
     # --- time
 
     def step(self) -> bool:
-        """Run one of the calls that wait for their turn; False if there is none."""
+        """Run one of the calls that are ready. Return False if there is none."""
         if not self._calls:
             return False
         self._calls.pop(0)()
         return True
 
     def run(self) -> None:
-        """Let everything happen that happens without time passing."""
+        """Run everything that is due now, without advancing the clock."""
         for _ in range(100_000):
             if not self.step():
                 return
         raise AssertionError("it never comes to rest")
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and what is due in it happen."""
+        """Advance the clock and run everything that becomes due."""
         until = self.clock.now() + seconds
         self.run()
         while (due := self.timer.next_deadline()) is not None and due <= until:
@@ -106,7 +107,7 @@ class Brokers:
         self.controller.unregister([node])
 
     def restart(self, node: int) -> Broker:
-        """As the host does; what the broker has to catch up on is copied when calls run."""
+        """As the host does. Work that the broker has to make up for is copied when calls run."""
         broker = self.alive[node] = self._new(node)
         self.controller.register([node])
         broker.start()
@@ -124,7 +125,7 @@ class Brokers:
         return self.alive[node].partitions[TopicPartition(topic, index)]
 
     def leader(self, topic: str = "t", index: int = 0) -> Partition:
-        """The replica that leads."""
+        """The leader's replica."""
         return self.replica(self.controller.topics[topic].partitions[index].leader, topic, index)
 
     def state(self, topic: str = "t", index: int = 0) -> tuple[int, int, tuple[int, ...]]:
@@ -133,7 +134,7 @@ class Brokers:
         return found.leader, found.leader_epoch, found.isr
 
     def request(self, node: int, message: Message, version: int) -> list[Any]:
-        """Send a request to a node; the answer, and nothing else, is put into the list when it comes."""
+        """Send a request to a node. Only its response is appended to the list when it arrives."""
         answers: list[Any] = []
 
         def failed(error: BaseException) -> None:
@@ -150,7 +151,7 @@ class Brokers:
         answer: Callable[[Any], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """Let a node handle a request; ``failed`` gets what its handler raises."""
+        """Let a node handle a request. ``failed`` gets the exception of its handler."""
         handler = handler_of(message.API_KEY)
         assert handler is not None
         now, wall_ms = self.clock.now(), self.clock.wall_ms()

@@ -36,7 +36,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def no_space(*_: object, **__: object) -> None:
-    """In place of a function that writes a file."""
+    """A replacement for a function that writes a file."""
     raise OSError(28, "No space left on device")
 
 
@@ -47,7 +47,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
-    """Compact the closed segments; return the offset up to which the log is compacted. Errors as ``cleaning``."""
+    """Compact the closed segments. Return the offset up to which the log is compacted. Errors as ``cleaning``."""
     work = cleaning(log, now_ms, first_dirty)
     while True:
         try:
@@ -59,7 +59,8 @@ def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
 class FailingStorage(FileStorage):
     """A folder in which some files cannot be opened or written: ``refused`` are ends of their names.
 
-    ``opened``: names of files that were opened. ``fails_at``: the so many-th operation from now on fails, 0 for none.
+    ``opened``: names of files that were opened. ``fails_at``: the number of operations from now until one fails, 0 for
+    none.
     """
 
     refused: tuple[str, ...] = ()
@@ -130,7 +131,7 @@ def keyed(*pairs: tuple[bytes | None, bytes | None], timestamp_ms: int = NOW_MS,
 
 
 def topic_config(**changes: object) -> TopicConfig:
-    """A topic's settings; names as the fields of :class:`TopicConfig`."""
+    """A topic's settings, named as the fields of :class:`TopicConfig`."""
     return dataclasses.replace(TopicConfig(), **changes)  # type: ignore[arg-type]
 
 

@@ -45,7 +45,7 @@ def make() -> Iterator[Make]:
 
 
 class Markers:
-    """The markers of all transactions: held back, as if they were on their way."""
+    """The markers of all transactions, held back as if they were in flight."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -66,7 +66,7 @@ class Markers:
 
 
 def ending(brokers: Brokers, version: int = 2) -> tuple[Producer, Markers]:
-    """A producer whose transaction is decided, and whose markers are on their way."""
+    """A producer with a decided transaction whose markers are in flight."""
     producer = Producer(brokers)
     assert producer.init()[0] == Errors.NONE
     if version < 2:
@@ -186,7 +186,7 @@ def test_while_a_partition_is_being_added_another_broker_waits(make: Make) -> No
     assert [len(one.partitions) for one in ongoing] == [1, 3], "the second record has what waited behind the first"
 
 
-def test_a_producer_that_is_fenced_while_it_waits_adds_nothing(make: Make) -> None:
+def test_a_producer_fenced_while_it_waits_adds_no_partition(make: Make) -> None:
     brokers = make(version=1)
     producer = Producer(brokers)
     producer.init()
@@ -207,7 +207,7 @@ def test_a_producer_that_is_fenced_while_it_waits_adds_nothing(make: Make) -> No
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_coordinator_that_resigns_answers_at_once(make: Make, version: int) -> None:
+def test_a_coordinator_that_resigns_answers_pending_requests(make: Make, version: int) -> None:
     brokers = make(version=version)
     producer, _ = ending(brokers, version=version)
     waiting = produce(producer, SINK) if version == 2 else add(producer, SINK)

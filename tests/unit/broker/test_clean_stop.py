@@ -39,7 +39,7 @@ def values(log: PartitionLog) -> list[bytes | None]:
 
 
 def continues(folder: Path, kept: int, tp: TopicPartition = TP, config: TopicConfig | None = None) -> None:
-    """Check that what was left is there, and that what is written now is readable, also after the next clean stop."""
+    """Check that earlier records are there and that new records are readable, also after the next clean stop."""
     logs, log = opened(folder, tp, config)
     assert log.log_end_offset == kept
     for number in range(5):
@@ -90,7 +90,7 @@ def test_random_indexes_of_an_older_segment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"version":0}', b"garbage", b""])
-def test_a_marker_that_vouches_for_nothing(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_clean_shutdown_marker(tmp_path: Path, content: bytes) -> None:
     stopped(tmp_path)
     (tmp_path / ".kafka_cleanshutdown").write_bytes(content)
     path = newest(tmp_path, "log")
@@ -98,7 +98,7 @@ def test_a_marker_that_vouches_for_nothing(tmp_path: Path, content: bytes) -> No
     continues(tmp_path, 29)
 
 
-def test_a_clean_start_scans_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clean_start_scans_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stopped(tmp_path)
     monkeypatch.setattr(Segment, "scanning", no_space)
     logs, log = opened(tmp_path)

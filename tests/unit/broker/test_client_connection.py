@@ -1,4 +1,4 @@
-"""A connection of the broker without a network: what it does with requests that came before it answered others."""
+"""A connection of the broker without a network, and the order of requests and responses on it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMBERS = 150
 
 
 class NoLoop:
-    """An event loop on which nothing happens by itself but what was asked for, when :meth:`run` is called."""
+    """An event loop that runs only requested calls, when :meth:`run` is called."""
 
     now = 0.0
 
@@ -45,7 +45,7 @@ class NoLoop:
         self.scheduled.append(callback)
 
     def run(self) -> int:
-        """Run what was asked for until there is nothing left; return the number of turns."""
+        """Run requested calls until none is left. Return the number of turns."""
         turns = 0
         while self.scheduled:
             turns += 1
@@ -60,7 +60,7 @@ class NoLoop:
 
 
 class Sink:
-    """A socket that takes everything at once, or with ``full`` nothing."""
+    """A socket that takes all bytes at once, or with ``full`` none."""
 
     full = closed = False
 
@@ -80,7 +80,7 @@ class Sink:
 
 
 class Client:
-    """One connection, with requests that are on their way already when it is served."""
+    """One connection, with requests that arrived before it is served."""
 
     def __init__(
         self, world: World, loop: NoLoop | None = None, sink: Any = None, noted: set[tuple[str, int]] | None = None
@@ -142,7 +142,7 @@ def test_connections_take_turns() -> None:
 
 
 class Dribble(Sink):
-    """A socket from which a frame comes in pieces."""
+    """A socket that receives a frame in pieces."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class TestAHandlerThatCannotGoOn:
             "pyconsumer.broker.client_connection.handler_of", lambda api_key: known(api_key)._replace(handle=handle)
         )
 
-    def test_the_client_is_told(self, code: int) -> None:
+    def test_the_client_gets_an_error_response(self, code: int) -> None:
         client = Client(World())
         client.send((InitProducerIdRequest(None), 4))
         answer = decode_response(InitProducerIdRequest.API_KEY, 4, client.sink.last[4:])[1]
@@ -258,7 +258,7 @@ class TestAHandlerThatCannotGoOn:
 def test_bytes_after_a_complete_request_are_ignored(
     api_key: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As by Java's broker; librdkafka 2.16 sends three of them after Metadata version 13."""
+    """As Java's broker does. librdkafka 2.16 sends three of them after Metadata version 13."""
     seen: list[Message] = []
 
     async def handle(broker: Any, request: Message, context: Any) -> None:
@@ -286,7 +286,7 @@ def test_they_are_logged_once_for_each_software_version_and_api(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handle(broker: Any, request: Message, context: Any) -> None:
-        """Answer nothing."""
+        """Send no response."""
 
     known = handler_of
     monkeypatch.setattr(
@@ -311,7 +311,7 @@ def test_they_are_logged_once_for_each_software_version_and_api(
     ]
 
 
-def test_a_body_that_is_not_complete_is_refused() -> None:
+def test_an_incomplete_body_is_rejected() -> None:
     client = Client(World())
     frame = b"".join(encode_request(ProduceRequest(acks=1), 9, 1, "c"))[4:-2]
     client.connection._feed(memoryview(len(frame).to_bytes(4, "big") + frame))

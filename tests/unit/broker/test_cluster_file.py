@@ -1,4 +1,4 @@
-"""The cluster's files: what a start makes of missing, old, damaged and torn ones, and what a change costs."""
+"""The cluster's files: a start with missing, old, damaged and torn ones, and the cost of a change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def values(host: ClusterHost, topic: str) -> list[bytes | None]:
 
 class TestWithoutClusterJson:
     @pytest.mark.parametrize("journal_left", [False, True])
-    def test_logs_are_left_alone_and_the_start_is_refused(
+    def test_logs_are_left_alone_and_the_start_is_rejected(
         self, start: Start, tmp_path: Path, journal_left: bool
     ) -> None:
         host = start()
@@ -77,7 +77,7 @@ class TestWithoutClusterJson:
         (tmp_path / "saved").rename(tmp_path / "cluster.json")
         assert values(start(), "t") == [b"v"]
 
-    def test_folders_moved_away_let_it_start(self, start: Start, tmp_path: Path) -> None:
+    def test_a_start_succeeds_once_the_folders_are_moved_away(self, start: Start, tmp_path: Path) -> None:
         host = start()
         fill(host, "t")
         host.stop()
@@ -90,7 +90,7 @@ class TestWithoutClusterJson:
 
 
 class TestAnOlderClusterJson:
-    def test_folders_that_it_does_not_name_are_set_aside_with_a_warning(
+    def test_unknown_folders_are_renamed_with_a_warning(
         self, start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         host = start()
@@ -118,9 +118,7 @@ class TestAnOlderClusterJson:
         assert values(host, "new") == [b"another"]
         assert (aside / segment.name).read_bytes() == content
 
-    def test_a_topic_made_again_under_the_same_name_does_not_cost_the_old_one(
-        self, start: Start, tmp_path: Path
-    ) -> None:
+    def test_a_topic_recreated_under_the_same_name_keeps_the_old_folder(self, start: Start, tmp_path: Path) -> None:
         host = start()
         fill(host, "t", b"mine")
         host.stop()
@@ -168,7 +166,7 @@ class TestDeletion:
         assert json.loads((tmp_path / "cluster.json").read_text())["deleted"] == {}
         brokers.stop()
 
-    def test_what_all_nodes_have_removed_is_not_remembered(self, tmp_path: Path) -> None:
+    def test_a_topic_that_all_nodes_have_removed_is_forgotten(self, tmp_path: Path) -> None:
         brokers = Brokers(tmp_path, 2)
         for _ in range(3):
             topic = brokers.controller.create_topic("t", 2, 2)
@@ -217,7 +215,7 @@ class TestJournal:
         (tmp_path / "cluster.journal").write_bytes(old)
         assert self.topics(tmp_path) == ["a", "c"]
 
-    def test_a_failed_write_leaves_nothing_behind(
+    def test_a_failed_write_leaves_no_file_behind(
         self, made: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = (tmp_path / "cluster.journal").read_bytes()
@@ -238,7 +236,7 @@ class TestJournal:
         assert (tmp_path / "cluster.journal").stat().st_size <= (tmp_path / "cluster.json").stat().st_size
         assert len(self.topics(tmp_path)) == 103
 
-    def test_after_a_clean_stop_the_snapshot_has_everything(self, made: Controller, tmp_path: Path) -> None:
+    def test_after_a_clean_stop_the_snapshot_is_complete(self, made: Controller, tmp_path: Path) -> None:
         made.close()
         assert list(json.loads((tmp_path / "cluster.json").read_text())["topics"]) == ["a", "b", "c"]
 

@@ -17,7 +17,7 @@ from pyconsumer.broker.config import (
     parse_topic_config,
 )
 from pyconsumer.broker.config import resolve_topic as resolve
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.settings import ConfigSource, ConfigType, format_value, parse_value
 from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.errors import ConfigurationError
@@ -55,12 +55,12 @@ def test_values_are_read(name: str, text: object, value: object) -> None:
         ("offsets.topic.compression.codec", "9"),
     ],
 )
-def test_illegal_values_are_refused_by_name(name: str, text: object) -> None:
+def test_invalid_values_are_rejected_by_name(name: str, text: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
         BrokerConfig({name: text})
 
 
-def test_a_setting_that_is_said_to_have_an_effect_is_read_somewhere() -> None:
+def test_a_setting_with_a_documented_effect_is_read() -> None:
     by_topics = {name for synonyms in _SYNONYMS.values() for name, _ in synonyms}
     by_groups = {
         item.name.replace("_", ".")
@@ -85,7 +85,7 @@ def test_kafkas_own_list_of_group_protocols_is_taken() -> None:
     ]
 
 
-def test_an_unknown_setting_is_refused_and_the_nearest_proposed() -> None:
+def test_an_unknown_setting_is_rejected_with_the_nearest_name() -> None:
     with pytest.raises(ConfigurationError, match=r"did you mean num\.partitions\?"):
         BrokerConfig({"num.partition": 3})
     with pytest.raises(ConfigurationError, match=r"did you mean retention\.ms\?"):
@@ -134,7 +134,7 @@ def test_layers_from_strong_to_weak() -> None:
     assert TopicConfig.of({}, config).max_message_bytes == 1
 
 
-def test_compaction_lags_must_fit() -> None:
+def test_compaction_lags_must_be_consistent() -> None:
     with pytest.raises(ConfigurationError, match="greater"):
         parse_topic_config({"min.compaction.lag.ms": 5, "max.compaction.lag.ms": 4})
 

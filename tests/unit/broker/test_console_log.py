@@ -1,4 +1,4 @@
-"""The log of a broker that runs as a program: times, levels, and repeated lines in one."""
+"""The log of a broker that runs as a program: times, levels, and repeated lines merged into one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyconsumer.clock import ManualClock
 
 
 class Log:
-    """A logger with a handler on a clock that stands still."""
+    """A logger with a handler on a clock that the test advances."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -52,14 +52,14 @@ def test_another_line_is_written_at_once(log: Log) -> None:
     assert log.lines() == ["cannot append to t-0", "cannot append to t-1", "cannot append to t-0"]
 
 
-def test_a_line_comes_again_after_ten_seconds(log: Log) -> None:
+def test_a_line_is_repeated_after_ten_seconds(log: Log) -> None:
     for _ in range(3):
         log.logger.error("full")
         log.clock.advance(10.0)
     assert log.lines() == ["full"] * 3
 
 
-def test_what_was_counted_is_written_at_the_end(log: Log) -> None:
+def test_counted_events_are_written_at_the_end(log: Log) -> None:
     for _ in range(2):
         log.logger.error("full")
     log.clock.advance(4.0)

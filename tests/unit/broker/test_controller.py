@@ -1,4 +1,4 @@
-"""The cluster's state: topics with Kafka's rules, leaders, producer ids, and the file that it all stands in."""
+"""The cluster's state: topics by Kafka's rules, leaders, producer ids, and the file that holds it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_names_that_differ_in_dot_and_underscore_collide() -> None:
         ({"assignments": {0: [0], 1: [0, 1]}}, InvalidReplicaAssignmentError),
     ],
 )
-def test_what_kafka_refuses_is_refused(arguments: dict[str, object], error: type[KafkaError]) -> None:
+def test_topics_that_kafka_rejects_are_rejected(arguments: dict[str, object], error: type[KafkaError]) -> None:
     made = controller(brokers=2)
     with pytest.raises(error):
         made.plan_topic("t", **arguments)  # type: ignore[arg-type]
@@ -106,7 +106,9 @@ def test_the_offsets_topic_is_compacted_and_has_its_own_settings() -> None:
 
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, "1"), (2, 2, "2"), (5, 3, "2")])
 @pytest.mark.parametrize("name", [OFFSETS_TOPIC, "__transaction_state"])
-def test_internal_topics_fit_the_cluster_unless_set(name: str, brokers: int, replicas: int, min_isr: str) -> None:
+def test_internal_topics_follow_the_size_of_the_cluster_unless_set(
+    name: str, brokers: int, replicas: int, min_isr: str
+) -> None:
     topic = controller(brokers=brokers).ensure_internal(name)
     assert len(topic.partitions[0].replicas) == replicas
     assert topic.config["min.insync.replicas"] == min_isr
@@ -153,7 +155,7 @@ class TestPartitions:
 
 
 class TestFile:
-    def test_everything_is_there_after_a_restart(self, tmp_path: Path) -> None:
+    def test_all_state_is_there_after_a_restart(self, tmp_path: Path) -> None:
         before = controller(tmp_path)
         topic = before.create_topic("t", 2, config={"retention.ms": "5"})
         before.create_topic("gone")
@@ -170,7 +172,7 @@ class TestFile:
         assert [part.leader_epoch for part in controller(tmp_path).topic("t").partitions] == [1, 1]
         assert [part.leader_epoch for part in controller(tmp_path).topic("t").partitions] == [2, 2]
 
-    def test_a_change_is_in_the_file_before_anybody_is_told(self, tmp_path: Path) -> None:
+    def test_a_change_is_in_the_file_before_brokers_are_notified(self, tmp_path: Path) -> None:
         made = controller(tmp_path)
         seen: list[bool] = []
         made.on_change.append(lambda name: seen.append(name in Controller(tmp_path, BrokerConfig()).topics))
@@ -185,12 +187,12 @@ class TestFile:
         assert len(first) == 1000
 
 
-def test_deleting_what_is_not_there() -> None:
+def test_deleting_an_absent_topic() -> None:
     with pytest.raises(UnknownTopicOrPartitionError):
         controller().delete_topic("t")
 
 
-def test_a_leader_that_is_gone_is_replaced_from_the_isr(tmp_path: Path) -> None:
+def test_a_lost_leader_is_replaced_from_the_isr(tmp_path: Path) -> None:
     controller(tmp_path, brokers=2).create_topic("t", 2, 2)
     made = Controller(tmp_path, BrokerConfig())
     made.register([1])
@@ -198,7 +200,7 @@ def test_a_leader_that_is_gone_is_replaced_from_the_isr(tmp_path: Path) -> None:
 
 
 class TestAFileThatCannotBeWritten:
-    """Nothing has changed then, for the controller as for the brokers; the same change may come again."""
+    """The change has no effect then, for the controller or the brokers, and may be repeated."""
 
     CHANGES: ClassVar[dict[str, Callable[[Controller], object]]] = {
         "create": lambda made: made.create_topic("u", 2, 2),
@@ -212,12 +214,14 @@ class TestAFileThatCannotBeWritten:
     }
 
     @pytest.mark.parametrize("name", CHANGES)
-    def test_changes_nothing(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_change_that_cannot_be_written_has_no_effect(
+        self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         made = controller(tmp_path, 2)
         made.create_topics([made.plan_topic("t", assignments={0: [0, 1], 1: [0, 1]})])
-        told: list[str] = []
-        made.on_change.append(told.append)
-        made.on_broker_config.append(lambda: told.append(""))
+        notified: list[str] = []
+        made.on_change.append(notified.append)
+        made.on_broker_config.append(lambda: notified.append(""))
         if name == "return":
             made.topics["t"].partitions[0] = replace(made.topics["t"].partitions[0], leader=-1, replicas=(5,), isr=(5,))
 
@@ -229,13 +233,13 @@ class TestAFileThatCannotBeWritten:
         with pytest.raises(OSError, match="No space"):
             self.CHANGES[name](made)
         assert state() == before
-        assert not told
+        assert not notified
         monkeypatch.undo()
         self.CHANGES[name](made)
         assert state() != before
-        assert len(told) == 1
+        assert len(notified) == 1
 
-    def test_a_broker_that_died_meanwhile_is_replaced_when_it_can_be(
+    def test_a_broker_that_died_in_between_is_replaced_when_it_can_be(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         made = controller(tmp_path, 3)
@@ -249,12 +253,12 @@ class TestAFileThatCannotBeWritten:
         assert (made.topics["t"].partitions[0].leader, made.topics["t"].partitions[0].isr) == (2, (2,))
 
 
-def test_a_broker_that_cannot_follow_a_change_does_not_keep_it_from_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_fails_on_a_change_does_not_block_it_for_others(caplog: pytest.LogCaptureFixture) -> None:
     made = controller()
-    told: list[str] = []
-    made.on_change += [lambda name: no_space(), told.append]
-    made.on_broker_config += [no_space, lambda: told.append("config")]
+    notified: list[str] = []
+    made.on_change += [lambda name: no_space(), notified.append]
+    made.on_broker_config += [no_space, lambda: notified.append("config")]
     made.create_topic("t")
     made.set_broker_config("", {"log.retention.ms": "1"})
-    assert told == ["t", "config"]
+    assert notified == ["t", "config"]
     assert len(caplog.records) == 2

@@ -1,4 +1,4 @@
-"""Coordinators that move, die and come back, on the real log of brokers without sockets: what was committed stays."""
+"""Coordinators that move, die and come back, on the real log of brokers without sockets: commits stay."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.coordinator import PartitionErrors
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.errors import Errors, NotLeaderOrFollowerError
 from pyconsumer.structs import TopicPartition
@@ -24,7 +24,7 @@ ONE_PARTITION = {"offsets.topic.num.partitions": 1, "offsets.load.buffer.size": 
 
 @pytest.fixture
 def brokers(tmp_path: Path) -> Iterator[Brokers]:
-    """Three brokers; the one partition of ``__consumer_offsets`` is read in pieces of a few records."""
+    """Three brokers. The one partition of ``__consumer_offsets`` is read in pieces of a few records."""
     made = Brokers(tmp_path, forgetful=True, **ONE_PARTITION)
     made.controller.ensure_internal(OFFSETS_TOPIC)
     made.advance(0.1)
@@ -71,8 +71,8 @@ def test_a_commit_under_way_when_the_coordinator_moves_is_not_acknowledged(broke
     assert committed(brokers, 1) == (0, -1)
 
 
-def test_there_and_back_while_the_first_load_goes_on(brokers: Brokers) -> None:
-    """A partition never counts as loaded with half its log."""
+def test_a_coordinator_that_moves_there_and_back_during_its_first_load(brokers: Brokers) -> None:
+    """A partition with half of its log never counts as loaded."""
     for offset in range(50):
         commit(brokers, 0, offset)
         brokers.run()
@@ -104,7 +104,7 @@ def test_a_read_that_another_epoch_overtakes_is_no_whole_read(brokers: Brokers) 
         next(InternalTopicLog.of_offsets(brokers.alive[1]).read(0))
 
 
-def test_groups_far_from_a_deleted_topics_replicas_forget_it_too(brokers: Brokers) -> None:
+def test_groups_far_from_a_deleted_topics_replicas_forget_its_offsets_too(brokers: Brokers) -> None:
     brokers.controller.create_topics([brokers.controller.plan_topic("t", assignments={0: [2]})])
     commit(brokers, 0, 7)
     brokers.run()

@@ -1,4 +1,4 @@
-"""A garbled length in a running log: what is behind it cannot be found, and its readers do not keep the broker busy."""
+"""A corrupt length in a running log: batches behind it are lost, and its readers do not keep the broker busy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def brokers() -> Brokers:
 
 
 def garble(partition: Partition, index: int, length: int) -> int:
-    """Change the length of the batch of offset ``index``; return its position."""
+    """Change the length of the batch of offset ``index``. Return its position."""
     (segment,) = partition.log.segments
     header = list(segment.headers())[index]
     file: Any = segment._log
@@ -45,7 +45,9 @@ def fetch(brokers: Brokers, offset: int, **limits: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, -1, 100_000])
-def test_a_fetch_behind_it_is_held(brokers: Brokers, length: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fetch_above_the_corrupt_length_waits(
+    brokers: Brokers, length: int, caplog: pytest.LogCaptureFixture
+) -> None:
     position = garble(brokers.leader(), 3, length)
     for _ in range(3):
         answers = fetch(brokers, 5)
@@ -63,7 +65,9 @@ def test_a_fetch_behind_it_is_held(brokers: Brokers, length: int, caplog: pytest
         assert part in logged.getMessage()
 
 
-def test_a_fetch_of_it_gets_no_more_than_it_asked_for(brokers: Brokers, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fetch_of_the_corrupt_batch_gets_at_most_its_limit(
+    brokers: Brokers, caplog: pytest.LogCaptureFixture
+) -> None:
     garble(brokers.leader(), 3, 2**31 - 1)
     (answer,) = fetch(brokers, 3, each=100)
     (found,) = answer.responses[0].partitions
@@ -71,7 +75,7 @@ def test_a_fetch_of_it_gets_no_more_than_it_asked_for(brokers: Brokers, caplog: 
     assert len(caplog.records) == 1
 
 
-def test_what_lies_before_it_is_read(brokers: Brokers) -> None:
+def test_batches_before_the_corrupt_length_are_read(brokers: Brokers) -> None:
     garble(brokers.leader(), 3, 2**31 - 1)
     (answer,) = fetch(brokers, 0)
     assert len(answer.responses[0].partitions[0].records) > 3 * 100

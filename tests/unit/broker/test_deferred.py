@@ -1,4 +1,4 @@
-"""Handlers that wait, fetches that wait for bytes, and partitions that tell them."""
+"""Handlers that wait, fetches that wait for bytes, and partitions that notify them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.broker.support import TP, batch, log_in
 
 
 class TestHandlers:
-    def test_what_is_there_already_is_not_waited_for(self) -> None:
+    def test_a_completed_value_needs_no_wait(self) -> None:
         results: list[int] = []
 
         async def handler() -> int:
@@ -29,7 +29,7 @@ class TestHandlers:
         run_handler(handler(), results.append, lambda error: pytest.fail(str(error)))
         assert results == [3]
 
-    def test_it_goes_on_when_what_it_waits_for_is_set(self) -> None:
+    def test_a_handler_continues_when_its_deferred_is_set(self) -> None:
         first, second = Deferred[int](), Deferred[int]()
         results: list[int] = []
 
@@ -42,7 +42,7 @@ class TestHandlers:
         first.set(1)
         assert results == [3]
 
-    def test_an_error_reaches_the_driver_from_either_side_of_a_wait(self) -> None:
+    def test_an_error_is_raised_before_and_after_a_wait(self) -> None:
         waiting = Deferred[int]()
         errors: list[BaseException] = []
 
@@ -55,7 +55,7 @@ class TestHandlers:
         waiting.set(1)
         assert [str(error) for error in errors] == ["no", "no"]
 
-    def test_one_that_was_given_up_cleans_up_and_stays_quiet(self) -> None:
+    def test_a_cancelled_handler_cleans_up_silently(self) -> None:
         waiting = Deferred[int]()
         events: list[str] = []
 
@@ -79,7 +79,7 @@ def led(**config: object) -> Partition:
 
 
 class Later:
-    """Runs calls when it is told to."""
+    """Runs calls on request."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []
@@ -121,7 +121,7 @@ class TestDelayedFetch:
             later.run()
             assert wait.deferred.done
 
-    def test_one_that_was_cancelled_leaves_nothing_behind(self) -> None:
+    def test_a_cancelled_wait_leaves_no_watcher_behind(self) -> None:
         partition, timer = led(), Timer()
         wait = DelayedFetch(timer, lambda call: pytest.fail("called"), 10.0, [partition], 1)
         wait.cancel()
@@ -139,18 +139,18 @@ class TestPartition:
         partition.lead(0, 1, (0, 1), (0,))
         assert partition.high_watermark == 2
 
-    def test_those_who_wait_are_told_in_the_order_in_which_they_came(self) -> None:
-        """So that appends to the group coordinators' topic end in the order in which they were made."""
+    def test_watchers_are_called_in_the_order_of_their_registration(self) -> None:
+        """With this order appends to the group coordinators' topic complete in the order in which they were made."""
         partition = led()
-        told: list[int] = []
-        watchers = [lambda _, number=number: told.append(number) for number in range(20)]
+        notified: list[int] = []
+        watchers = [lambda _, number=number: notified.append(number) for number in range(20)]
         for watcher in watchers:
             partition.watch(watcher)
         partition.unwatch(watchers[3])
         partition.append(batch(b"a"))
-        assert told == [number for number in range(20) if number != 3]
+        assert notified == [number for number in range(20) if number != 3]
 
-    def test_who_is_not_the_leader_says_so(self) -> None:
+    def test_a_follower_answers_not_leader(self) -> None:
         partition = led()
         partition.check_leader(3)
         partition.check_leader(-1)
@@ -170,7 +170,7 @@ class TestPartition:
             partition.append(batch(b"a"), acks=-1)
         partition.append(batch(b"a"), acks=1)
 
-    def test_an_election_begins_an_epoch_where_the_log_ends(self) -> None:
+    def test_an_election_starts_an_epoch_at_the_end_of_the_log(self) -> None:
         partition = led()
         partition.append(batch(b"a", b"b"))
         partition.lead(0, 5, (0,), (0,))

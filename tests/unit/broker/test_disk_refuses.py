@@ -1,4 +1,4 @@
-"""A disk that refuses for a while: clients are told, nothing half done is seen, and brokers make up for it."""
+"""A disk that fails for a while: clients get an error, no partial change is visible, and brokers make up for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 
 class TestTheClusterFile:
-    """Of every change that cannot be written the client is told, and of no other."""
+    """The client gets an error for each change that cannot be written, and for no other."""
 
     @pytest.fixture(autouse=True)
     def full(self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ class TestTheClusterFile:
 
 
 class TestLogs:
-    def test_a_log_that_cannot_be_opened_is_tried_again(self, brokers: Brokers, tmp_path: Path) -> None:
+    def test_a_log_that_cannot_be_opened_is_retried(self, brokers: Brokers, tmp_path: Path) -> None:
         in_the_way = tmp_path / "broker-0" / "t-1"
         in_the_way.write_bytes(b"")
         brokers.controller.create_topic("t", 3, 3)
@@ -110,7 +110,7 @@ class TestLogs:
         for index in range(3):
             assert [record.value for record in records_of(brokers.replica(0, "t", index).log)] == [b"a"]
 
-    def test_a_broker_that_ended_meanwhile_opens_nothing(self, brokers: Brokers, tmp_path: Path) -> None:
+    def test_a_broker_that_stopped_in_between_opens_no_log(self, brokers: Brokers, tmp_path: Path) -> None:
         in_the_way = tmp_path / "broker-0" / "t-1"
         in_the_way.write_bytes(b"")
         brokers.controller.create_topic("t", 3, 3)
@@ -119,7 +119,7 @@ class TestLogs:
         brokers.advance(5.0)
         assert not in_the_way.exists()
 
-    def test_a_folder_that_cannot_be_removed_is_so_at_the_next_start(
+    def test_a_folder_that_cannot_be_removed_is_removed_at_the_next_start(
         self, brokers: Brokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         brokers.controller.create_topic("t", 2, 3)
@@ -134,7 +134,7 @@ class TestLogs:
         brokers.restart(0)
         assert not (tmp_path / "broker-0" / "t-0").exists()
 
-    def test_a_topic_made_anew_waits_for_the_old_folder_to_go(
+    def test_a_recreated_topic_waits_until_the_old_folder_is_removed(
         self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         brokers.controller.create_topic("t", 1, 3)
@@ -150,7 +150,7 @@ class TestLogs:
 
 
 class TestMessages:
-    """The broker's log names the partition, the file and the system's error; clients learn the partition only."""
+    """The broker's log names the partition, the file and the system's error. Clients learn only the partition."""
 
     @pytest.fixture
     def folder(self, brokers: Brokers, tmp_path: Path) -> Path:
@@ -208,7 +208,7 @@ class TestMessages:
         assert record.getMessage().startswith("cannot append to __consumer_offsets-0: [Errno 28] No space")
         assert "__consumer_offsets-0/0000" in record.getMessage()
 
-    def test_a_log_that_cannot_be_forced_to_disk_does_not_keep_others_from_it(
+    def test_a_log_that_cannot_be_flushed_does_not_block_others(
         self, brokers: Brokers, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         brokers.controller.create_topic("u", 1, 3)
@@ -228,7 +228,7 @@ class TestMessages:
 
 
 class TestOneWriteOfTheClusterFile:
-    """A request for many topics costs one write, which stands or falls as a whole."""
+    """A request for many topics costs one write, which succeeds or fails as a whole."""
 
     @pytest.fixture
     def changes(self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> list[Any]:

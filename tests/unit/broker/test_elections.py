@@ -1,4 +1,4 @@
-"""Tests of who leads and who is in sync: the controller's rules, one by one and on random histories."""
+"""Tests of leadership and ISR: the controller's rules, one by one and in random histories."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def test_when_all_die_at_once_the_leader_is_the_last_to_go() -> None:
     assert after_death(FULL, [0, 1, 2], []) == PartitionState(NO_LEADER, 6, (0, 1, 2), (0,))
 
 
-def test_an_unclean_election_takes_whoever_is_alive() -> None:
+def test_an_unclean_election_takes_any_live_replica() -> None:
     alone = PartitionState(1, 7, (0, 1, 2), (1,))
     assert after_death(alone, [1], [2], unclean=True) == PartitionState(2, 8, (0, 1, 2), (2,))
     offline = PartitionState(NO_LEADER, 8, (0, 1, 2), (1,))
     assert after_return(offline, [2], [2], unclean=True) == PartitionState(2, 9, (0, 1, 2), (2,))
 
 
-def test_a_leader_whose_absence_nobody_noticed_leads_in_a_new_epoch() -> None:
+def test_a_leader_with_an_unnoticed_absence_leads_in_a_new_epoch() -> None:
     assert after_return(FULL, [0, 1, 2], [0, 1, 2]) == PartitionState(0, 6, (0, 1, 2), (0, 1, 2))
 
 
-def test_who_comes_back_does_not_take_the_lead_from_another() -> None:
+def test_a_returning_broker_does_not_take_the_leadership_from_another() -> None:
     state = PartitionState(1, 6, (0, 1, 2), (1, 2))
     assert after_return(state, [0], [0, 1, 2]) is state
 
@@ -101,14 +101,14 @@ def controller(folder: Path | None = None, brokers: int = 3, **config: object) -
 
 
 class TestController:
-    def test_a_death_is_in_the_file_and_told_once_for_each_topic(self, tmp_path: Path) -> None:
+    def test_a_death_is_in_the_file_and_announced_once_for_each_topic(self, tmp_path: Path) -> None:
         made = controller(tmp_path)
         made.create_topic("a", 3, 3)
         made.create_topic("b", 1, 1)
-        told: list[str] = []
-        made.on_change.append(told.append)
+        notified: list[str] = []
+        made.on_change.append(notified.append)
         made.unregister([0])
-        assert sorted(told) == ["a", "b"]
+        assert sorted(notified) == ["a", "b"]
         states = made.topic("a").partitions
         assert [(s.leader, s.leader_epoch, s.isr) for s in states] == [(1, 1, (1, 2)), (1, 0, (1, 2)), (2, 0, (2, 1))]
         assert made.topic("b").partitions[0].leader == NO_LEADER
@@ -122,21 +122,21 @@ class TestController:
         made.register([0])
         assert made.controller_id == 0
 
-    def test_leaders_that_come_too_late_change_no_isr(self) -> None:
+    def test_outdated_leaders_cannot_change_the_isr(self) -> None:
         made = controller()
         made.create_topic("t", 1, 3)
         made.unregister([2])
-        told: list[str] = []
-        made.on_change.append(told.append)
+        notified: list[str] = []
+        made.on_change.append(notified.append)
         made.alter_isrs(0, [IsrChange("t", 0, 0, (0, 1, 2))])  # 2 is not alive
         made.register([2])
         made.alter_isrs(1, [IsrChange("t", 0, 0, (0, 1, 2))])  # 1 does not lead
         made.alter_isrs(0, [IsrChange("t", 0, 3, (0, 1, 2))])  # another epoch
         made.alter_isrs(0, [IsrChange("gone", 0, 0, (0, 1, 2)), IsrChange("t", 1, 0, (0, 1, 2))])
         made.alter_isrs(0, [IsrChange("t", 0, 0, (1,))])  # a leader is always in sync
-        assert (made.topic("t").partitions[0].isr, told) == ((0, 1), [])
+        assert (made.topic("t").partitions[0].isr, notified) == ((0, 1), [])
         made.alter_isrs(0, [IsrChange("t", 0, 0, (2, 1, 0))])
-        assert (made.topic("t").partitions[0].isr, told) == ((0, 1, 2), ["t"])
+        assert (made.topic("t").partitions[0].isr, notified) == ((0, 1, 2), ["t"])
 
     def test_leaders_are_moved_and_move_back(self, tmp_path: Path) -> None:
         made = controller(tmp_path)
@@ -154,7 +154,7 @@ class TestController:
         assert made.topic("t").partitions[0].leader_epoch == 6
         assert Controller(tmp_path, BrokerConfig()).topics == made.topics
 
-    def test_a_leader_moves_only_to_who_is_in_sync(self) -> None:
+    def test_a_leader_moves_only_to_an_in_sync_replica(self) -> None:
         made = controller()
         made.create_topic("t", 1, 2)
         made.unregister([1])
@@ -176,7 +176,7 @@ class TestController:
         with pytest.raises(InvalidReplicationFactorError, match="only 3 broker"):
             made.create_topic("u", 1, 4)
 
-    def test_what_is_assigned_by_hand_begins_with_a_broker_that_is_alive(self) -> None:
+    def test_a_manual_assignment_begins_with_a_live_broker(self) -> None:
         made = controller()
         made.unregister([2])
         planned = made.plan_topic("t", assignments={0: [2, 1]}).partitions[0]

@@ -1,11 +1,11 @@
-"""Fault rules, and answers in which everything has failed."""
+"""Fault rules, and responses in which every part has failed."""
 
 from __future__ import annotations
 
 import pytest
 
 from pyconsumer.broker.error_responses import error_response
-from pyconsumer.broker.faults import Faults, api_key_of, topics_of
+from pyconsumer.broker.faults import FaultRule, Faults, api_key_of, topics_of
 from pyconsumer.broker.handlers import SERVED
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.api import ApiKey
@@ -32,23 +32,23 @@ def test_apis_are_named_as_in_kafka_or_by_number() -> None:
 
 def test_a_rule_is_used_up_after_its_count() -> None:
     faults = Faults()
-    rule = faults.add("drop_request", "Fetch", count=2)
+    rule = faults.add(FaultRule("drop_request", "Fetch", count=2))
     assert [faults.take(1, 0, "", set()) is not None for _ in range(3)] == [True, True, False]
     assert faults.hits(rule) == 2
 
 
 def test_a_rule_may_be_for_one_node_topic_or_client() -> None:
     faults = Faults()
-    faults.add("error", "Produce", node=1, topic="t", client_id="c", count=None)
+    faults.add(FaultRule("error", "Produce", node=1, topic="t", client_id="c", count=None))
     assert faults.take(0, 1, "c", {"t", "u"})
     for api, node, client, topics in ((1, 1, "c", {"t"}), (0, 0, "c", {"t"}), (0, 1, "d", {"t"}), (0, 1, "c", {"u"})):
         assert faults.take(api, node, client, topics) is None
 
 
-def test_the_first_rule_that_fits_is_taken_and_rules_can_be_removed() -> None:
+def test_the_first_matching_rule_is_used_and_rules_can_be_removed() -> None:
     faults = Faults()
-    first = faults.add("delay", 0, count=None)
-    faults.add("cut", 0, count=None)
+    first = faults.add(FaultRule("delay", 0, count=None))
+    faults.add(FaultRule("cut", 0, count=None))
     taken = faults.take(0, 0, "", set())
     assert taken is not None
     assert taken.kind == "delay"
@@ -59,7 +59,7 @@ def test_the_first_rule_that_fits_is_taken_and_rules_can_be_removed() -> None:
     faults.clear()
     assert not faults
     with pytest.raises(ConfigurationError):
-        faults.add("explode", 0)
+        faults.add(FaultRule("explode", 0))
 
 
 def test_topics_are_found_by_name_and_by_id() -> None:
@@ -71,7 +71,7 @@ def test_topics_are_found_by_name_and_by_id() -> None:
 
 
 class TestErrorResponses:
-    def test_partitions_are_named_as_they_were_asked_for(self) -> None:
+    def test_partitions_are_named_as_in_the_request(self) -> None:
         request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(3)])])
         response = error_response(request, 9, 6)
         part = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]

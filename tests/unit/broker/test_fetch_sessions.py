@@ -1,4 +1,4 @@
-"""Fetch sessions: what is remembered, what is left out, which errors send a client back to the start (KIP-227)."""
+"""Fetch sessions: their cached partitions, the parts left out, and errors that restart a session (KIP-227)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def key(index: int) -> PartitionKey:
 
 
 def answers(context: FetchContext, *with_data: int, high_watermark: int = 5, error: int = 0) -> list[int]:
-    """Answer every partition of a request; return those that are sent."""
+    """Answer every partition of a request. Return those that are sent."""
     given = [
         (
             found,
@@ -49,14 +49,14 @@ def indexes(context: FetchContext) -> list[int]:
     return [found[2] for found, _ in context.partitions]
 
 
-def test_a_full_request_gets_everything_and_a_session() -> None:
+def test_a_full_request_gets_all_partitions_and_a_session() -> None:
     sessions = FetchSessions(10)
     context = begin(sessions, 0, 1, 2)
     assert context.session_id > 0
     assert answers(context, 1) == [0, 1, 2]
 
 
-def test_an_incremental_one_gets_what_is_new() -> None:
+def test_an_incremental_fetch_gets_the_changes() -> None:
     sessions = FetchSessions(10)
     first = begin(sessions, 0, 1, 2)
     answers(first)
@@ -76,7 +76,7 @@ def test_partitions_with_data_go_to_the_end_of_the_line() -> None:
     assert indexes(second) == [1, 2, 0]
 
 
-def test_an_error_is_sent_and_so_is_its_end() -> None:
+def test_an_error_is_sent_and_so_is_its_recovery() -> None:
     sessions = FetchSessions(10)
     first = begin(sessions, 0)
     answers(first)
@@ -127,7 +127,7 @@ def test_errors() -> None:
         sessions.context(request(first.session_id, 1), 13, 0)
 
 
-def test_epochs_begin_again_at_one() -> None:
+def test_epochs_restart_at_one() -> None:
     sessions = FetchSessions(10)
     first = begin(sessions, 0)
     sessions._sessions[first.session_id].epoch = 2**31 - 1
@@ -142,7 +142,7 @@ class TestSlots:
         assert begin(sessions, 0).session_id == 0
         assert begin(FetchSessions(0), 0).session_id == 0
 
-    def test_one_unused_for_two_minutes_is_given_up(self) -> None:
+    def test_a_session_unused_for_two_minutes_may_be_evicted(self) -> None:
         sessions = FetchSessions(1)
         old = begin(sessions, 0, 1)
         assert begin(sessions, 0, now=121.0).session_id

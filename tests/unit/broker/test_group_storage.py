@@ -1,4 +1,4 @@
-"""Writing to ``__consumer_offsets`` over replicated logs: what a commit waits for, and for how long."""
+"""Writing to ``__consumer_offsets`` over replicated logs: the replicas and the timeout of a commit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.group.storage import StoreResult
+from pyconsumer.broker.group.common.storage import StoreResult
 from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.errors import CoordinatorNotAvailableError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -38,7 +38,7 @@ def storages(brokers: Brokers) -> tuple[InternalTopicLog, InternalTopicLog, list
     )
 
 
-def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
+def test_a_batch_is_complete_when_all_in_sync_replicas_have_it(brokers: Brokers) -> None:
     storage, other, followers = storages(brokers)
     for node in followers:
         brokers.alive[node].fetcher.pause()
@@ -68,7 +68,7 @@ def test_the_header_of_a_batch(brokers: Brokers, producer_id: int, epoch: int) -
     assert batch.is_transactional is (producer_id >= 0)
 
 
-def test_it_waits_for_the_replicas_no_longer_than_the_setting_says(brokers: Brokers) -> None:
+def test_a_commit_waits_for_the_replicas_within_its_timeout(brokers: Brokers) -> None:
     storage, _, followers = storages(brokers)
     brokers.alive[followers[0]].fetcher.pause()
     written = storage.append(0, RECORDS, 1_000)
@@ -78,7 +78,7 @@ def test_it_waits_for_the_replicas_no_longer_than_the_setting_says(brokers: Brok
     assert written.value.error_code == REQUEST_TIMED_OUT
 
 
-def test_too_few_in_sync_replicas_write_nothing() -> None:
+def test_too_few_in_sync_replicas_reject_the_append() -> None:
     brokers = Brokers(None, 2, min_insync_replicas=2)
     storage, _, followers = storages(brokers)
     brokers.kill(followers[0])

@@ -1,4 +1,4 @@
-"""A cluster that cannot start, or not all of it, says why in one error and keeps nothing: no lock, no port."""
+"""A cluster that cannot start completely reports the reason in one error and releases its lock and ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.broker.support import batch
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """A loop that never runs: what is shown here happens in calls."""
+    """A loop that never runs: these tests call its methods."""
     made = asyncio.new_event_loop()
     yield made
     made.close()
@@ -26,7 +26,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that somebody else listens on."""
+    """A port that another process listens on."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 
@@ -47,7 +47,7 @@ def burn(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("second", [False, True], ids=["first broker", "second broker"])
-def test_a_port_that_is_taken_is_named_and_the_folder_is_free_again(
+def test_an_occupied_port_is_named_and_the_folder_released(
     loop: asyncio.AbstractEventLoop, taken: int, tmp_path: Path, second: bool
 ) -> None:
     ports = [{}, {"PLAINTEXT": taken}] if second else [{"PLAINTEXT": taken}]
@@ -68,7 +68,7 @@ def test_a_broker_that_cannot_start_leaves_no_folder_locked(
     runs(two(loop, tmp_path))
 
 
-def test_a_folder_is_free_again_even_if_the_end_fails(
+def test_a_folder_is_released_even_if_the_stop_fails(
     loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(broker: Broker, **_: object) -> None:
@@ -83,7 +83,7 @@ def test_a_folder_is_free_again_even_if_the_end_fails(
     runs(two(loop, tmp_path))
 
 
-def test_a_broker_that_cannot_come_back_may_try_again_on_its_port(
+def test_a_broker_that_fails_to_restart_may_retry_on_its_port(
     loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = two(loop, tmp_path)
@@ -106,7 +106,7 @@ def test_a_broker_that_cannot_come_back_may_try_again_on_its_port(
 class TestRecoveryInSteps:
     @pytest.fixture
     def host(self, loop: asyncio.AbstractEventLoop, tmp_path: Path) -> Iterator[ClusterHost]:
-        """Two brokers, the second of which was killed when it had a log of 3 MB."""
+        """Two brokers, the second of which was killed with a log of 3 MB."""
         host = two(loop, tmp_path)
         host.start()
         host.controller.create_topic("t", 1, 2)
@@ -149,7 +149,7 @@ class TestRecoveryInSteps:
         with pytest.raises(IllegalStateError, match="was not killed"):
             host.restart_broker(1)
 
-    def test_a_start_that_is_given_up_frees_the_folder(
+    def test_a_cancelled_start_releases_the_folder(
         self, loop: asyncio.AbstractEventLoop, host: ClusterHost, tmp_path: Path
     ) -> None:
         host.restart_broker(1)

@@ -1,4 +1,4 @@
-"""Requests that create much: one write of the cluster's file, and others are served while the logs are opened."""
+"""Requests for many topics: one write of the cluster's file, and other requests are served during the opening."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of what is written to the cluster's files."""
+    """Sizes of the writes to the cluster's files."""
     sizes: list[int] = []
 
     def replaced(path: Path, content: bytes) -> None:
@@ -53,7 +53,7 @@ def created(partitions: int) -> CreateTopicsRequest:
 @pytest.mark.parametrize(
     ("request_", "version"), [(metadata(*(f"t{index}" for index in range(200))), 9), (created(200), 7)]
 )
-def test_one_write_and_others_are_answered_in_between(
+def test_many_topics_are_one_write_and_other_requests_are_answered_in_between(
     brokers: Brokers, written: list[int], request_: Any, version: int
 ) -> None:
     answers = brokers.request(0, request_, version)
@@ -71,7 +71,7 @@ def test_one_write_and_others_are_answered_in_between(
     assert len(brokers.alive[0].partitions) == 201
 
 
-def test_what_is_deleted_in_between_is_not_opened(brokers: Brokers) -> None:
+def test_a_topic_deleted_in_between_is_not_opened(brokers: Brokers) -> None:
     answers = brokers.request(0, created(200), 7)
     brokers.controller.delete_topic("large")
     brokers.run()
@@ -84,7 +84,7 @@ def test_names_that_collide_within_a_request(brokers: Brokers) -> None:
     assert [topic.error_code for topic in answer.topics] == [0, InvalidTopicError.errno]
 
 
-def test_a_name_of_any_length_is_answered(brokers: Brokers) -> None:
+def test_a_topic_name_of_any_length_gets_a_response(brokers: Brokers) -> None:
     (answer,) = brokers.request(0, CreateTopicsRequest([CreatableTopic("x" * 32767, 1, 1)]), 7)
     assert answer.topics[0].error_code == InvalidTopicError.errno
     assert len(answer.topics[0].error_message) < 200

@@ -1,4 +1,4 @@
-"""Answers that clients do not read: what is held for them, what becomes of the log meanwhile, whose turn it is."""
+"""Responses that clients do not read: their memory, their log segments, and the order of sending."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY = 4 << 20  # more than the buffers of a pair of sockets take
 
 
 def stored(storage: Storage, size: int = MANY, name: str = "file") -> tuple[FileRecords, bytes]:
-    """A part of a file, and what is in it."""
+    """A part of a file, and its content."""
     content = os.urandom(size)
     file = storage.open(name)
     before = file.size
@@ -47,7 +47,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 
 
 class TestFileRecords:
-    def test_pieces_of_them_are_read_in_order(self, storage: Storage) -> None:
+    def test_pieces_of_files_are_read_in_order(self, storage: Storage) -> None:
         records, content = stored(storage, 1000)
         assert (len(records), bytes(records), records.read(10)) == (1000, content, content[:10])
         records.skip(10)
@@ -80,7 +80,7 @@ class TestFileRecords:
 
     @pytest.mark.parametrize(("size", "is_cut"), [(10, False), (9, True), (3, True), (0, True)])
     def test_bytes_that_a_truncation_took_are_not_read(self, storage: Storage, size: int, is_cut: bool) -> None:
-        """Not even if the file has grown again: the bytes are others then."""
+        """Even if the file has grown again: its bytes are different then."""
         file = storage.open("file")
         file.append([b"0123456789..."])
         records = file.records(4, 6)
@@ -93,7 +93,7 @@ class TestFileRecords:
             assert bytes(records) == b"456789"
         assert file.records(0, 2).read(2) == file.read(0, 2), "what was asked for later is there"
 
-    def test_a_file_that_is_shorter_than_it_should_be_is_an_error(self, tmp_path: Path) -> None:
+    def test_a_file_that_is_too_short_is_an_error(self, tmp_path: Path) -> None:
         records, _ = stored(FileStorage(tmp_path), 100)
         os.truncate(tmp_path / "file", 50)
         with pytest.raises(OSError, match="100 bytes were expected"):
@@ -101,7 +101,7 @@ class TestFileRecords:
 
 
 class TestLogs:
-    """What happens to a log while records of it are being sent."""
+    """Changes of a log while its records are being sent."""
 
     @pytest.fixture(params=["disk", "memory"])
     def log(self, request: pytest.FixtureRequest, tmp_path: Path) -> PartitionLog:
@@ -203,7 +203,7 @@ class Link:
             self._incoming.write(server.pending())
 
     def receive(self) -> bytes:
-        """Return what has come."""
+        """Return the received bytes."""
         parts = []
         try:
             while data := self.client.recv(1 << 20):
@@ -290,7 +290,7 @@ class TestOutgoing:
             received += link.receive()
         assert received + link.receive() == content
 
-    def test_a_piece_is_no_larger_than_it_may_be(self, connect: Callable[..., Link], storage: Storage) -> None:
+    def test_a_piece_stays_within_its_limit(self, connect: Callable[..., Link], storage: Storage) -> None:
         link = connect()
         records, content = stored(storage, 1 << 20)
         link.out.add([b"x" * 300_000, records])
@@ -302,9 +302,7 @@ class TestOutgoing:
             received += link.receive()
         assert received == b"x" * 300_000 + content
 
-    def test_a_large_answer_that_is_in_memory_is_put_into_a_file(
-        self, connect: Callable[..., Link], tmp_path: Path
-    ) -> None:
+    def test_a_large_response_in_memory_is_moved_to_a_file(self, connect: Callable[..., Link], tmp_path: Path) -> None:
         link = connect(tmp_path)
         answer = os.urandom(MANY)
         link.out.add([answer[:100], answer[100:]])
@@ -325,7 +323,7 @@ class TestOutgoing:
         link.out.put_aside()
         assert link.out.held_bytes == MOST_HELD
 
-    def test_without_files_or_room_on_the_disk_it_stays_in_memory(
+    def test_without_files_or_disk_space_a_response_stays_in_memory(
         self, connect: Callable[..., Link], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: Any) -> int:
@@ -350,7 +348,7 @@ class TestOutgoing:
             link.out.send(1 << 20)
 
 
-def test_an_answer_in_a_file_without_a_name_is_read_back(tmp_path: Path) -> None:
+def test_a_response_in_an_unnamed_file_is_read_back(tmp_path: Path) -> None:
     records = spill(tmp_path, [b"one", b"", bytearray(b"two"), memoryview(b"three")])
     assert bytes(records) == b"onetwothree"
     assert os.listdir(tmp_path) == []
@@ -360,7 +358,7 @@ def test_an_answer_in_a_file_without_a_name_is_read_back(tmp_path: Path) -> None
 
 
 class Asking:
-    """A connection with something to send, whose socket takes everything."""
+    """A connection with data to send, whose socket takes all bytes."""
 
     def __init__(self, name: str, size: int, log: list[tuple[str, int]]) -> None:
         self.name = name
@@ -391,7 +389,7 @@ class Turns:
         return one
 
     def turn(self) -> list[tuple[str, int]]:
-        """What is sent in one turn of the loop."""
+        """The writes of one turn of the loop."""
         self.log.clear()
         calls, self.calls[:] = list(self.calls), []
         for call in calls:
@@ -400,7 +398,7 @@ class Turns:
 
 
 class TestTurns:
-    def test_one_that_is_alone_sends_at_once_and_goes_on_in_the_next_turn(self) -> None:
+    def test_a_single_connection_sends_at_once_and_continues_in_the_next_turn(self) -> None:
         turns = Turns()
         turns.ask("a", 10 << 20)
         assert turns.log == [("a", 4 << 20)]
@@ -422,7 +420,7 @@ class TestTurns:
         firsts = [name for index, name in enumerate(order) if name not in order[:index]]
         assert firsts == list("abcdefgh")
 
-    def test_a_socket_that_takes_no_more_has_no_turn(self) -> None:
+    def test_a_full_socket_has_no_turn(self) -> None:
         turns = Turns()
         first, second = turns.ask("a", 10 << 20), turns.ask("b", 10 << 20)
         first.blocked = True
@@ -530,7 +528,7 @@ def peers(tmp_path: Path) -> Iterator[Callable[[], Peer]]:
 
 
 class TestConnections:
-    def test_many_that_read_nothing_hold_little_and_delay_no_other(
+    def test_many_slow_readers_hold_little_memory_and_delay_no_other(
         self, peers: Callable[[], Peer], tmp_path: Path
     ) -> None:
         file = FileStorage(tmp_path / "log").open("file")
@@ -554,7 +552,7 @@ class TestConnections:
             assert not peer.connection._out
             assert peer.sock not in peer.loop.writers
 
-    def test_an_answer_whose_records_were_truncated_closes_the_connection(
+    def test_a_response_with_truncated_records_closes_the_connection(
         self, peers: Callable[[], Peer], tmp_path: Path
     ) -> None:
         file = FileStorage(tmp_path / "log").open("file")
@@ -566,7 +564,7 @@ class TestConnections:
         assert len(received) < MANY
         assert peer.sock.fileno() < 0
 
-    def test_no_more_requests_are_read_while_an_answer_is_not(self, peers: Callable[[], Peer], tmp_path: Path) -> None:
+    def test_requests_are_not_read_while_a_response_is_unread(self, peers: Callable[[], Peer], tmp_path: Path) -> None:
         file = FileStorage(tmp_path / "log").open("file")
         file.append([bytes(MANY)])
         peer = peers()

@@ -1,4 +1,4 @@
-"""Garbage in a produced batch, with a right checksum: refused, unless the broker is set not to look."""
+"""Garbage in a produced batch with a valid checksum: rejected, unless the broker is set not to check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODEC_NUMBERS = [1, 2, 3, 4]
 
 
 def changed(data: bytes, *fields: tuple[int, str, int]) -> bytearray:
-    """A batch with other header fields (position, format, value) and the checksum that they need."""
+    """A batch with other header fields (position, format, value) and a matching checksum."""
     made = bytearray(data)
     for position, kind, value in fields:
         struct.pack_into(">" + kind, made, position, value)
@@ -46,7 +46,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_garbage_is_refused(kind: str) -> None:
+def test_garbage_is_rejected(kind: str) -> None:
     log = log_in(None)
     with pytest.raises(InvalidRecordError):
         log.append(bytearray(GARBAGE[kind]), 0)
@@ -54,7 +54,7 @@ def test_garbage_is_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_that_are_compressed_are_looked_at(codec: str) -> None:
+def test_compressed_records_are_checked(codec: str) -> None:
     log = log_in(None)
     log.append(batch(b"a" * 100, b"b", codec=codec), 0)
     with pytest.raises(InvalidRecordError):
@@ -62,7 +62,7 @@ def test_records_that_are_compressed_are_looked_at(codec: str) -> None:
     assert [record.value for record in records_of(log)] == [b"a" * 100, b"b"]
 
 
-def test_a_broker_can_be_set_not_to_look() -> None:
+def test_a_broker_can_be_set_not_to_check() -> None:
     assert TopicConfig.of({}, BrokerConfig()).validate_records
     config = TopicConfig.of({}, BrokerConfig({"pyconsumer.validate.records": "false"}))
     assert not config.validate_records
@@ -107,7 +107,7 @@ def test_the_producer_does_not_set_log_append_time() -> None:
         log_in(None, log_append_time=True).append(changed(batch(b"a"), (21, "h", 8)), 0)
 
 
-def test_damage_found_in_a_log_names_the_offset_and_no_made_up_partition() -> None:
+def test_a_corrupt_batch_in_a_log_is_named_by_its_offset_without_a_partition() -> None:
     damaged = bytearray(batch(b"value"))
     damaged[-1] ^= 1
     with pytest.raises(CorruptRecordError, match=r"^at offset 0: ") as raised:

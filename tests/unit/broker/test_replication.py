@@ -1,4 +1,4 @@
-"""Replication: what followers copy, what is acknowledged, who may be read from, what happens when brokers die."""
+"""Replication: copies of followers, acknowledgements, reads, and deaths of brokers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def values(partition: Partition) -> list[bytes | None]:
 
 
 def produce(brokers: Brokers, node: int, data: bytes, *, acks: int = -1, timeout_ms: int = 30_000, version: int = 12):
-    """The list that the partition's answer will be in."""
+    """The list that will receive the response for the partition."""
     parts = [PartitionProduceData(0, bytes(data))]
     request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData("t", partition_data=parts)])
     return brokers.request(node, request, version)
@@ -87,12 +87,12 @@ class TestCopying:
         brokers.run()
         assert leader.high_watermark == 1
 
-    def test_nothing_happens_when_there_is_nothing_new(self, brokers: Brokers) -> None:
+    def test_no_call_runs_without_new_records(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         assert not brokers.step()
 
-    def test_segments_of_followers_are_as_long_as_they_may_be(self, tmp_path: Path) -> None:
+    def test_segments_of_followers_reach_their_full_length(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path, 2)
         made.controller.create_topic("t", 1, 2, {"internal.segment.bytes": "200"})
         made.alive[1].fetcher.pause()
@@ -123,7 +123,7 @@ class TestCopying:
         assert again.duplicate
         assert again.first_offset == 0
 
-    def test_a_log_that_begins_later_begins_later_everywhere(self, brokers: Brokers) -> None:
+    def test_a_raised_log_start_offset_reaches_all_replicas(self, brokers: Brokers) -> None:
         for value in (b"a", b"b", b"c"):
             brokers.leader().append(batch(value))
         brokers.run()
@@ -140,7 +140,7 @@ class TestCopying:
         assert (result.error_code, result.low_watermark) == (0, 2)
         assert [brokers.replica(node).log.log_start_offset for node in range(3)] == [2, 2, 2]
 
-    def test_deleted_records_that_not_all_replicas_know_of_in_time(self, brokers: Brokers) -> None:
+    def test_delete_records_times_out_if_a_replica_lags(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.alive[1].fetcher.pause()
@@ -152,7 +152,7 @@ class TestCopying:
         result = answers[0].topics[0].partitions[0]
         assert (result.error_code, result.low_watermark) == (RequestTimedOutError.errno, -1)
 
-    def test_a_follower_far_behind_begins_where_the_leaders_log_begins(self, brokers: Brokers) -> None:
+    def test_a_follower_far_behind_starts_at_the_leaders_log_start_offset(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.kill(2)
@@ -179,11 +179,11 @@ class TestAcks:
         assert (part.error_code, part.base_offset) == (0, 0)
 
     @pytest.mark.parametrize("acks", [0, 1])
-    def test_fewer_wait_for_nobody(self, brokers: Brokers, acks: int) -> None:
+    def test_acks_0_and_1_wait_for_no_follower(self, brokers: Brokers, acks: int) -> None:
         answers = produce(brokers, 0, batch(b"a"), acks=acks)
         assert len(answers) == 1
 
-    def test_all_gives_up_when_its_time_is_over(self, brokers: Brokers) -> None:
+    def test_acks_all_times_out(self, brokers: Brokers) -> None:
         brokers.alive[1].fetcher.pause()
         answers = produce(brokers, 0, batch(b"a"), timeout_ms=2_000)
         brokers.advance(1.9)
@@ -191,14 +191,14 @@ class TestAcks:
         brokers.advance(0.2)
         assert part_of(answers).error_code == RequestTimedOutError.errno
 
-    def test_too_few_in_sync_before(self, tmp_path: Path) -> None:
+    def test_too_few_in_sync_replicas_before_the_append(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path)
         made.controller.create_topic("t", 1, 3, {"min.insync.replicas": "2"})
         made.kill(1)
         made.kill(2)
         made.run()
         assert part_of(produce(made, 0, batch(b"a"))).error_code == NotEnoughReplicasError.errno
-        # What is not acknowledged by all goes on, but nobody sees it until there are enough again.
+        # Records below min.insync.replicas are replicated, but stay invisible until there are enough replicas.
         assert part_of(produce(made, 0, batch(b"b"), acks=1)).error_code == 0
         assert made.leader().high_watermark == 0
         made.restart(1)
@@ -206,7 +206,7 @@ class TestAcks:
         assert made.leader().high_watermark == 1
         made.stop()
 
-    def test_too_few_in_sync_after(self, tmp_path: Path) -> None:
+    def test_too_few_in_sync_replicas_after_the_append(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path)
         made.controller.create_topic("t", 1, 3, {"min.insync.replicas": "3"})
         made.run()
@@ -218,14 +218,14 @@ class TestAcks:
         assert leader.replicated(1, 0) == NotEnoughReplicasAfterAppendError.errno
         made.stop()
 
-    def test_what_the_isr_lost_is_not_waited_for(self, brokers: Brokers) -> None:
+    def test_replicas_removed_from_the_isr_are_not_waited_for(self, brokers: Brokers) -> None:
         brokers.alive[2].fetcher.pause()
         answers = produce(brokers, 0, batch(b"a"))
         brokers.kill(2)
         brokers.run()
         assert part_of(answers).error_code == 0
 
-    def test_a_leader_that_was_replaced_acknowledges_nothing(self, brokers: Brokers) -> None:
+    def test_a_replaced_leader_acknowledges_no_records(self, brokers: Brokers) -> None:
         for node in (1, 2):
             brokers.alive[node].fetcher.pause()
         answers = produce(brokers, 0, batch(b"a"))
@@ -252,7 +252,7 @@ class TestAcks:
         brokers.run()
         assert part_of(first).base_offset == part_of(second).base_offset == 0
 
-    def test_to_who_does_not_lead(self, brokers: Brokers) -> None:
+    def test_a_produce_request_to_a_follower(self, brokers: Brokers) -> None:
         part = part_of(produce(brokers, 1, batch(b"a")))
         assert (part.error_code, part.current_leader.leader_id) == (NotLeaderOrFollowerError.errno, 0)
         # Versions that cannot say who leads leave it out.
@@ -282,7 +282,7 @@ class TestReading:
         assert [record.value for record in iter_records(part.records)] == [b"a"]
         assert part.high_watermark == 1
 
-    def test_a_fetch_that_waits_is_answered_when_the_replicas_have_it(self, brokers: Brokers) -> None:
+    def test_a_delayed_fetch_is_answered_once_the_replicas_have_the_records(self, brokers: Brokers) -> None:
         brokers.alive[2].fetcher.pause()
         wanted = FetchPartition(0, partition_max_bytes=1 << 20)
         data = batch(b"a")
@@ -320,7 +320,7 @@ class TestReading:
         assert self.fetch(made, 2, 11).error_code == NotLeaderOrFollowerError.errno
         made.stop()
 
-    def test_the_end_is_not_told_before_it_is_known(self, brokers: Brokers) -> None:
+    def test_the_end_offset_is_not_reported_before_it_is_known(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.leader().append(batch(b"b"))
@@ -338,7 +338,7 @@ class TestReading:
         (answer,) = brokers.request(1, wanted, 5)
         assert answer.topics[0].partitions[0].offset == 2
 
-    def test_where_an_epoch_ended(self, brokers: Brokers) -> None:
+    def test_the_end_offset_of_an_epoch(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a", b"b"))
         brokers.run()
         brokers.controller.move_leader("t", 0, 1)
@@ -357,7 +357,7 @@ class TestReading:
 
 
 class TestDeath:
-    def test_another_in_sync_leads_in_a_higher_epoch_and_nothing_is_lost(self, brokers: Brokers) -> None:
+    def test_another_in_sync_replica_leads_in_a_higher_epoch_and_all_records_stay(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.kill(0)
@@ -368,7 +368,7 @@ class TestDeath:
         assert values(brokers.replica(2)) == [b"a", b"b"]
         assert brokers.replica(2).log.epochs.entries() == [(0, 0), (1, 1)]
 
-    def test_what_only_the_dead_leader_had_is_cut_off_before_it_is_in_sync(self, brokers: Brokers) -> None:
+    def test_records_only_on_the_dead_leader_are_truncated_before_it_is_in_sync(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.replica(0).append(batch(b"only here", b"and here"), acks=1)
@@ -387,7 +387,7 @@ class TestDeath:
         assert [record.value for record in iter_records(isrs[0][1])][:2] == [b"a", b"b"]
         assert back.log.epochs.entries() == [(0, 0), (1, 1)]
 
-    def test_nobody_leads_without_a_replica_in_sync(self, brokers: Brokers) -> None:
+    def test_a_partition_without_in_sync_replicas_has_no_leader(self, brokers: Brokers) -> None:
         brokers.kill(1)
         brokers.kill(2)
         brokers.leader().append(batch(b"a"))
@@ -407,7 +407,7 @@ class TestDeath:
         assert brokers.state() == (0, 2, (0, 1))
         assert values(brokers.replica(1)) == [b"a"]
 
-    def test_an_unclean_leader_makes_the_others_cut_what_it_does_not_have(self, tmp_path: Path) -> None:
+    def test_an_unclean_leader_makes_followers_truncate_to_its_log(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path, 2)
         made.controller.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
         made.leader().append(batch(b"a"))
@@ -442,7 +442,7 @@ class TestDeath:
         assert brokers.replica(1).log.epochs.entries() == brokers.leader().log.epochs.entries() == [(0, 0), (2, 1)]
         assert brokers.state() == (2, 2, (0, 1, 2))
 
-    def test_a_topic_deleted_and_made_again_meanwhile_is_another_one(self, brokers: Brokers) -> None:
+    def test_a_topic_recreated_in_between_is_another_one(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"old"))
         brokers.run()
         brokers.kill(2)
@@ -454,7 +454,7 @@ class TestDeath:
         brokers.run()
         assert brokers.state()[2] == tuple(sorted(brokers.state()[2]))
 
-    def test_a_broker_alone_goes_on_and_the_others_catch_up(self, brokers: Brokers) -> None:
+    def test_a_single_broker_continues_and_the_others_catch_up(self, brokers: Brokers) -> None:
         brokers.kill(1)
         brokers.kill(2)
         for number in range(50):
@@ -465,7 +465,7 @@ class TestDeath:
         assert brokers.state() == (0, 0, (0, 1, 2))
         assert len(values(brokers.replica(2))) == 50
 
-    def test_everything_is_as_before_after_all_were_killed(self, tmp_path: Path) -> None:
+    def test_all_records_are_there_after_all_brokers_were_killed(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path)
         made.controller.create_topic("t", 1, 3)
         made.leader().append(batch(b"a"))
@@ -479,7 +479,7 @@ class TestDeath:
 
 
 class TestIsr:
-    def test_who_lags_leaves_and_who_catches_up_comes_back(self, tmp_path: Path) -> None:
+    def test_a_lagging_replica_leaves_the_isr_and_returns_when_it_catches_up(self, tmp_path: Path) -> None:
         made = Brokers(tmp_path, replica_lag_time_max_ms=1_000)
         made.controller.create_topic("t", 1, 3)
         made.run()
@@ -497,7 +497,7 @@ class TestIsr:
         assert made.state() == (0, 0, (0, 1, 2))
         made.stop()
 
-    def test_a_change_that_cannot_be_written_is_wanted_again(
+    def test_an_isr_change_that_cannot_be_written_is_retried(
         self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         brokers.alive[2].fetcher.pause()
@@ -514,7 +514,7 @@ class TestIsr:
         brokers.advance(1)
         assert brokers.state() == (0, 0, (0, 1, 2))
 
-    def test_who_has_everything_never_lags(self, brokers: Brokers) -> None:
+    def test_a_caught_up_replica_never_lags(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
         brokers.advance(3600.0)
@@ -530,7 +530,7 @@ class TestIsr:
         assert not progress.is_caught_up(990, 102.0, 3.0)
         assert progress.is_caught_up(980, 1000.0, 3.0)
 
-    def test_nobody_joins_below_where_the_epoch_began(self) -> None:
+    def test_a_replica_below_the_start_of_the_epoch_does_not_join_the_isr(self) -> None:
         wanted: list[tuple[int, ...]] = []
         partition = Partition(0, TP, bytes(16), log_in(None))
         partition.on_isr = lambda _, isr: wanted.append(isr)
@@ -543,7 +543,7 @@ class TestIsr:
         partition.read_for_follower(1, 1, **arguments)
         assert wanted == [(0, 2, 1)]
 
-    def test_strangers_and_old_epochs_are_refused(self) -> None:
+    def test_unknown_replicas_and_old_epochs_are_rejected(self) -> None:
         partition = Partition(0, TP, bytes(16), log_in(None))
         partition.lead(0, 3, (0, 1), (0, 1))
         arguments = {"last_epoch": -1, "log_start_offset": 0, "max_bytes": 1000, "now": 0.0}

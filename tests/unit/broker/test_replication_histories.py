@@ -1,6 +1,6 @@
-"""Random histories of a cluster: whatever dies, moves or lags, what was acknowledged stays, once, in one order.
+"""Random histories of a cluster: acknowledged records survive every death, move and delay, once and in order.
 
-Brokers have files, and are killed and started as the host does it; nothing runs that was not told to.
+Brokers have files, and are killed and started as by the host. Every step is called by the test.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_random_histories() -> None:
-    """Short ones; ``python -m tests.unit.broker.test_replication_histories SEED COUNT`` plays long ones."""
+    """Short histories. ``python -m tests.unit.broker.test_replication_histories SEED COUNT`` plays long ones."""
     Histories.TestCase.settings = settings(
         max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
     )

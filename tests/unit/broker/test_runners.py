@@ -1,4 +1,4 @@
-"""Commands to an embedded cluster: each gets its own answer, also after one timed out, and from several threads."""
+"""Commands to an embedded cluster: each gets its own response, also after a timeout, and from several threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster() -> Iterator[EmbeddedCluster]:
         yield running
 
 
-def test_the_answer_to_a_command_that_timed_out_is_not_taken_for_that_of_the_next_one(
+def test_a_late_response_to_a_command_is_not_used_for_the_next_one(
     cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = cluster.pid
@@ -61,7 +61,7 @@ def test_the_brokers_process_runs_this_package_and_not_one_in_the_current_folder
         assert running.elect_preferred_leaders() == 0
 
 
-def test_threads_get_the_answers_to_their_own_commands(cluster: EmbeddedCluster) -> None:
+def test_threads_get_the_responses_to_their_own_commands(cluster: EmbeddedCluster) -> None:
     def add(number: int) -> bool:
         cluster.create_topic(f"shared-{number}")
         with pytest.raises(TopicAlreadyExistsError, match=f"shared-{number}"):
@@ -73,9 +73,7 @@ def test_threads_get_the_answers_to_their_own_commands(cluster: EmbeddedCluster)
         assert all(threads.map(add, range(40)))
 
 
-def test_a_command_behind_one_that_takes_too_long_times_out_too(
-    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_behind_a_slow_one_times_out_too(cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runners, "_COMMAND_TIMEOUT_S", 0.01)
     runner = cluster._runner
     assert isinstance(runner, runners.ProcessRunner)
@@ -86,7 +84,7 @@ def test_a_command_behind_one_that_takes_too_long_times_out_too(
         cluster.command("ping")
 
 
-def test_a_command_in_a_thread_says_too_that_it_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_in_a_thread_times_out_with_the_same_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddedCluster(data_dir=":memory:", in_thread=True) as cluster:
         with monkeypatch.context() as patch:
             patch.setattr(runners, "_COMMAND_TIMEOUT_S", 0.0)
@@ -100,7 +98,7 @@ def test_a_command_in_a_thread_says_too_that_it_timed_out(monkeypatch: pytest.Mo
 
 class _Asleep:
     def call_soon_threadsafe(self, _action: object) -> None:
-        """Never call it."""
+        """Fail if it is called."""
 
 
 def test_a_process_that_has_ended_is_named_as_the_cause() -> None:
@@ -111,7 +109,7 @@ def test_a_process_that_has_ended_is_named_as_the_cause() -> None:
 
 
 class TestStartsThatTakeTooLong:
-    def test_the_error_says_which_log_is_being_recovered(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_error_names_the_log_in_recovery(self, monkeypatch: pytest.MonkeyPatch) -> None:
         line = '{"id": 1, "progress": "node 0: recovering t-0, 1.0 of 9.0 MB; 2 of 7 logs are open"}'
         program = ["/bin/sh", "-c", f"read line; echo '{line}'; exec sleep 60"]
         with monkeypatch.context() as patch:
@@ -144,7 +142,7 @@ class TestStartsThatTakeTooLong:
             assert cluster.elect_preferred_leaders() == 0
 
     @pytest.mark.parametrize("in_thread", [False, True])
-    def test_a_broker_that_restarts_late_may_be_waited_for_again(
+    def test_a_late_restart_may_be_awaited_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_thread: bool
     ) -> None:
         with EmbeddedCluster(2, tmp_path, in_thread=in_thread) as cluster:

@@ -1,4 +1,4 @@
-"""Listeners without a network: what happens when nothing is left to accept connections with."""
+"""Listeners without a network: the behaviour when no descriptors are left to accept connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyconsumer.broker.server import BrokerServer
 
 
 class Loop:
-    """An event loop that does what it is told to when it is told to."""
+    """An event loop that runs calls on request."""
 
     def __init__(self) -> None:
         self.readers: dict[Any, Callable[[], None]] = {}
@@ -37,7 +37,7 @@ class Loop:
 
 
 class Listener:
-    """A listening socket that refuses with ``error``."""
+    """A listening socket that fails with ``error``."""
 
     error = errno.EMFILE
     closed = False
@@ -66,7 +66,9 @@ def opened(listener: Listener) -> tuple[BrokerServer, Loop]:
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
-def test_without_descriptors_it_rests_before_it_accepts_again(error: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_descriptors_a_listener_pauses_before_it_accepts_again(
+    error: int, caplog: pytest.LogCaptureFixture
+) -> None:
     listener = Listener()
     listener.error = error
     _, loop = opened(listener)
@@ -81,7 +83,7 @@ def test_without_descriptors_it_rests_before_it_accepts_again(error: int, caplog
     assert len(caplog.records) == 1
 
 
-def test_a_listener_that_was_closed_meanwhile_stays_closed() -> None:
+def test_a_listener_that_was_closed_in_between_stays_closed() -> None:
     listener = Listener()
     server, loop = opened(listener)
     loop.readers[listener]()

@@ -1,4 +1,4 @@
-"""Timers: their order, and what they may do while they run."""
+"""Timers: their order, and calls of a timer while it runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from pyconsumer.broker.timer import Timer
 
 
-def test_what_a_timer_sets_runs_in_the_next_call() -> None:
-    """Else one without a period would never let go of the driver."""
+def test_a_timer_set_by_a_timer_runs_in_the_next_call() -> None:
+    """Without it a timer without a period would keep the driver for ever."""
     timer = Timer()
     ran: list[float] = []
 
@@ -25,8 +25,8 @@ def test_what_a_timer_sets_runs_in_the_next_call() -> None:
     assert ran == [5.0, 0.0, 3.0]
 
 
-def test_the_driver_is_told_of_what_is_due_again() -> None:
-    told: list[float] = []
+def test_the_driver_is_notified_of_an_earlier_time() -> None:
+    notified: list[float] = []
     timer = Timer()
 
     def work() -> None:
@@ -35,12 +35,12 @@ def test_the_driver_is_told_of_what_is_due_again() -> None:
 
     timer.schedule(10.0, work)
     timer.schedule(10.0, lambda: timer.schedule(20.0, lambda: None) and None)
-    timer.on_earlier = told.append
+    timer.on_earlier = notified.append
     timer.run_due(10.0)
-    assert told[-1] == timer.next_deadline() == 9.0
+    assert notified[-1] == timer.next_deadline() == 9.0
 
 
-def test_after_one_that_breaks_nothing_is_lost() -> None:
+def test_other_timers_survive_one_that_raises() -> None:
     timer = Timer()
     ran: list[str] = []
 
@@ -56,7 +56,7 @@ def test_after_one_that_breaks_nothing_is_lost() -> None:
     assert ran == ["new", "old"]
 
 
-def test_one_that_was_cancelled_by_another_does_not_run() -> None:
+def test_a_timer_cancelled_by_another_does_not_run() -> None:
     timer = Timer()
     later = timer.schedule(2.0, lambda: pytest.fail("it was cancelled"))
     timer.schedule(1.0, later.cancel)

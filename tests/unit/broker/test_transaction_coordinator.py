@@ -1,4 +1,4 @@
-"""The transaction coordinator by its requests: states, fencing, versions, time, loads; on brokers without sockets."""
+"""The transaction coordinator by its requests: states, fencing, versions, time, loads, on brokers without sockets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def started(brokers: Brokers, transactional_id: str = "id") -> Producer:
 
 
 def hold_back(brokers: Brokers) -> None:
-    """Let followers copy nothing, so that nothing is written in all replicas."""
+    """Pause the followers, so that no record reaches all replicas."""
     for broker in brokers.alive.values():
         broker.fetcher.pause()
 
@@ -99,20 +99,20 @@ class TestInit:
         assert (record.producer_id, record.producer_epoch) == producer.producer
         assert (record.state, record.timeout_ms, record.start_ms) == (TransactionState.EMPTY, 60_000, -1)
 
-    def test_without_a_transactional_id_nothing_is_persisted(self, any_version: Brokers) -> None:
+    def test_without_a_transactional_id_no_record_is_written(self, any_version: Brokers) -> None:
         numbers = {_ask_for_id(any_version) for _ in range(3)}
         assert len(numbers) == 3
         assert {epoch for _, epoch in numbers} == {0}
         assert states_of(any_version) == {}
 
-    def test_what_is_refused(self, any_version: Brokers) -> None:
+    def test_rejected_requests(self, any_version: Brokers) -> None:
         assert Producer(any_version, "").init() == (Errors.INVALID_REQUEST, -1, -1)
         too_long = Producer(any_version).init(timeout_ms=900_001)
         assert too_long == (Errors.INVALID_TRANSACTION_TIMEOUT, -1, -1)
         assert Producer(any_version).init(timeout_ms=0)[0] == Errors.INVALID_TRANSACTION_TIMEOUT
         assert Producer(any_version).init(timeout_ms=900_000)[0] == Errors.NONE
 
-    def test_what_an_earlier_producer_has_left_open_is_aborted(self, any_version: Brokers) -> None:
+    def test_an_open_transaction_of_an_earlier_producer_is_aborted(self, any_version: Brokers) -> None:
         old = started(any_version)
         old.add(SINK)
         assert old.send(b"lost") == Errors.NONE
@@ -134,8 +134,8 @@ class TestInit:
         assert fresh.producer[0] != producer.producer[0]
         assert fresh.producer[1] == 0
 
-    def test_a_repeated_request_gets_the_same_answer(self, any_version: Brokers) -> None:
-        """KIP-360: the answer to a request that raises the epoch was lost."""
+    def test_a_repeated_request_gets_the_same_response(self, any_version: Brokers) -> None:
+        """KIP-360: the response to a request that raises the epoch was lost."""
         producer = started(any_version)
         before = producer.producer
         code, number, epoch = producer.init(producer=before)
@@ -155,7 +155,7 @@ class TestInit:
         assert first[1] != old[0]
         assert Producer(any_version).init(producer=old) == first
 
-    def test_a_producer_id_without_epoch_is_refused(self, any_version: Brokers) -> None:
+    def test_a_producer_id_without_epoch_is_rejected(self, any_version: Brokers) -> None:
         assert Producer(any_version).init(producer=(5, -1))[0] == Errors.INVALID_REQUEST
 
 
@@ -166,7 +166,7 @@ def _ask_for_id(brokers: Brokers) -> tuple[int, int]:
 
 
 def set_epoch(brokers: Brokers, epoch: int, transactional_id: str = "id") -> None:
-    """As if the id had been used so often."""
+    """Set the producer epoch of an id at its coordinator."""
     coordinator = brokers.alive[Producer(brokers, transactional_id).coordinator].transaction_coordinator
     metadata = coordinator._manager.find(transactional_id).metadata
     assert metadata is not None
@@ -177,7 +177,7 @@ def set_epoch(brokers: Brokers, epoch: int, transactional_id: str = "id") -> Non
 
 
 class TestAdd:
-    def test_partitions_are_in_the_log_before_the_answer(self, any_version: Brokers) -> None:
+    def test_partitions_are_in_the_log_before_the_response(self, any_version: Brokers) -> None:
         producer = started(any_version)
         assert producer.record.start_ms == -1, "no time runs before the first partition"
         any_version.clock.advance_to(any_version.clock.now() + 1)
@@ -195,7 +195,7 @@ class TestAdd:
         assert records[1].start_ms == begun == records[2].start_ms, "the timer begins with the first partition"
         assert producer.state == "Ongoing"
 
-    def test_who_is_refused(self, any_version: Brokers) -> None:
+    def test_rejected_producers(self, any_version: Brokers) -> None:
         producer = started(any_version)
         unknown = Producer(any_version, "unknown")
         unknown.producer = producer.producer
@@ -233,7 +233,7 @@ class TestAdd:
         assert len(waiting) == 1
         assert producer.state == "Ongoing"
 
-    def test_brokers_ask_whether_a_partition_belongs_to_it(self, any_version: Brokers) -> None:
+    def test_brokers_verify_that_a_partition_belongs_to_the_transaction(self, any_version: Brokers) -> None:
         """KIP-890: VerifyOnly."""
         producer = started(any_version)
         assert producer.verify(SINK) == Errors.TRANSACTION_ABORTABLE
@@ -308,7 +308,7 @@ class TestEnd:
         assert last is not None
         assert last.state is TransactionState.COMPLETE_COMMIT
 
-    def test_answers_by_state_below_version_2(self, make: Make) -> None:
+    def test_responses_by_state_below_version_2(self, make: Make) -> None:
         producer = started(make(1))
         assert producer.end(commit=True) == Errors.INVALID_TXN_STATE
         assert producer.end(commit=False) == Errors.INVALID_TXN_STATE
@@ -324,8 +324,10 @@ class TestEnd:
         assert unknown.end(commit=True) == Errors.INVALID_PRODUCER_ID_MAPPING
         assert Producer(producer.brokers, "").end(commit=True) == Errors.INVALID_REQUEST
 
-    def test_answers_by_state_under_version_2(self, make: Make) -> None:
-        """KIP-890: each end raises the epoch; the one before repeats it; an abort of nothing succeeds."""
+    def test_responses_by_state_under_version_2(self, make: Make) -> None:
+        """KIP-890: each end raises the epoch, the epoch before repeats it, and an abort of an empty transaction
+        succeeds.
+        """
         producer = started(make(2))
         number, epoch = producer.producer
         assert producer.end(commit=True, version=5) == Errors.INVALID_TXN_STATE
@@ -361,7 +363,7 @@ class TestEnd:
         assert markers_of(brokers)[-1][1] == _LAST + 1, "the fencing epoch goes into the marker"
 
     def test_the_last_epoch_is_given_to_no_client(self, make: Make) -> None:
-        """It is there for fencing. A marker under it could not be told from the data, and be refused for ever."""
+        """This epoch is for fencing. A marker with it would look like a data batch, and be rejected for ever."""
         brokers = make(2)
         producer = started(brokers)
         set_epoch(brokers, _LAST)
@@ -374,7 +376,7 @@ class TestEnd:
         assert fresh.producer[0] != producer.producer[0]
         assert fresh.producer[1] == 0
 
-    def test_the_answer_comes_before_the_markers(self, make: Make) -> None:
+    def test_the_response_comes_before_the_markers(self, make: Make) -> None:
         brokers = make(1, 3)
         producer = started(brokers)
         producer.add(SINK)
@@ -400,8 +402,8 @@ class TestEnd:
         assert producer.end(commit=True) == Errors.NONE
         assert producer.state == "CompleteCommit"
 
-    def test_a_marker_that_a_leader_refuses_ends_the_sending(self, make: Make) -> None:
-        """A newer epoch of the producer is in the partition: somebody else has ended the transaction."""
+    def test_a_marker_rejected_by_a_leader_is_not_sent_again(self, make: Make) -> None:
+        """The partition has a newer epoch of the producer: another coordinator has ended the transaction."""
         brokers = make(1)
         producer = started(brokers)
         producer.add(SINK)
@@ -451,7 +453,7 @@ class TestTime:
 
 class TestLoad:
     @pytest.mark.parametrize("commit", [True, False])
-    def test_what_was_decided_is_carried_out_by_the_next_coordinator(self, make: Make, commit: bool) -> None:
+    def test_a_decided_transaction_is_completed_by_the_next_coordinator(self, make: Make, commit: bool) -> None:
         brokers = make(1, 3)
         producer = started(brokers)
         producer.add(SINK)
@@ -483,8 +485,8 @@ class TestLoad:
         assert producer.end(commit=True) == Errors.NONE
         assert read(brokers).values == [b"x"]
 
-    def test_a_load_ends_when_all_replicas_have_what_was_read(self, make: Make) -> None:
-        """Else a partition could get records of a transaction that the next coordinator does not know of."""
+    def test_a_load_ends_when_all_replicas_have_the_records_it_read(self, make: Make) -> None:
+        """Without it a partition could get records of a transaction that is unknown to the next coordinator."""
         brokers = make(2, 3)
         producer = started(brokers)
         first, second, third = brokers.state(TRANSACTION_TOPIC)[2]
@@ -524,7 +526,7 @@ class TestLoad:
         brokers.advance(120)
         assert "timed out" not in caplog.text
 
-    def test_who_is_not_the_coordinator_says_so(self, make: Make) -> None:
+    def test_a_broker_that_is_not_coordinator_rejects_requests(self, make: Make) -> None:
         brokers = make(2, 3, transaction_state_log_num_partitions=50)
         producer = started(brokers, "transactionalId")
         broker = brokers.alive[producer.coordinator].transaction_coordinator
@@ -569,7 +571,7 @@ class TestOffsets:
         assert producer.committed() == (Errors.NONE, 43 if commit else -1)
 
     def test_members_are_checked_from_version_3_on(self, any_version: Brokers) -> None:
-        """KIP-447; the metadata length limit is that of every commit."""
+        """KIP-447. The limit of the metadata length is that of every commit."""
         producer = started(any_version)
         producer.add_offsets()
         assert producer.commit_offset(1, version=2) == Errors.NONE
@@ -624,7 +626,7 @@ class TestLog:
         assert end_offset(any_version) == 6
         assert read(any_version, committed=False).values == [b"msg1", b"msg2", b"msg3", b"later"]
 
-    def test_markers_of_old_epochs_are_refused(self, any_version: Brokers) -> None:
+    def test_markers_of_old_epochs_are_rejected(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK)
         producer.send(b"x")
@@ -663,11 +665,11 @@ class TestLog:
         assert producer.send(b"v", sequence=9) == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert len(scan(log_bytes(any_version, SINK))) == 3
 
-    def test_without_an_authorizer_anybody_may_write_markers(self, any_version: Brokers) -> None:
+    def test_without_an_authorizer_any_client_may_write_markers(self, any_version: Brokers) -> None:
         producer = started(any_version)
         assert write_marker(any_version, producer.producer) == Errors.NONE
 
-    def test_a_reader_sees_what_is_left_of_a_transaction_where_it_reads(self, any_version: Brokers) -> None:
+    def test_a_reader_sees_the_remaining_records_of_a_transaction(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK, OTHER)
         for value in (b"a", b"b", b"c"):
@@ -679,14 +681,14 @@ class TestLog:
         any_version.leader("sink", 0).start_at(2)
         assert read(any_version, offset=2).values == [b"c"], "the beginning may be gone"
 
-    def test_a_batch_outside_the_open_transaction_is_refused(self, any_version: Brokers) -> None:
+    def test_a_batch_outside_the_open_transaction_is_rejected(self, any_version: Brokers) -> None:
         producer = started(any_version)
         producer.add(SINK)
         assert producer.send(b"x") == Errors.NONE
         assert producer.send(b"y", transactional=False) == Errors.INVALID_TXN_STATE
 
-    def test_a_batch_of_no_open_transaction_is_refused(self, make: Make) -> None:
-        """KIP-890: it would hold readers back, and nobody would end it."""
+    def test_a_transactional_batch_without_an_open_transaction_is_rejected(self, make: Make) -> None:
+        """KIP-890: the transaction would hold readers back, and no producer would end it."""
         producer = started(make(1))
         assert producer.send(b"x", version=10) == Errors.INVALID_TXN_STATE
         assert producer.send(b"x", version=11) == Errors.TRANSACTION_ABORTABLE
@@ -724,7 +726,7 @@ class TestLog:
         assert read(brokers) == ([], 2, 2, [(producer.producer[0], 0)])
 
     def test_a_follower_forgets_transactions_before_the_start_of_the_log(self, make: Make) -> None:
-        """DeleteRecords may tell it of the start before it tells it of the high watermark."""
+        """DeleteRecords may inform the follower of the start before it learns the high watermark."""
         brokers = make(1, 3)
         producer = started(brokers)
         producer.add(SINK)

@@ -1,4 +1,4 @@
-"""Files of transactions equal what Kafka's own classes write, byte by byte, and are read back."""
+"""Files of transactions equal those of Kafka's own classes, byte by byte, and are read back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SINK = frozenset({TopicPartition("topic-sink", 0)})
 
 
 class _Scenario:
-    """One id that goes through its states; ``written`` are the values of its records."""
+    """One id that goes through its states. ``written`` are the values of its records."""
 
     def __init__(self, version: int, epoch: int) -> None:
         self.version = version
@@ -147,12 +147,12 @@ def test_another_code_is_an_error() -> None:
         metadata_from_value(_ID, bytes(value))
 
 
-def test_the_states_that_may_follow_each_other_are_those_of_kafka() -> None:
+def test_the_allowed_transitions_are_those_of_kafka() -> None:
     ours = {(before.name, after.name) for after, allowed in PREDECESSORS.items() for before in allowed}
     assert ours == {(before, after) for before, after in read_vectors("follows")}
 
 
-def test_a_move_that_is_not_allowed_is_refused() -> None:
+def test_a_transition_that_is_not_allowed_is_rejected() -> None:
     scenario = _Scenario(2, 0)
     with pytest.raises(IllegalStateError, match="cannot move to PREPARE_COMMIT"):
         scenario.end(commit=True)
@@ -175,7 +175,7 @@ def test_a_snapshot_of_producers_equals_that_of_kafka() -> None:
 
 
 @pytest.mark.parametrize("damaged", [3, 9, 60])
-def test_a_damaged_snapshot_is_refused(damaged: int) -> None:
+def test_a_corrupt_snapshot_is_rejected(damaged: int) -> None:
     ((data,),) = read_vectors("snapshot")
     content = bytearray.fromhex(data)
     content[damaged] ^= 1

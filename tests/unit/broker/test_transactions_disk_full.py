@@ -1,4 +1,4 @@
-"""A disk that is full at each step of a transaction: the client is told, tries again, and nothing is lost or twice."""
+"""A disk that is full at each step of a transaction: the client retries, and each record is there once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FullDisk:
     """Every write from the ``first`` on fails, until there is ``room`` again.
 
     Attributes:
-        writes: how many there were. refused: how many of them failed.
+        writes: the number of writes. refused: the number of failed ones.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ class FullDisk:
 
 
 def repeated(brokers: Brokers, call: Callable[[], int], codes: list[int]) -> None:
-    """Call until it succeeds, as clients do; every failure must be one that may be repeated."""
+    """Call until it succeeds, as clients do. Every failure must be retriable."""
     until = brokers.clock.now() + _LONGEST_S
     while (code := call()) != Errors.NONE:
         codes.append(code)
@@ -71,7 +71,7 @@ def stop() -> Iterator[list[Brokers]]:
 
 
 def play(brokers: Brokers, disk: FullDisk, version: int, first: int, room_after_s: float) -> list[int]:
-    """A transaction that commits and one that aborts, with a disk that is full from a write on; the error codes."""
+    """Commit a transaction and abort one, with a disk that is full from a write on. Return the error codes."""
     codes: list[int] = []
     disk.writes = 0
     disk.first = first
@@ -99,7 +99,7 @@ def play(brokers: Brokers, disk: FullDisk, version: int, first: int, room_after_
 
 
 def check(brokers: Brokers) -> None:
-    """Everything of the first transaction is there once, and nothing of the second."""
+    """Every record of the first transaction is there once, and none of the second."""
     for tp in (SINK, OTHER):
         found = read(brokers, tp)
         assert found.values == [b"kept"], tp

@@ -1,4 +1,4 @@
-"""A raw client of transactions for brokers without sockets: each method is one request to whoever answers it."""
+"""A raw client of transactions for brokers without sockets. Each method sends one request to the responsible broker."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _LATEST = -1
 
 
 class Read(NamedTuple):
-    """The answer to a fetch: values that the isolation level lets through, high watermark, LSO, aborted ones."""
+    """The response of a fetch: visible values under the isolation level, high watermark, LSO, aborted transactions."""
 
     values: list[bytes]
     high_watermark: int
@@ -73,7 +73,7 @@ ADDING_WAITS_S = 0.1
 
 
 def ask(brokers: Brokers, node: int, message: Any, version: int, *, within: float = 0.0) -> Any:
-    """Return the answer, which must come without time passing; or, if it waits, after ``within`` seconds."""
+    """Return the response, which must come without a wait, or after ``within`` seconds if it waits."""
     answers = brokers.request(node, message, version)
     brokers.run()
     if within and not answers:
@@ -87,7 +87,7 @@ def leader_of(brokers: Brokers, tp: TopicPartition) -> int:
 
 
 class Producer:
-    """A transactional producer that keeps no rule by itself; after InitProducerId it knows its id and epoch."""
+    """A transactional producer that checks no rule itself. After InitProducerId it knows its id and epoch."""
 
     def __init__(self, brokers: Brokers, transactional_id: str = "id") -> None:
         self.brokers = brokers
@@ -159,7 +159,7 @@ class Producer:
         return code
 
     def topic_id(self, topic: str) -> bytes:
-        """The id of a topic; a random one if there is no such topic."""
+        """The id of a topic. A random one if there is no such topic."""
         known = self.brokers.controller.topics.get(topic)
         return uuid.uuid4().bytes if known is None else known.topic_id
 
@@ -179,7 +179,7 @@ class Producer:
         transactional: bool = True,
         sequence: int | None = None,
     ) -> int:
-        """Produce one batch; the error code."""
+        """Produce one batch. Return the error code."""
         request = self.batch(*values, to=to, transactional=transactional, sequence=sequence)
         answer = ask(self.brokers, leader_of(self.brokers, to), request, version, within=ADDING_WAITS_S)
         code: int = answer.responses[0].partition_responses[0].error_code
@@ -205,7 +205,7 @@ class Producer:
         return ProduceRequest(self.transactional_id if transactional else None, -1, 1000, topics)
 
     def end(self, *, commit: bool, version: int = 4) -> int:
-        """EndTxn; what it says of id and epoch is taken over."""
+        """EndTxn. Its id and epoch are adopted."""
         request = EndTxnRequest(self.transactional_id, *self.producer, commit)
         answer = ask(self.brokers, self.coordinator, request, version)
         if answer.error_code == Errors.NONE and version >= 5:
@@ -259,7 +259,7 @@ def write_marker(
     coordinator_epoch: int = 0,
     transaction_version: int = 1,
 ) -> int:
-    """WriteTxnMarkers for one partition; its error code."""
+    """WriteTxnMarkers for one partition. Return its error code."""
     topics = [WritableTxnMarkerTopic(tp.topic, [tp.partition])]
     marker = WritableTxnMarker(*producer, commit, topics, coordinator_epoch, transaction_version=transaction_version)
     answer = ask(brokers, leader_of(brokers, tp), WriteTxnMarkersRequest([marker]), 2)
@@ -286,7 +286,7 @@ def markers_of(brokers: Brokers, tp: TopicPartition = SINK) -> list[tuple[int, i
 
 
 def states_of(brokers: Brokers, transactional_id: str = "id") -> Mapping[str, list[TransactionRecord | None]]:
-    """The records of an id in ``__transaction_state``, oldest first, by its name; None for a tombstone."""
+    """The records of an id in ``__transaction_state``, oldest first, by its name. None stands for a tombstone."""
     found: dict[str, list[TransactionRecord | None]] = {}
     for index in range(len(brokers.controller.topics[TRANSACTION_TOPIC].partitions)):
         for record in iter_records(log_bytes(brokers, TopicPartition(TRANSACTION_TOPIC, index))):

@@ -1,4 +1,4 @@
-"""Commands without a cluster: what they pass on, print and say where something is missing."""
+"""Commands without a cluster: their calls, their output, and their errors for missing parts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pyconsumer.__main__ as entry_point
 import pyconsumer.broker
 from pyconsumer.cli import _run
 from pyconsumer.cli.options import console, print_table, table
-from pyconsumer.protocol.compiled import version_text
+from pyconsumer.protocol.version_text import version_text
 
 
 @pytest.mark.parametrize("width", [30, 200])
-def test_tables_show_names_whole_and_as_they_are(capsys: pytest.CaptureFixture[str], width: int) -> None:
+def test_tables_show_whole_and_unchanged_names(capsys: pytest.CaptureFixture[str], width: int) -> None:
     name = "svc:package:v1-[bold]-" + "x" * 300
     groups = table("group", "state")
     groups.add_row(name, "Stable")
@@ -31,7 +31,7 @@ def test_tables_show_names_whole_and_as_they_are(capsys: pytest.CaptureFixture[s
     assert max(map(len, lines)) <= width
 
 
-def test_tables_are_plain_lines_with_tabs_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_without_a_terminal_are_plain_lines_with_tabs(capsys: pytest.CaptureFixture[str]) -> None:
     listing = table("group", "lag", right=("lag",))
     listing.add_row("svc\t" + "x" * 300, 1_234_567)
     listing.add_row("b", None)
@@ -60,7 +60,7 @@ def test_shells_complete_commands(
         assert wanted in capsys.readouterr().out
 
 
-def test_a_broker_is_told_what_to_advertise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_gets_its_advertised_host(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[dict[str, Any]] = []
     monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: calls.append(given) or 0, raising=False)
     assert _run(["broker", "--host", "0.0.0.0", "--advertised-host", "kafka.example.com"]) == 0
@@ -79,7 +79,7 @@ def test_ports_beyond_the_last_one_are_one_line(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("arguments", [("archive", "t", "--to", "a"), ("replay", "a", "--to", "t")])
-def test_without_spark_the_error_says_what_to_install(
+def test_without_spark_the_error_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j")]:
@@ -98,7 +98,7 @@ def test_without_spark_the_error_says_what_to_install(
     [("0.0.0.0", True), ("::", True), ("192.0.2.7", True), ("name", True)]
     + [(host, False) for host in ("127.0.0.1", "::1", "localhost", "127.1.2.3")],
 )
-def test_a_broker_that_others_can_reach_warns(
+def test_a_broker_that_other_hosts_can_reach_warns(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, warned: bool
 ) -> None:
     monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
@@ -117,7 +117,7 @@ def no_click(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_click")
 @pytest.mark.parametrize("arguments", [["topics", "list"], ["--help"], []])
-def test_without_its_packages_the_command_says_in_one_line_what_to_install(
+def test_without_its_packages_the_command_names_in_one_line_the_packages_to_install(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["pyconsumer", *arguments])

@@ -1,4 +1,4 @@
-"""``consume --idle-ms`` without a cluster, on a clock that only polls move."""
+"""``consume --idle-ms`` without a cluster, on a clock that only polls advance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T0 = TopicPartition("t", 0)
 
 
 class Reader(MockConsumer):
-    """A member that gets its partition, and a record in it, at given times; a poll takes as long as it may."""
+    """A member that gets its partition, and a record in it, at given times. A poll takes as long as it may."""
 
     def __init__(self, clock: ManualClock, *, assigned_at: float | None, record_at: float) -> None:
         super().__init__("earliest")
@@ -36,7 +36,7 @@ class Reader(MockConsumer):
 
 
 def ran_for(monkeypatch: pytest.MonkeyPatch, arguments: list[str], **times: Any) -> float:
-    """Return how long the command took."""
+    """Return the duration of the command."""
     clock = ManualClock()
     monkeypatch.setattr(consume, "time", SimpleNamespace(monotonic=clock.now))
     monkeypatch.setattr(consume, "KafkaConsumer", lambda options: Reader(clock, **times))
@@ -60,7 +60,7 @@ def test_partitions_that_come_late_in_a_poll_leave_the_whole_idle_time(
     assert capfdbinary.readouterr().out == b"x\n"
 
 
-def test_a_member_that_gets_nothing_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_without_an_assignment_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["-g", "g", "--idle-ms", "1000", "--timeout-ms", "5000"]
     took = ran_for(monkeypatch, arguments, assigned_at=None, record_at=0.0)
     assert 5.0 <= took <= 6.5

@@ -1,4 +1,4 @@
-"""The demo's book-keeping, and what it says where something is missing."""
+"""The demo's book-keeping, and its errors for missing parts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_members_run_this_package_and_not_one_in_the_current_folder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "told"),
+    ("items", "message"),
     [
         ([work(0, 4), work(5, 10)], "offsets 4 to 4 lost"),
         ([work(0, 6), work(4, 10)], "offsets 4 to 5 counted twice"),
@@ -70,11 +70,11 @@ def test_members_run_this_package_and_not_one_in_the_current_folder() -> None:
     ],
     ids=["gap", "overlap", "end", "nothing"],
 )
-def test_records_lost_or_counted_twice_are_found(items: list[Work], told: str) -> None:
+def test_records_lost_or_counted_twice_are_found(items: list[Work], message: str) -> None:
     found = started(book({0: 10}))
     for item in items:
         found._handle(item)
-    with pytest.raises(KafkaError, match=told):
+    with pytest.raises(KafkaError, match=message):
         found._check()
 
 
@@ -90,7 +90,7 @@ def test_assignments_are_kept_and_a_failed_member_ends_the_demo() -> None:
         found._handle(Failed(2, "it broke"))
 
 
-def test_without_java_one_line_says_how_to_get_it(
+def test_without_java_one_line_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark")
@@ -102,7 +102,7 @@ def test_without_java_one_line_says_how_to_get_it(
     assert "pip install 'pyconsumer[jvm]'" in out
 
 
-def test_without_spark_one_line_says_how_to_get_it(
+def test_without_spark_one_line_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyconsumer.spark", None)
@@ -130,7 +130,7 @@ def test_a_failure_of_spark_is_one_line_and_a_failure_of_the_demo(
     )
 
 
-def test_commands_can_be_typed_and_hide_what_is_secret(
+def test_printed_commands_can_be_typed_and_hide_secrets(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("TOX_ENV_DIR", raising=False)
@@ -153,7 +153,7 @@ def test_carriers_that_differ_are_named() -> None:
         compare({"AA": 1, "UA": 2}, {"AA": 2}, "the flights")
 
 
-def test_without_the_data_the_demo_says_what_to_install(
+def test_without_the_data_the_demo_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

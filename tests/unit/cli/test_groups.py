@@ -1,4 +1,4 @@
-"""Tests of what ``groups describe`` prints of groups on the move; of real groups: ``behaviour/test_group_tools.py``."""
+"""Tests of the output of ``groups describe`` for moving groups. For real groups: ``behaviour/test_group_tools.py``."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_a_classic_group_has_no_epochs(capsys: pytest.CaptureFixture[str]) -> No
     assert "none" in out
 
 
-def test_a_classic_group_of_other_things_says_of_what(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_classic_group_with_another_protocol_type_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
     out = shown(capsys, replace(group(), protocol_type="connect", group_type=""))
     assert ", type unknown, protocol type connect, assignor" in out
 
 
-def test_epochs_and_what_is_still_to_come(capsys: pytest.CaptureFixture[str]) -> None:
+def test_epochs_and_pending_partitions(capsys: pytest.CaptureFixture[str]) -> None:
     newer = {"group_type": "consumer", "epoch": 5, "assignment_epoch": 5}
     settled = shown(capsys, group(member("a", "01", epoch=5, target=partitions("01")), **newer))
     assert "1 member, type consumer, epoch 5, assignor uniform" in settled

@@ -1,4 +1,4 @@
-"""The end of the Java that a command has started."""
+"""The end of a Java process that a command has started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JAVA = (
 
 
 @pytest.mark.concurrent
-def test_java_and_what_is_below_it_have_ended_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_and_its_child_processes_have_ended_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     context = pytest.importorskip("pyspark").SparkContext
     monkeypatch.setattr(context, "_gateway", None)
     monkeypatch.setattr(context, "_jvm", None)

@@ -1,4 +1,4 @@
-"""The library's warnings on standard error, and what the first signal of a command does."""
+"""The library's warnings on standard error, and the effect of a command's first signal."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ except (Terminated, KeyboardInterrupt) as error:
 
 
 @pytest.mark.parametrize(("first", "name"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "Terminated")])
-def test_signals_that_follow_the_first_one_do_not_interrupt_what_it_began(first: signal.Signals, name: str) -> None:
+def test_later_signals_do_not_interrupt_the_shutdown_of_the_first(first: signal.Signals, name: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE,

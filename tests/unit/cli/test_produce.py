@@ -1,4 +1,4 @@
-"""``produce`` without a cluster: what it says of a line that cannot be sent, and how long it tries."""
+"""``produce`` without a cluster: errors for lines that cannot be sent, and the time of retries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Promise:
 
 
 class Producer:
-    """A producer that refuses lines, and fails deliveries when it is flushed."""
+    """A producer that rejects lines, and fails deliveries when it is flushed."""
 
     def __init__(self) -> None:
         self.config: ProducerConfig | None = None
@@ -60,7 +60,7 @@ class Producer:
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
-    """Return what the command gets instead of a ``KafkaProducer``."""
+    """Return the stub that the command gets instead of a ``KafkaProducer``."""
     made = Producer()
     monkeypatch.setattr(produce, "KafkaProducer", made.open)
     return made
@@ -82,7 +82,7 @@ def lines(tmp_path: Path) -> str:
     ],
     ids=["partition", "size", "buffer"],
 )
-def test_a_line_that_is_refused_is_named_and_those_before_it_are_sent(
+def test_a_rejected_line_is_named_and_earlier_ones_are_sent(
     producer: Producer, lines: str, capsys: pytest.CaptureFixture[str], error: Exception
 ) -> None:
     producer.refused[b"c"] = error
@@ -92,7 +92,7 @@ def test_a_line_that_is_refused_is_named_and_those_before_it_are_sent(
 
 
 @pytest.mark.parametrize("arguments", [(), ("-k", "=")], ids=["refused", "no separator"])
-def test_lines_are_not_said_to_be_sent_that_failed(
+def test_failed_lines_are_not_reported_as_sent(
     producer: Producer, lines: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     Path(lines).write_bytes(b"a=\nb")
@@ -102,20 +102,20 @@ def test_lines_are_not_said_to_be_sent_that_failed(
     assert capsys.readouterr().err == "Error: the broker has gone\n"
 
 
-def test_a_first_line_that_is_refused(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rejected_first_line(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
     producer.refused[b"a"] = ValueError("no")
     assert _run(["produce", "t", "-f", lines]) == 1
     assert capsys.readouterr().err == "Error: line 1: no; no record was sent\n"
 
 
-def test_a_line_without_end_is_refused(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_without_end_is_rejected(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(lines).write_bytes(b"a\n" + b"x" * 81)
     assert _run(["produce", "t", "-f", lines, "--config", "max.request.size=10"]) == 1
     assert "Error: line 2 has more than 80 bytes, too many for a record" in capsys.readouterr().err
     assert [record[0] for record in producer.sent] == [b"a"]
 
 
-def test_bytes_of_the_command_line_are_sent_as_they_are(producer: Producer, lines: str) -> None:
+def test_bytes_of_the_command_line_are_sent_unchanged(producer: Producer, lines: str) -> None:
     Path(lines).write_bytes(b"k\xffv")
     assert _run(["produce", "t", "-q", "-f", lines, "-k", "\udcff", "-H", "a=\udcffé", "-p", "3"]) == 0
     assert producer.sent == [(b"v", b"k", [("a", b"\xff\xc3\xa9")], 3)]

@@ -27,7 +27,7 @@ names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=10)
     timestamp=st.integers(-1, 2**63 - 1),
     binary=st.sampled_from(["base64", "hex"]),
 )
-def test_what_is_written_as_json_is_read_as_it_was(
+def test_a_record_written_as_json_is_read_as_the_same_record(
     key: bytes | None,
     value: bytes | None,
     headers: list[tuple[str, bytes | None]],
@@ -62,7 +62,7 @@ def test_a_line_may_be_short() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("", "it is not JSON"),
         ("{", "it is not JSON"),
@@ -86,8 +86,8 @@ def test_a_line_may_be_short() -> None:
         ('{"value": "v", "headers": [["\\ud800", "a"]]}', "the name of a header contains half"),
     ],
 )
-def test_a_line_that_is_wrong_says_why(line: str, told: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(told)) as caught:
+def test_an_invalid_line_names_the_reason(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
         from_document(line.encode())
     assert len(str(caught.value)) < 300
 
@@ -112,7 +112,7 @@ def test_formats(form: str, line: bytes) -> None:
     assert compile_format(form)(RECORD) == line
 
 
-def test_what_is_missing_in_a_format() -> None:
+def test_missing_fields_in_a_format() -> None:
     assert compile_format("%k|%v|%K|%V|%h")(TOMBSTONE) == b"||-1|-1|"
 
 

@@ -1,4 +1,4 @@
-"""Tab completion in live shells, which load the script of ``pyconsumer completion`` as the page says."""
+"""Tab completion in live shells, which load the script of ``pyconsumer completion`` as documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``groups watch``: what it sees, how it is shown, and that it goes on."""
+"""``groups watch``: its rows, their display, and its retries."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
     return made
 
 
-def test_plain_lines_where_nobody_looks(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_watch_prints_plain_lines(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(["groups", "watch", "g", "-n", "2", "-i", "5"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "time\tgroup\ttopic\tpartition\tcommitted\tend\tlag\tclient",
@@ -105,7 +105,9 @@ def test_a_table_for_people(admin: Admin) -> None:
         assert text in shown
 
 
-def test_the_first_look_may_fail_and_later_ones_go_on(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_poll_raises_errors_and_later_ones_show_them(
+    admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _run(["groups", "watch", "nobody", "-n", "1"]) == 1
     assert capsys.readouterr().err.startswith("Error: GROUP_ID_NOT_FOUND")
     seen = Watch(admin, ["g"], 1000)  # type: ignore[arg-type]

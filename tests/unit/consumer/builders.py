@@ -1,4 +1,4 @@
-"""Record sets and answers of brokers, for the consumer's unit tests."""
+"""Record sets and responses of brokers, for the consumer's unit tests."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ __all__ = [
 
 
 def batch(first: int, count: int, *, codec: str = "none", leader_epoch: int = 3, size: int = 4) -> bytes:
-    """A record batch of the offsets from ``first`` on; values are the offset as text, padded."""
+    """A record batch with offsets from ``first`` on. Each value is its offset as text, padded."""
     builder = BatchBuilder(codec=codec)
     for offset in range(first, first + count):
         builder.try_append(1_000 + offset, b"k%d" % offset, str(offset).rjust(size).encode(), [])
@@ -72,7 +72,7 @@ TOPIC_ID = bytes([7] * 16)
 
 
 def leaders_of_t(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
-    """Two brokers, or as many as lead, and the leader and epoch of each partition of topic t."""
+    """Two brokers, or as many as there are leaders, and the leader and epoch of each partition of topic t."""
     last = max([2, *(leader for leader, _ in leaders.values())])
     return metadata_response({"t": leaders}, nodes=range(1, last + 1), topic_id=lambda name: topic_id)
 
@@ -90,7 +90,7 @@ def response(partitions: dict[TopicPartition, PartitionData], *, session_id: int
 
 
 def listed(*found: tuple[TopicPartition, int, int]) -> ListOffsetsResponse:
-    """An answer of (partition, offset, error code)."""
+    """A response of (partition, offset, error code)."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
@@ -111,7 +111,7 @@ def listed(*found: tuple[TopicPartition, int, int]) -> ListOffsetsResponse:
 
 
 def ends(tp: TopicPartition, epoch: int, end: int, code: int = 0) -> OffsetForLeaderEpochResponse:
-    """The end of a leader epoch, as a leader answers it."""
+    """The end offset of a leader epoch, as a leader returns it."""
     answer = EpochEndOffset(error_code=code, partition=tp.partition, leader_epoch=epoch, end_offset=end)
     return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[answer])])
 
@@ -121,7 +121,7 @@ def record(offset: int, value: bytes | None = b"v", key: bytes | None = b"k", to
 
 
 def interrupted_at(step: int, function: Any) -> bool:
-    """Run a function with Ctrl-C at the n-th line that it or a callee executes; whether it came that far."""
+    """Run a function and raise Ctrl-C at the n-th line that it or a callee executes. Return whether it got that far."""
     lines = 0
 
     def trace(frame: Any, event: str, argument: Any) -> Any:
@@ -146,7 +146,7 @@ def interrupted_at(step: int, function: Any) -> bool:
 
 
 def finish(steps: Generator[Wait, None, Any]) -> Any:
-    """The result of steps that need no more waiting."""
+    """The result of steps that need no further wait."""
     try:
         steps.send(None)
     except StopIteration as stop:

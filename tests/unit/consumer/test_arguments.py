@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind: an error that says what is needed and what was given."""
+"""Arguments of a wrong kind: the error names the expected and the given kind."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_is_needed_and_what_was_given(consumer: KafkaConsumer, name: str) -> None:
+def test_the_error_names_the_expected_and_the_given_kind(consumer: KafkaConsumer, name: str) -> None:
     call, message = CALLS[name]
     with pytest.raises(TypeError, match=message):
         call(consumer)
 
 
 @pytest.mark.parametrize(("policy", "advised"), [("raise", True), ("skip", False), (lambda error: "skip", False)])
-def test_advice_fits_what_happens_to_a_bad_record(policy: Any, advised: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_advice_fits_the_handling_of_a_bad_record(policy: Any, advised: bool, caplog: pytest.LogCaptureFixture) -> None:
     def refuse(data: bytes | None) -> None:
         raise ValueError("no")
 

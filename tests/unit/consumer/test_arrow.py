@@ -1,4 +1,4 @@
-"""Which columns ``poll_arrow`` gives, and their types. What is in them: tests/behaviour/test_poll_arrow.py."""
+"""The columns of ``poll_arrow`` and their types. Their content is tested in tests/behaviour/test_poll_arrow.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 
 
-def test_the_schema_has_the_columns_in_the_order_asked_for() -> None:
+def test_the_schema_has_the_columns_in_the_requested_order() -> None:
     schema = ArrowColumns().schema
     assert {field.name: str(field.type) for field in schema} == {
         "topic": "string",
@@ -39,7 +39,7 @@ def test_the_schema_has_the_columns_in_the_order_asked_for() -> None:
 
 
 @pytest.mark.parametrize("names", [["colour"], ["offset", "colour"], ["offset", "offset"], []])
-def test_columns_that_cannot_be_are_refused(names: list[str]) -> None:
+def test_impossible_columns_are_rejected(names: list[str]) -> None:
     with pytest.raises(ValueError, match="column"):
         ArrowColumns(names)
     with pytest.raises(TypeError, match="list of names"):

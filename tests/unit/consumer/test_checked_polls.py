@@ -1,5 +1,7 @@
-"""Polls that find records look at everything else once in a hundredth of a second, and whenever something may have
-changed (rule 6 of :mod:`pyconsumer.consumer.delegate`)."""
+"""Polls with buffered records run all checks once in 10 ms, and after each possible change.
+
+This is rule 6 of :mod:`pyconsumer.consumer.delegate`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.unit.consumer.worlds import A, B, FakeCoordinator, Reader
 
 
 class Polls:
-    """A member of a group that has records of A, the time that its polls see, and a count of the looks they take."""
+    """A member of a group with records of A, the clock of its polls, and a count of their checks."""
 
     def __init__(self, **settings: Any) -> None:
         self.reader = Reader(**settings)
@@ -32,7 +34,7 @@ class Polls:
         self.next = 0
 
     def looks(self) -> int:
-        """Poll; return how many looks were taken."""
+        """Poll, and return the number of full polls."""
         before = len(self.group.polls_at)
         assert [record.offset for record in self.consumer.poll(0, 2).records()] == [self.next, self.next + 1]
         self.next += 2
@@ -50,7 +52,7 @@ def polls() -> Iterator[Polls]:
     made.close()
 
 
-def test_polls_that_find_records_look_once_in_a_hundredth_of_a_second(polls: Polls) -> None:
+def test_polls_with_buffered_records_run_all_checks_once_in_10_ms(polls: Polls) -> None:
     assert [polls.looks() for _ in range(3)] == [1, 0, 0]
     polls.now = polls.began + 0.999 * CHECK_LIFETIME_S
     assert polls.looks() == 0
@@ -58,7 +60,7 @@ def test_polls_that_find_records_look_once_in_a_hundredth_of_a_second(polls: Pol
     assert [polls.looks() for _ in range(3)] == [1, 0, 0]
 
 
-def test_a_poll_looks_when_the_group_has_something_to_do(polls: Polls) -> None:
+def test_a_poll_runs_all_checks_when_the_group_has_work_due(polls: Polls) -> None:
     polls.group.next_due_at = polls.began + CHECK_LIFETIME_S / 2
     assert [polls.looks() for _ in range(2)] == [1, 0]
     polls.now = polls.group.next_due_at
@@ -66,7 +68,7 @@ def test_a_poll_looks_when_the_group_has_something_to_do(polls: Polls) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
 
 
-def test_every_poll_looks_while_the_group_awaits_a_response(polls: Polls) -> None:
+def test_every_poll_runs_all_checks_while_the_group_awaits_a_response(polls: Polls) -> None:
     polls.reader.delegate._check_response_at = polls.began + 1
     polls.group.awaits_response = True
     assert [polls.looks() for _ in range(3)] == [1, 1, 1]
@@ -83,13 +85,13 @@ def test_every_poll_looks_while_the_group_awaits_a_response(polls: Polls) -> Non
         lambda consumer: consumer.position(B, timeout_ms=0),
     ],
 )
-def test_any_other_call_ends_it(polls: Polls, call: Callable[[KafkaConsumer], object]) -> None:
+def test_any_other_call_ends_the_pause_of_checks(polls: Polls, call: Callable[[KafkaConsumer], object]) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
     call(polls.consumer)
     assert [polls.looks() for _ in range(2)] == [1, 0]
 
 
-def test_a_call_from_a_deserializer_ends_it() -> None:
+def test_a_call_from_a_deserializer_ends_the_pause_of_checks() -> None:
     def value(data: bytes) -> bytes:
         if rewind:
             polls.consumer.seek(B, rewind.pop())
@@ -103,7 +105,7 @@ def test_a_call_from_a_deserializer_ends_it() -> None:
     polls.close()
 
 
-def test_ctrl_c_ends_it() -> None:
+def test_ctrl_c_ends_the_pause_of_checks() -> None:
     def value(data: bytes) -> bytes:
         if interrupt:
             raise interrupt.pop()
@@ -115,21 +117,21 @@ def test_ctrl_c_ends_it() -> None:
     interrupt.append(KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         polls.consumer.poll(0, 2)
-    assert polls.reader.delegate.checked.until == -math.inf
+    assert polls.reader.delegate.checked.next_check_at == -math.inf
     polls.close()
 
 
-def test_a_look_at_the_sockets_ends_it(polls: Polls) -> None:
+def test_reading_the_sockets_ends_the_pause_of_checks(polls: Polls) -> None:
     assert [polls.looks() for _ in range(2)] == [1, 0]
     polls.reader.delegate.subscriptions.note_changed(B)  # so that the poll sends the next fetches
     assert [polls.looks() for _ in range(3)] == [0, 1, 0]
-    assert polls.reader.delegate.checked.until > polls.began
+    assert polls.reader.delegate.checked.next_check_at > polls.began
     polls.reader.delegate.fetcher.buffer.clear()
     assert not polls.consumer.poll(0)
-    assert polls.reader.delegate.checked.until == -math.inf
+    assert polls.reader.delegate.checked.next_check_at == -math.inf
 
 
-def test_news_of_the_heartbeat_thread_end_it() -> None:
+def test_a_change_in_the_heartbeat_thread_ends_the_pause_of_checks() -> None:
     reader = Reader(group_id="g", enable_auto_commit=False)
     reader.fill(A, 0, 10)
     group, checked = reader.delegate.coordinator, reader.delegate.checked
@@ -138,16 +140,16 @@ def test_news_of_the_heartbeat_thread_end_it() -> None:
     reader.consumer._now = lambda: began
     for _ in range(2):  # the first one looks at metadata
         reader.consumer.poll(0, 1)
-    assert began < checked.until <= began + CHECK_LIFETIME_S
+    assert began < checked.next_check_at <= began + CHECK_LIFETIME_S
 
     group._changed_in_background()
 
-    assert checked.until == -math.inf
+    assert checked.next_check_at == -math.inf
     reader.consumer.close(0)
 
 
 @pytest.mark.skipif(IMPLEMENTATION != "native", reason="counts calls of the compiled decoder")
-def test_a_poll_between_looks_takes_few_calls_in_a_group_or_not(polls: Polls) -> None:
+def test_a_poll_between_checks_takes_few_calls_with_or_without_a_group(polls: Polls) -> None:
     alone = Reader()
     alone.fill(A, 0, 100)
     alone.consumer._now = polls.consumer._now

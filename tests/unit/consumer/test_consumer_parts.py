@@ -57,12 +57,12 @@ def test_records_are_a_mapping_that_also_counts_and_iterates_flat() -> None:
     assert repr(records) == "<ConsumerRecords a-0: 2, b-1: 1>"
 
 
-def test_next_offsets_are_what_to_commit() -> None:
+def test_next_offsets_follow_the_last_records() -> None:
     plain = ConsumerRecords({A: [record(1), record(5)]})
-    told = ConsumerRecords({A: [record(1)]}, {A: OffsetAndMetadata(9, "", 2)})
+    explicit = ConsumerRecords({A: [record(1)]}, {A: OffsetAndMetadata(9, "", 2)})
 
     assert plain.next_offsets() == {A: OffsetAndMetadata(6, "", 4)}
-    assert told.next_offsets() == {A: OffsetAndMetadata(9, "", 2)}
+    assert explicit.next_offsets() == {A: OffsetAndMetadata(9, "", 2)}
 
 
 # -- deserializers ---------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_functions_get_the_bytes_and_objects_get_topic_and_headers_too() -> None
     assert (good[0].serialized_key_size, good[0].offset, good[0].leader_epoch) == (1, 1, 4)
 
 
-def test_what_a_record_does_not_have_is_not_shown_to_a_deserializer() -> None:
+def test_a_deserializer_is_not_called_for_a_missing_key_or_value() -> None:
     good, _, error = Deserialization(int, int)([record(1, None, None)])
 
     assert error is None
@@ -108,7 +108,7 @@ class Sink:
         self.sent.append(error)
 
 
-def test_a_dead_letter_sink_gets_the_bad_records_and_the_rest_goes_on() -> None:
+def test_a_dead_letter_sink_gets_the_bad_records_and_reading_continues() -> None:
     sink = Sink()
     deserialization = Deserialization(None, int, sink)
 
@@ -196,7 +196,7 @@ def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.Log
 
 
 def in_thread(function: Any) -> BaseException | None:
-    """Return what a call raises in another thread."""
+    """Return the error that a call raises in another thread."""
     caught: list[BaseException | None] = [None]
 
     def call() -> None:
@@ -217,7 +217,7 @@ def test_one_thread_at_a_time_may_be_inside() -> None:
 
     with guard:
         assert guard.owner == threading.get_ident()
-        error = in_thread(guard.acquire)
+        error = in_thread(guard.enter)
         assert isinstance(error, ConcurrentAccessError)
         assert str(threading.get_ident()) in str(error)
 
@@ -234,7 +234,7 @@ def test_calls_nest_within_a_thread() -> None:
     assert (guard.depth, guard.owner) == (0, NO_THREAD)
 
 
-def test_a_refused_or_failed_call_does_not_keep_the_guard() -> None:
+def test_a_rejected_or_failed_call_releases_the_guard() -> None:
     guard = AccessGuard()
     with pytest.raises(ZeroDivisionError), guard:
         raise ZeroDivisionError
@@ -249,7 +249,7 @@ def test_a_refused_or_failed_call_does_not_keep_the_guard() -> None:
 def test_a_thread_that_is_not_inside_cannot_release() -> None:
     guard = AccessGuard()
     with guard:
-        assert in_thread(guard.release) is None
+        assert in_thread(guard.end) is None
         assert guard.owner == threading.get_ident()
 
 
@@ -265,10 +265,10 @@ class Guarded:
 
     def fast(self, callback: Any = None) -> int:
         try:
-            self.guard.acquire()
+            self.guard.enter()
             return callback() if callback is not None else self.guard.depth
         finally:
-            self.guard.release()
+            self.guard.end()
 
 
 @pytest.mark.parametrize("name", ["call", "fast"])
@@ -291,7 +291,7 @@ def test_ctrl_c_at_any_line_does_not_lock_the_thread_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["call", "fast"])
-def test_a_call_from_a_callback_is_known_as_nested(name: str) -> None:
+def test_a_call_from_a_callback_is_nested(name: str) -> None:
     guarded = Guarded()
     outer, inner = getattr(guarded, name), guarded.call
 
@@ -301,7 +301,7 @@ def test_a_call_from_a_callback_is_known_as_nested(name: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_another_process_is_refused(tmp_path: Any) -> None:
+def test_another_process_is_rejected(tmp_path: Any) -> None:
     # In a process of its own: the test run has threads, and forking those is not what this is about.
     program = (
         "import os\n"
@@ -310,7 +310,7 @@ def test_another_process_is_refused(tmp_path: Any) -> None:
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    try:\n"
-        "        guard.acquire()\n"
+        "        guard.enter()\n"
         "    except Exception as error:\n"
         "        os._exit(7 if 'after a fork' in str(error) and guard.forked else 8)\n"
         "    os._exit(9)\n"
@@ -394,7 +394,7 @@ def test_every_consumer_has_a_name_of_its_own() -> None:
         {"fetch_maxx_bytes": 1},
     ],
 )
-def test_what_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
+def test_invalid_arguments_are_rejected(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         build(**options)
 
@@ -410,7 +410,7 @@ def test_kafkas_own_names_are_taken() -> None:
 # -- steps in the background -----------------------------------------------------------------------------------------
 
 
-def test_background_steps_go_on_when_what_they_wait_for_has_come() -> None:
+def test_background_steps_continue_when_their_future_completes() -> None:
     future: RequestFuture[int] = RequestFuture()
 
     def steps() -> Generator[Wait, None, int]:
@@ -428,7 +428,7 @@ def test_background_steps_go_on_when_what_they_wait_for_has_come() -> None:
     assert (background.result, background.error, background.due_at) == (5, None, math.inf)
 
 
-def test_background_steps_that_wait_for_anything_look_once_each_time() -> None:
+def test_background_steps_without_a_future_run_once_each_time() -> None:
     looks: list[int] = []
 
     def steps() -> Generator[Wait, None, None]:
@@ -464,7 +464,7 @@ def test_background_steps_fail_at_their_deadline() -> None:
     assert ended == ["finally"]
 
 
-def test_background_steps_that_ctrl_c_ended_have_failed_and_found_nothing() -> None:
+def test_background_steps_interrupted_by_ctrl_c_have_failed_without_a_result() -> None:
     def steps() -> Any:
         raise KeyboardInterrupt
         yield
@@ -513,7 +513,7 @@ def test_metrics_have_kafkas_names() -> None:
 def test_all_public_names_can_be_had_and_none_is_imported_before() -> None:
     program = (
         "import sys, pyconsumer\n"
-        "assert not [m for m in sys.modules if m.startswith('pyconsumer.')], sys.modules\n"
+        "assert [m for m in sys.modules if m.startswith('pyconsumer.')] == ['pyconsumer.lazy_names'], sys.modules\n"
         "pyconsumer.KafkaConsumer, pyconsumer.errors\n"
         "heavy = {'asyncio', 'pyarrow', 'pandas', 'pyspark', 'cramjam', 'pyconsumer.broker'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
@@ -534,9 +534,9 @@ def test_logging_of_a_skipped_record_is_a_warning(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize(("hides", "expected"), [(True, ["t"]), (False, ["__consumer_offsets", "t"])])
-def test_internal_topics_are_hidden_unless_they_are_asked_for(hides: bool, expected: list[str]) -> None:
+def test_internal_topics_are_hidden_unless_requested(hides: bool, expected: list[str]) -> None:
     settings = {"bootstrap_servers": "h:1", "exclude_internal_topics": hides}
-    delegate = ConsumerDelegate.open(settings, ManualClock(), on_news=lambda: None)
+    delegate = ConsumerDelegate.open(settings, ManualClock(), on_group_change=lambda: None)
     topics = [MetadataResponseTopic(name="t"), MetadataResponseTopic(name="__consumer_offsets", is_internal=True)]
     delegate.metadata.set_all_topics(True)
     delegate.metadata.update(MetadataResponse(topics=topics), 13, 1.0)

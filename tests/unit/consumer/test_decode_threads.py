@@ -1,4 +1,4 @@
-"""The number of threads that decompress ahead, and what the buffer is charged for their output."""
+"""The number of threads that decompress ahead, and the memory reserved in the buffer for their output."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_default_is_two_fewer_than_the_whole_cpus(
         "no period",
     ],
 )
-def test_usable_cpus_are_those_of_the_affinity_and_of_the_lowest_quota(
+def test_usable_cpus_follow_the_affinity_and_the_lowest_quota(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], cpus: float
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
@@ -121,11 +121,11 @@ def test_the_room_is_a_part_of_the_buffer_and_bounded(buffer_bytes: int, room: i
     assert made.size_bytes == room
 
 
-def test_no_threads_decompress_nothing_ahead() -> None:
+def test_zero_threads_decompress_no_batch_ahead() -> None:
     assert decode_ahead(0, 8 * MIB) is None
 
 
-def test_without_compiled_code_nothing_is_decompressed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_compiled_code_no_batch_is_decompressed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode_threads, "DecodeAhead", None)
 
     assert decode_ahead(4, 8 * MIB) is None
@@ -135,7 +135,7 @@ def test_without_compiled_code_nothing_is_decompressed_ahead(monkeypatch: pytest
 
 
 class Ahead:
-    """Writes down what is queued, and decompresses nothing."""
+    """Records queued batches without decompressing them."""
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -164,7 +164,7 @@ class AheadDesk(Desk):
 
     @property
     def charged_ahead(self) -> int:
-        """The charge apart from the fetches."""
+        """The reserved memory apart from that of fetches."""
         return self.budget.held - sum(fetch.charged for fetches in self.buffer._of.values() for fetch in fetches)
 
 
@@ -173,7 +173,7 @@ def zstd(first: int, batches: int = 3) -> bytes:
 
 
 @native
-def test_the_room_is_charged_once_while_anything_waits_in_it() -> None:
+def test_the_memory_of_the_queue_is_charged_once_while_it_is_used() -> None:
     desk = AheadDesk()
     desk.add(A, batch(0, 10))
     assert desk.charged_ahead == 0
@@ -199,7 +199,7 @@ def test_the_room_stays_charged_until_the_last_fetch_is_read() -> None:
 
 
 @native
-def test_without_so_much_free_the_poll_decompresses() -> None:
+def test_without_free_memory_the_poll_decompresses() -> None:
     desk = AheadDesk(limit=2000 + 2 * len(zstd(0)))
     desk.budget.reserve(1001 + len(zstd(0)))
     desk.add(A, zstd(0))
@@ -221,7 +221,7 @@ def test_a_seek_frees_the_room() -> None:
 
 
 @native
-def test_what_is_set_aside_leaves_the_queue() -> None:
+def test_paused_batches_leave_the_queue() -> None:
     desk = AheadDesk()
     desk.add(A, zstd(0))
     desk.subscriptions.pause(A)

@@ -1,7 +1,8 @@
-"""The order of steps of ``poll`` and its like, over stand-ins for network and coordinator; and the facade's rules."""
+"""The order of steps of ``poll`` and similar calls, over stubs of network and coordinator, and the facade's rules."""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -46,7 +47,7 @@ def test_poll_needs_a_subscription() -> None:
         next(ConsumerWorld().poll())
 
 
-def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
+def test_poll_sends_fetches_waits_once_and_returns_the_records() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(10.0)
@@ -88,7 +89,7 @@ def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned()
 
     finish(steps)
 
-    assert positions[0] == 0  # transmitted while nothing had been handed out
+    assert positions[0] == 0  # transmitted while nothing had been returned
     (sent,) = world.client.sent
     assert [p.fetch_offset for t in sent.request.topics for p in t.partitions] == [3]
 
@@ -118,7 +119,7 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
     assert "could not be sent" in caplog.text
 
 
-def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions() -> None:
+def test_a_node_is_fetched_from_during_other_requests_but_not_during_position_lookups() -> None:
     world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
     world.delegate.fetcher.offsets.request_end_offset(T2)
@@ -129,8 +130,8 @@ def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions()
     assert sent == [(1, ListOffsetsRequest.API_KEY), (1, FetchRequest.API_KEY)], "the first has no answer yet"
 
 
-def test_a_fetch_waits_for_the_positions_that_its_node_is_asked_for() -> None:
-    """A broker answers in order, and holds a fetch of idle partitions back: what comes behind it waits as long."""
+def test_a_fetch_waits_for_position_lookups_at_its_node() -> None:
+    """A broker answers in order, and delays a fetch of idle partitions: requests behind it wait as long."""
     world = ConsumerWorld(T0, T2)
     world.start(T0)  # T2, of the same node, has no position yet
     steps = world.poll()
@@ -145,7 +146,7 @@ def test_a_fetch_waits_for_the_positions_that_its_node_is_asked_for() -> None:
 
 
 def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() -> None:
-    """An idle partition's offset has no epoch, so it could be fetched at once, ahead of the others' validation."""
+    """The offset of an idle partition has no epoch, so it could be fetched at once, before the others are validated."""
     world = ConsumerWorld(T0, T2, group=True)
     steps = world.poll()
     next(steps)
@@ -159,7 +160,7 @@ def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() 
     assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
 
 
-def test_poll_looks_once_even_without_time() -> None:
+def test_poll_checks_once_even_without_time() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(0.0)
@@ -185,7 +186,7 @@ def test_poll_repeats_until_its_time_is_over_and_never_waits_for_the_join() -> N
     assert finish(steps) == {}
 
 
-def test_what_interceptors_make_of_the_records_is_returned() -> None:
+def test_records_changed_by_interceptors_are_returned() -> None:
     class OnlyFirst:
         def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
             return ConsumerRecords({tp: found[:1] for tp, found in records.items()})
@@ -200,7 +201,7 @@ def test_what_interceptors_make_of_the_records_is_returned() -> None:
     assert world.subscriptions.state(T0).position == 3
 
 
-def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read_meanwhile() -> None:
+def test_the_coordinator_is_polled_without_waiting_while_owned_partitions_are_read() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(["t"])
     world.subscriptions.assign_from_subscribed([T0])
@@ -233,7 +234,7 @@ def test_a_member_is_assigned_without_a_record() -> None:
     assert world.delegate.metrics.snapshot(0.0, None)["consumer-fetch-manager-metrics"]["records-consumed-total"] == 0
 
 
-def test_an_assignment_counts_when_its_positions_are_known() -> None:
+def test_an_assignment_is_complete_when_its_positions_are_known() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
     world.subscriptions.assign_from_subscribed([T0])
@@ -297,7 +298,7 @@ def buffered(count: int = 1000, **options: Any) -> ConsumerWorld:
     return world
 
 
-def test_buffered_records_are_handed_out_without_steps_and_the_poll_is_noted() -> None:
+def test_buffered_records_are_returned_without_steps_and_the_poll_is_noted() -> None:
     world = buffered()
     flushes = world.client.flushes
 
@@ -331,7 +332,7 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
     assert world.coordinator.polls_at[-1] == 107.0
 
 
-def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are_buffered() -> None:
+def test_while_the_group_awaits_a_response_a_poll_with_buffered_records_reads_the_sockets_once() -> None:
     world = buffered()
     coordinator = world.coordinator
     coordinator.awaits_response = True
@@ -340,7 +341,7 @@ def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are
     flushes = world.client.flushes
     assert finish(steps).count() == 500
     assert world.client.flushes > flushes, "what the answer brought about leaves before records are processed"
-    assert len(coordinator.calls) == 2, "the coordinator could go on after the look"
+    assert len(coordinator.calls) == 2, "the coordinator could continue after reading the sockets"
 
     steps = world.poll(0.0)  # and so without time
     next(steps)
@@ -348,7 +349,7 @@ def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are
     assert finish(steps).count() == 499
 
 
-def test_looks_for_an_answer_are_some_milliseconds_apart_while_there_are_records() -> None:
+def test_these_reads_are_some_milliseconds_apart() -> None:
     world = buffered()
     now = world.clock.now()
     world.coordinator.awaits_response = True
@@ -406,7 +407,7 @@ def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> N
     next(steps)
     assert "fetch_committed t-0" in world.coordinator.calls
     world.answer(T2, batch(0, 2))
-    assert set(finish(steps)) == {T2}  # the other partition is read meanwhile
+    assert set(finish(steps)) == {T2}  # the other partition is read during that time
 
     world.coordinator.committed.complete({T0: OffsetAndMetadata(40)})
     next(world.poll())
@@ -414,7 +415,7 @@ def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> N
     assert world.subscriptions.state(T0).position == 40
 
 
-def test_nothing_committed_is_reset_or_raised() -> None:
+def test_a_partition_without_a_committed_offset_is_reset_or_raises() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.complete({T0: None})
     next(world.poll())
@@ -426,7 +427,7 @@ def test_nothing_committed_is_reset_or_raised() -> None:
         next(strict.poll())
 
 
-def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
+def test_a_failed_lookup_is_retried_after_the_backoff() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(KafkaConnectionError("gone"))
     steps = world.poll()
@@ -441,7 +442,7 @@ def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
     assert world.subscriptions.state(T0).position == 4
 
 
-def test_a_lookup_that_may_not_be_made_is_raised() -> None:
+def test_an_unauthorized_lookup_is_raised() -> None:
     world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(TopicAuthorizationFailedError("t"))
 
@@ -449,8 +450,8 @@ def test_a_lookup_that_may_not_be_made_is_raised() -> None:
         next(world.poll())
 
 
-def test_what_was_looked_up_for_an_earlier_assignment_is_looked_up_again() -> None:
-    """Meanwhile the partition may have had another owner, who went on from there."""
+def test_a_lookup_for_an_earlier_assignment_is_repeated() -> None:
+    """Between the two the partition may have had another owner that advanced the committed offset."""
     world = ConsumerWorld(T0, group=True)
     next(world.poll())
     world.subscriptions.assign_from_user([T2])
@@ -464,7 +465,7 @@ def test_what_was_looked_up_for_an_earlier_assignment_is_looked_up_again() -> No
     assert world.subscriptions.state(T0).position == 8
 
 
-def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> None:
+def test_a_partition_assigned_again_does_not_use_its_old_lookup() -> None:
     world = ConsumerWorld(T0, T2, group=True)
     next(world.poll())
     world.subscriptions.assign_from_user([T2])
@@ -477,7 +478,7 @@ def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> Non
     assert world.subscriptions.state(T2).position == 4
 
 
-def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
+def test_an_abandoned_lookup_does_not_keep_polls_busy() -> None:
     world = ConsumerWorld(T0, group=True)
     next(world.poll())
     world.start(T0, at=5)
@@ -496,7 +497,7 @@ def test_position_waits_until_there_is_one() -> None:
     assert finish(steps) == 9
 
 
-def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
+def test_position_names_the_state_in_which_it_timed_out() -> None:
     world = ConsumerWorld(T0)
     steps = world.delegate.position(T0, 200.0)
     next(steps)
@@ -505,7 +506,7 @@ def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
         steps.throw(KafkaTimeoutError("over"))
 
 
-def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
+def test_an_unknown_lag_is_requested_once() -> None:
     world = ConsumerWorld(T0)
     world.start(T0, at=3)
     assert world.delegate.current_lag(T0) is None
@@ -538,7 +539,7 @@ def alone() -> Any:
     made.close(0)
 
 
-def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_that_fails_to_start_closes_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[object] = []
     close = ConsumerNetworkClient.close
     monkeypatch.setattr(ConsumerNetworkClient, "close", lambda self: (closed.append(self), close(self)))
@@ -549,7 +550,7 @@ def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.
     assert len(closed) == 1
 
 
-def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: KafkaConsumer) -> None:
+def test_without_a_group_topics_can_be_subscribed_but_not_committed(alone: KafkaConsumer) -> None:
     alone.subscribe(["t"])
     assert alone.subscription() == {"t"}
     with pytest.raises(InvalidGroupIdError, match="a group_id is needed to commit"):
@@ -573,14 +574,14 @@ def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: K
         {"topics": ["t"], "listener": object()},
     ],
 )
-def test_subscribe_refuses_what_are_no_topics(grouped: KafkaConsumer, arguments: Any) -> None:
+def test_subscribe_rejects_invalid_topics(grouped: KafkaConsumer, arguments: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         grouped.subscribe(**arguments)
     assert grouped.subscription() == set()
     assert grouped._guard.depth == 0
 
 
-def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
+def test_subscribe_takes_a_set_and_a_listener_without_sending(
     grouped: KafkaConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener = ConsumerRebalanceListener()
@@ -594,7 +595,7 @@ def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
     assert "subscribed to a, b" in caplog.text
 
 
-def test_metadata_is_asked_for_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
+def test_metadata_is_requested_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
     grouped.subscribe(["a"])
     asked = grouped._metadata._partial_asked
 
@@ -613,8 +614,8 @@ def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
     assert grouped._subscriptions.has_none
 
 
-def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
-    """The member has left: were it still subscribed, it would read nothing, and one day join again."""
+def test_an_error_of_the_listener_leaves_no_half_of_a_subscription() -> None:
+    """The member has left. If it were still subscribed, it would read no partition, and later join again."""
     world = ConsumerWorld(group=True)
     finish(world.delegate.subscribe(["t"], None))
 
@@ -624,7 +625,7 @@ def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     assert world.subscriptions.has_none
 
 
-def test_without_an_assignor_nothing_can_be_subscribed() -> None:
+def test_subscribe_needs_an_assignor() -> None:
     with (
         consumer(group_id="g", partition_assignment_strategy=[]) as made,
         pytest.raises(IllegalStateError, match="partition_assignment_strategy names no assignor"),
@@ -632,7 +633,7 @@ def test_without_an_assignor_nothing_can_be_subscribed() -> None:
         made.subscribe(["t"])
 
 
-def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
+def test_a_pattern_requests_metadata_of_all_topics(grouped: KafkaConsumer) -> None:
     grouped.subscribe(pattern="t-.*")
 
     assert grouped._subscriptions.matches_pattern("t-1")
@@ -640,7 +641,7 @@ def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
     assert grouped._metadata.query(0.0).request.topics is None
 
 
-def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
+def test_subscribe_to_other_topics_drops_buffered_records_of_the_old_ones() -> None:
     world = ConsumerWorld(group=True)
     finish(world.delegate.subscribe(["t"], None))
     world.subscriptions.assign_from_subscribed([T0])
@@ -658,7 +659,7 @@ def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() ->
     assert world.subscriptions.assignment() == {T0}
 
 
-def test_unsubscribe_drops_what_was_fetched() -> None:
+def test_unsubscribe_drops_buffered_records() -> None:
     world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(count=2)
@@ -676,7 +677,7 @@ def test_unsubscribe_drops_what_was_fetched() -> None:
     assert world.buffered(world.clock.now()) is None
 
 
-def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() -> None:
+def test_assign_keeps_buffered_records_of_partitions_that_stay() -> None:
     world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
     steps = world.poll(count=1)
@@ -700,7 +701,7 @@ def test_assign_commits_before_the_assignment_is_replaced() -> None:
     assert world.coordinator.calls == ["auto-commit of ['t-0']"]
 
 
-def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
+def test_assign_requests_metadata_of_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pyconsumer.consumer"):
         alone.assign([T0])
     asked = alone._metadata._partial_asked
@@ -711,7 +712,7 @@ def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: 
     assert "assigned t-0" in caplog.text
 
 
-def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> None:
+def test_the_wrong_kind_of_subscription_is_rejected_before_any_state_is_lost() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0)
     epoch = world.subscriptions.state(T0).fetch_epoch
@@ -729,26 +730,26 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
     assert other.subscriptions.subscription() == {"t"}
 
 
-def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
+def test_a_consumer_has_its_settings(grouped: KafkaConsumer) -> None:
     assert grouped.config.group_id == "g"
     assert (grouped.config.retry_backoff_ms, grouped.config.request_timeout_ms) == (100, 30_000)
     assert grouped.config.default_api_timeout_ms == 60_000
     assert grouped.config.partition_assignment_strategy
 
 
-def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_takes_at_most_30_seconds_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     made = consumer()
     deadlines: list[float] = []
     close = made._delegate.close
     monkeypatch.setattr(made._delegate, "close", lambda at, **more: (deadlines.append(at), close(at, **more))[1])
-    before = made._clock.now()
+    before = made._now()
 
     made.close()
 
     assert 30 <= deadlines[0] - before < 35
 
 
-def test_a_poll_takes_the_guard_notes_its_start_and_then_looks_at_the_subscription(
+def test_a_poll_acquires_the_guard_notes_its_start_and_then_checks_the_subscription(
     alone: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, int]] = []
@@ -781,6 +782,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "resume": (T0,),
     "current_lag": (T0,),
     "highwater": (T0,),
+    "last_stable_offset": (T0,),
+    "known_partitions": ("t",),
     "committed": (T0,),
     "offsets_for_times": ({T0: 1},),
     "beginning_offsets": ([T0],),
@@ -791,14 +794,14 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 ANY_THREAD = {"wakeup"}
 PUBLIC = sorted(
     name
-    for name, method in vars(KafkaConsumer).items()
-    if callable(method) and not name.startswith("_") and name not in ANY_THREAD
+    for name, method in inspect.getmembers(KafkaConsumer, inspect.isfunction)
+    if not name.startswith("_") and name not in ANY_THREAD
 )
 
 
 @pytest.mark.concurrent
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_operation_takes_the_guard_and_gives_it_back(name: str) -> None:
+def test_every_operation_acquires_and_releases_the_guard(name: str) -> None:
     made = consumer(group_id="g", enable_auto_commit=False, default_api_timeout_ms=200)
     call = partial(getattr(made, name), *ARGUMENTS.get(name, ()))
     entered, leave = threading.Event(), threading.Event()
@@ -831,7 +834,7 @@ def test_every_operation_takes_the_guard_and_gives_it_back(name: str) -> None:
 # -- callbacks -------------------------------------------------------------------------------------------------------
 
 
-def test_calls_that_are_not_allowed_in_a_callback_are_refused_there(grouped: KafkaConsumer) -> None:
+def test_forbidden_calls_in_a_callback_are_rejected(grouped: KafkaConsumer) -> None:
     calls: dict[str, Callable[[], Any]] = {
         "poll": grouped.poll,
         "subscribe": lambda: grouped.subscribe(["t"]),
@@ -863,7 +866,7 @@ def _inside(made: KafkaConsumer, call: Callable[[], Any]) -> Any:
 # -- commits ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_to_be_committed_is_checked() -> None:
+def test_commit_checks_its_offsets() -> None:
     world = ConsumerWorld(T0, group=True)
     world.start(T0, at=4)
 
@@ -882,7 +885,7 @@ def test_errors_are_kafka_errors() -> None:
     assert issubclass(InvalidGroupIdError, KafkaError)
 
 
-def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadline() -> None:
+def test_list_topics_survives_a_lost_connection_and_names_it_at_the_deadline() -> None:
     world = ConsumerWorld()
     asked: list[RequestFuture[Any]] = []
     world.client.send_any = lambda api, request: asked.append(RequestFuture()) or asked[-1]  # type: ignore[attr-defined, func-returns-value]
@@ -898,13 +901,11 @@ def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadl
         steps.throw(KafkaTimeoutError("late"))
 
 
-def test_a_time_that_looks_like_seconds_is_pointed_out_once(
-    alone: KafkaConsumer, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_time_in_seconds_is_warned_about_once(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
     alone.assign([TopicPartition("t", 0)])
     alone.poll(5)
     for _ in range(3):
         alone.poll(1.0)
     alone.poll(0.0)
     found = [record.getMessage() for record in caplog.records if "milliseconds" in record.getMessage()]
-    assert found == ["poll(1.0) waits for 1.0 ms, as all times here are milliseconds; poll(1000) waits for 1 s"]
+    assert found == ["poll(1.0) waits for 1.0 ms, as all times here are milliseconds. poll(1000) waits for 1 s"]

@@ -1,4 +1,4 @@
-"""Answers that wait to be handed out."""
+"""Buffered responses, before their records are returned."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_1200_records_come_as_500_500_and_200() -> None:
     assert desk.collect() == {}
 
 
-def test_answers_come_in_the_order_of_their_arrival() -> None:
+def test_responses_are_returned_in_the_order_of_their_arrival() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.add(B, batch(0, 2))
@@ -41,7 +41,7 @@ def test_answers_come_in_the_order_of_their_arrival() -> None:
     assert desk.collect() == {B: [1], A: [3, 4, 5]}
 
 
-def test_two_answers_of_one_partition_make_one_list() -> None:
+def test_two_responses_of_one_partition_make_one_list() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 2))
     desk.add(A, batch(2, 2))
@@ -49,7 +49,7 @@ def test_two_answers_of_one_partition_make_one_list() -> None:
     assert desk.collect() == {A: [0, 1, 2, 3]}
 
 
-def test_the_position_is_where_taking_ended() -> None:
+def test_the_position_follows_the_returned_records() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10, leader_epoch=6))
     assert desk.position(A) == 0
@@ -74,7 +74,7 @@ def test_hidden_records_move_the_position_and_add_no_key() -> None:
     assert desk.position(A) == 1
 
 
-def test_what_is_not_assigned_any_more_is_dropped() -> None:
+def test_records_of_unassigned_partitions_are_dropped() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.add(B, batch(0, 3))
@@ -84,7 +84,7 @@ def test_what_is_not_assigned_any_more_is_dropped() -> None:
     assert desk.collect() == {B: [0, 1, 2]}
 
 
-def test_a_partition_that_comes_back_does_not_get_its_old_answers() -> None:
+def test_a_partition_assigned_again_does_not_get_its_old_records() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     desk.subscriptions.assign_from_user([B])
@@ -94,7 +94,7 @@ def test_a_partition_that_comes_back_does_not_get_its_old_answers() -> None:
     assert desk.collect() == {}
 
 
-def test_a_seek_drops_what_is_buffered_and_its_memory_at_once() -> None:
+def test_seek_drops_buffered_records_and_their_memory_at_once() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 3))
     assert desk.budget.held > 0
@@ -125,7 +125,7 @@ def test_a_paused_partition_keeps_its_data_for_after_resume_and_in_order() -> No
     assert desk.collect() == {A: [0, 1, 2, 3, 4, 5]}
 
 
-def test_what_is_kept_for_a_pause_does_not_keep_the_frame_that_it_came_in() -> None:
+def test_records_kept_for_a_pause_do_not_keep_their_frame() -> None:
     desk = Desk(A, B)
     frame = bytearray(batch(0, 3) + bytes(100_000))
 
@@ -148,7 +148,7 @@ def test_what_is_kept_for_a_pause_does_not_keep_the_frame_that_it_came_in() -> N
     assert desk.collect() == {A: [0, 1, 2]}
 
 
-def test_a_pause_in_the_middle_of_an_answer_loses_and_repeats_nothing() -> None:
+def test_a_pause_in_the_middle_of_a_response_keeps_each_record_once() -> None:
     desk = Desk(A, B)
     frame = memoryview(batch(0, 9) + bytes(100_000))
     desk.add(A, frame[: len(frame) - 100_000])
@@ -163,7 +163,7 @@ def test_a_pause_in_the_middle_of_an_answer_loses_and_repeats_nothing() -> None:
     assert desk.collect() == {A: [4, 5, 6, 7, 8]}
 
 
-def test_an_error_waits_for_the_records_before_it() -> None:
+def test_an_error_comes_after_the_records_before_it() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 2))
     desk.error(B, RuntimeError("no"))
@@ -176,7 +176,7 @@ def test_an_error_waits_for_the_records_before_it() -> None:
     assert desk.collect() == {}
 
 
-def test_an_error_that_has_nothing_to_say_any_more_is_passed_over() -> None:
+def test_an_outdated_error_is_skipped() -> None:
     desk = Desk(A, B)
     desk.error(B, None)
     desk.add(A, batch(0, 2))
@@ -209,7 +209,7 @@ def damaged(first: int, count: int) -> bytes:
     return bytes(data)
 
 
-def test_damage_comes_again_until_a_seek_and_other_partitions_go_on() -> None:
+def test_corrupt_data_raises_until_a_seek_while_other_partitions_continue() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 2) + damaged(2, 2))
     desk.add(A, batch(4, 2))
@@ -244,7 +244,7 @@ def test_a_header_that_makes_no_sense_blocks_further_fetches_of_its_partition() 
         desk.collect()
 
 
-def test_the_budget_knows_what_is_put_aside() -> None:
+def test_the_budget_includes_paused_fetches() -> None:
     desk = Desk(A, B)
     desk.add(A, batch(0, 10))
     desk.add(A, batch(10, 10))
@@ -267,7 +267,7 @@ def test_the_budget_knows_what_is_put_aside() -> None:
     assert desk.budget.paused == desk.budget.held == 0
 
 
-def test_the_budget_holds_what_is_buffered() -> None:
+def test_the_budget_includes_buffered_records() -> None:
     desk = Desk(A)
     data = batch(0, 10)
     desk.add(A, data)
@@ -281,7 +281,7 @@ def test_the_budget_holds_what_is_buffered() -> None:
     assert state.buffered_fetches == 0
 
 
-def test_the_budget_holds_decompressed_bytes_too() -> None:
+def test_the_budget_includes_decompressed_bytes() -> None:
     desk = Desk(A)
     data = batch(0, 200, codec="gzip", size=500)
     desk.add(A, data)
@@ -294,7 +294,7 @@ def test_the_budget_holds_decompressed_bytes_too() -> None:
 
 
 def frame_of(*sets: bytes, overhead: int = 50) -> tuple[bytearray, list[memoryview]]:
-    """An answer that has these record sets, and they as views of it."""
+    """A response with these record sets, and the views of it."""
     frame = bytearray(b"".join(bytes(overhead) + data for data in sets))
     views, end = [], 0
     for data in sets:
@@ -304,7 +304,7 @@ def frame_of(*sets: bytes, overhead: int = 50) -> tuple[bytearray, list[memoryvi
 
 
 def is_free(frame: bytearray) -> bool:
-    """Return whether nobody has a view of it."""
+    """Return whether the buffer has no views left."""
     gc.collect()  # an error's traceback may have one
     try:
         frame.append(0)
@@ -314,7 +314,7 @@ def is_free(frame: bytearray) -> bool:
     return True
 
 
-def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
+def test_a_response_is_held_whole_until_its_last_partition_is_returned() -> None:
     desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 10))
     desk.add(A, views.pop(0))
@@ -330,9 +330,9 @@ def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
     assert (desk.budget.held, is_free(frame)) == (0, True)
 
 
-def test_columns_are_told_to_expect_what_waits_and_not_what_is_held() -> None:
+def test_columns_expect_the_size_of_buffered_records_without_paused_ones() -> None:
     class Columns:
-        """Notes what it is told to expect."""
+        """Records the expected size."""
 
         expected = -1
         weight = 0
@@ -362,7 +362,7 @@ def test_columns_are_told_to_expect_what_waits_and_not_what_is_held() -> None:
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
-def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
+def test_a_paused_partition_holds_its_own_part_of_a_response(place: str) -> None:
     desk = Desk(A, B)
     frame, views = frame_of(batch(0, 10), batch(0, 20))
     size = len(views[0])
@@ -382,7 +382,7 @@ def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
     assert (desk.budget.held, desk.budget.paused) == (0, 0)
 
 
-def test_a_paused_partition_that_is_most_of_an_answer_keeps_it() -> None:
+def test_a_paused_partition_with_most_of_a_response_keeps_the_whole() -> None:
     desk = Desk(A, B)
     frame, views = frame_of(batch(0, 1), batch(0, 20))
     desk.add(B, views.pop(0))
@@ -430,7 +430,7 @@ def test_clearing_lets_go_of_all_memory() -> None:
     assert desk.budget.held == len(batch(10, 1))
 
 
-def test_draining_lets_a_full_partition_be_planned_again() -> None:
+def test_a_drained_partition_can_be_fetched_again() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10))
     desk.add(A, batch(10, 10))
@@ -490,7 +490,7 @@ def test_a_seek_during_iteration_drops_the_rest() -> None:
     assert desk.position(A) == 7
 
 
-def test_polling_goes_on_where_iteration_stopped() -> None:
+def test_poll_continues_after_iteration() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 6))
     for _ in range(2):
@@ -556,7 +556,7 @@ def refuse(*bad: int) -> Any:
     return value
 
 
-def test_good_records_come_before_the_error_of_a_bad_one_and_it_comes_again() -> None:
+def test_good_records_come_before_the_error_of_a_bad_one_and_the_error_repeats() -> None:
     desk = Desk(A, convert=Deserialization(None, refuse(3)))
     desk.add(A, batch(0, 6))
 
@@ -583,7 +583,7 @@ def test_an_error_of_the_second_partition_waits_until_the_first_ones_records_are
         desk.collect()
 
 
-def test_a_skipped_record_is_passed_over() -> None:
+def test_a_skipped_record_is_left_out() -> None:
     desk = Desk(A, convert=Deserialization(None, refuse(0, 2, 5), "skip"))
     desk.add(A, batch(0, 6))
 
@@ -604,7 +604,7 @@ def test_iteration_raises_at_the_bad_record_too() -> None:
         assert desk.position(A) == 1
 
 
-def test_a_deserializer_that_seeks_gets_what_it_asked_for() -> None:
+def test_a_deserializer_that_seeks_gets_the_records_there() -> None:
     desk = Desk(A)
 
     def value(data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Costs of fetching, by counts that no machine changes: steps of Python, allocations, copies, system calls."""
+"""Costs of fetching, in counts that are equal on every machine: steps of Python, allocations, copies, system calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Decoder:
 
 
 def buffered(*parts: bytes, **options: Any) -> ConsumerWorld:
-    """A consumer with record sets of partition 0 buffered, of which the first record was taken."""
+    """A consumer with buffered record sets of partition 0, whose first record was taken."""
     world = ConsumerWorld(T0, **options)
     world.start(T0)
     steps = world.poll(count=1)
@@ -85,7 +85,7 @@ def test_columns_take_as_many_steps_for_many_records_as_for_few(native: Decoder)
 
 
 def test_a_record_costs_three_allocations(native: Decoder) -> None:
-    """Its own, its key's and its value's."""
+    """Objects of the record, its key and its value."""
     builder = BatchBuilder()
     for number in range(3000):
         builder.try_append(0, b"key%d" % number, b"value%d" % number, [])
@@ -112,7 +112,7 @@ def test_a_row_costs_no_allocation(native: Decoder) -> None:
     assert blocks <= 50
 
 
-def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
+def test_a_response_is_not_copied_before_it_is_read(native: Decoder) -> None:
     builder = BatchBuilder()
     for _ in range(1000):
         builder.try_append(0, None, b"v" * 1000, [])
@@ -134,7 +134,7 @@ def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
 
 
 def round_of(partitions: int) -> int:
-    """Steps of polls that fetch and hand out the records of one of many partitions."""
+    """Steps of polls that fetch and return the records of one of many partitions."""
     assigned = [TopicPartition("t", number) for number in range(partitions)]
     world = ConsumerWorld(*assigned)
     leaders = {number: (1 + number % 2, 3) for number in range(partitions)}
@@ -208,7 +208,7 @@ def consumer() -> Iterator[KafkaConsumer]:
 
 
 @pytest.mark.parametrize("how", ["poll", "poll_arrow", "iteration"])
-def test_what_is_buffered_is_handed_out_without_a_call_of_the_system(consumer: KafkaConsumer, how: str) -> None:
+def test_buffered_records_are_returned_without_a_system_call(consumer: KafkaConsumer, how: str) -> None:
     consumer.assign([T0])
     delegate = consumer._delegate
     delegate.subscriptions.seek(T0, FetchPosition(0, -1, LeaderAndEpoch(1, 3)))

@@ -1,4 +1,4 @@
-"""The bound on memory and the turns of partitions, with brokers that have more than the consumer can take."""
+"""The bound on memory and the turns of partitions, with brokers that always have more records."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OVERSIZED = batch(0, RECORDS, size=2_000)
 
 
 class Broker:
-    """The leader of some endless partitions: fills each answer as Kafka does.
+    """The leader of some endless partitions: fills each response as Kafka does.
 
-    An answer has what fits the limits of the request, a partition's last batch cut off where they end. A partition of
-    which not even one batch fits brings nothing; but if none has brought anything, its first batch is sent whole.
-    Partitions that brought data go to the end of the session.
+    The response stays within the limits of the request, and a partition's last batch is cut off there. A partition
+    without room for one batch stays empty. If all of them are empty, the first batch of one is sent whole. Partitions
+    with data move to the end of the session.
     """
 
     def __init__(self, kinds: tuple[bytes, ...]) -> None:
@@ -79,7 +79,7 @@ class Broker:
 
 
 class Reading:
-    """A consumer of endless partitions, led in turn by some brokers; checks the bound on memory at each step."""
+    """A consumer of endless partitions with several leaders. Checks the bound on memory at each step."""
 
     def __init__(self, partitions: int, brokers: int, *kinds: bytes, unpacked: int = 0, **options: Any) -> None:
         self.partitions = [TopicPartition("t", number) for number in range(partitions)]
@@ -162,7 +162,7 @@ class Reading:
     ],
     ids=["small", "compressed", "ahead", "oversized", "all"],
 )
-def test_the_bound_holds_whatever_comes_in_whatever_order(
+def test_the_bound_holds_for_all_responses_in_any_order(
     kinds: tuple[bytes, ...], unpacked: int, brokers: int, buffer: int
 ) -> None:
     source = random.Random(buffer + brokers)

@@ -1,4 +1,4 @@
-"""Tests of what is fetched from whom, and within which memory."""
+"""Tests of the fetch plan: which partitions go to which node, and within which memory."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class World:
         self.planner.end(self.planned[node])
 
 
-def test_each_node_is_asked_for_what_it_leads_in_order() -> None:
+def test_each_node_is_sent_the_partitions_that_it_leads_in_order() -> None:
     world = World()
     world.assign(T0, T3, T1, T2)
 
     assert world.asked() == {1: [T0, T2], 2: [T3, T1]}
 
 
-def test_a_partition_is_asked_with_its_fetch_offset_limit_and_leader_epoch() -> None:
+def test_a_partition_is_requested_with_its_fetch_offset_limit_and_leader_epoch() -> None:
     world = World()
     world.assign(T0, at=17)
 
@@ -145,7 +145,7 @@ def test_a_paused_partition_leaves_the_request() -> None:
     assert T0 in world.asked()[1]
 
 
-def test_a_node_without_partitions_is_not_asked() -> None:
+def test_a_node_without_partitions_gets_no_request() -> None:
     world = World()
     world.assign(T0)
     world.plan()
@@ -164,7 +164,7 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert world.planner.wants_metadata
 
 
-def test_a_node_in_backoff_is_left_alone_until_it_ends() -> None:
+def test_a_node_in_backoff_gets_no_request_until_it_ends() -> None:
     world = World()
     world.assign(T0, T1)
     world.unavailable[1] = 101.5
@@ -198,7 +198,7 @@ def test_a_partition_with_an_error_waiting_is_not_fetched() -> None:
     assert world.asked() == {}
 
 
-def test_a_preferred_replica_is_asked_until_its_time_is_over() -> None:
+def test_a_preferred_replica_is_used_until_its_lease_expires() -> None:
     world = World()
     world.assign(T0)
     state = world.subscriptions.state(T0)
@@ -213,7 +213,7 @@ def test_a_preferred_replica_is_asked_until_its_time_is_over() -> None:
     assert world.asked() == {1: [T0]}
 
 
-def test_a_preferred_replica_that_cannot_be_reached_is_given_up() -> None:
+def test_an_unreachable_preferred_replica_is_given_up() -> None:
     world = World()
     world.assign(T0)
     state = world.subscriptions.state(T0)
@@ -250,7 +250,7 @@ class _Noted(dict[TopicPartition, LeaderAndEpoch]):
         return self._look(tp)
 
 
-def test_only_partitions_that_changed_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_partitions_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.assign(*PARTITIONS)
     world.plan()
@@ -270,7 +270,7 @@ def test_only_partitions_that_changed_are_looked_at(monkeypatch: pytest.MonkeyPa
     assert looked_at == [T3]
 
 
-def test_a_partition_that_brought_records_is_requested_further_without_being_planned_again(
+def test_a_partition_that_brought_records_is_requested_again_without_planning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -291,7 +291,7 @@ def test_a_partition_that_brought_records_is_requested_further_without_being_pla
 # -- memory ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_reserves_what_it_may_bring() -> None:
+def test_a_request_reserves_its_largest_response() -> None:
     world = World()
     world.assign(T0, T2, T4)
 
@@ -303,7 +303,7 @@ def test_a_request_reserves_what_it_may_bring() -> None:
     assert world.planner.budget.reserved == 0
 
 
-def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
+def test_each_node_has_a_share_of_the_memory_for_one_more_response() -> None:
     world = World(buffer=40 * KIB)
     world.assign(T0, T1)
 
@@ -321,7 +321,7 @@ def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
     ],
     ids=["default", "small partitions", "large partitions", "very large partitions", "small answers"],
 )
-def test_a_request_asks_for_8_mib_or_what_eight_partitions_may_bring(limits: dict[str, int], expected: int) -> None:
+def test_a_request_asks_for_8_mib_or_the_maximum_of_eight_partitions(limits: dict[str, int], expected: int) -> None:
     world = World(**{"buffer": 100 * MIB, "max_bytes": 50 * MIB, "partition": MIB, **limits})
     world.assign(*PARTITIONS[::2])
 
@@ -331,7 +331,7 @@ def test_a_request_asks_for_8_mib_or_what_eight_partitions_may_bring(limits: dic
 
 
 @pytest.mark.parametrize(("partition", "small", "large"), [(10 * KIB, 8, 16), (MIB, 8, 16), (3 * MIB, 24, 24)])
-def test_a_request_asks_for_more_where_records_are_large(partition: int, small: int, large: int) -> None:
+def test_a_request_asks_for_more_if_records_are_large(partition: int, small: int, large: int) -> None:
     world = World(buffer=100 * MIB, max_bytes=50 * MIB, partition=partition)
     world.assign(*PARTITIONS[::2])
     for record_bytes, expected in ((None, small), (512, large), (None, large), (511, small)):
@@ -343,7 +343,7 @@ def test_a_request_asks_for_more_where_records_are_large(partition: int, small: 
         world.done(1)
 
 
-def test_nothing_is_asked_for_beyond_the_bound() -> None:
+def test_no_fetch_is_sent_beyond_the_bound() -> None:
     world = World(buffer=4 * KIB, max_bytes=2 * KIB, partition=2 * KIB)
     world.assign(T0, T1)
     world.planner.budget.held = 1 * KIB
@@ -385,7 +385,7 @@ def test_a_bound_smaller_than_one_partitions_limit_still_lets_one_fetch_pass() -
     assert len(world.plan()) == 1
 
 
-def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
+def test_records_of_paused_partitions_do_not_block_the_others() -> None:
     world = World(buffer=4 * KIB, max_bytes=4 * KIB)
     world.assign(T0, T1)
     budget = world.planner.budget
@@ -395,13 +395,13 @@ def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
     assert world.plan() == [], "one at a time"
     world.done(fetch.node_id)
     budget.held += KIB
-    assert world.plan() == [], "what came is to be handed out first"
+    assert world.plan() == [], "buffered records are returned first"
     budget.held -= KIB
     (other,) = world.plan()
     assert other.node_id != fetch.node_id, "the others have their turn"
 
 
-def test_the_end_of_a_pause_is_found_though_nobody_tells_of_it() -> None:
+def test_the_end_of_a_pause_is_found_without_a_notification() -> None:
     world = World()
     world.unavailable[2] = world.now + 5
     world.assign(T0, T1)

@@ -39,7 +39,7 @@ def opened(*partitions: TopicPartition, session_id: int = 77) -> FetchSessionHan
     return session
 
 
-def test_the_first_request_is_full_and_asks_for_a_session() -> None:
+def test_the_first_request_is_full_and_opens_a_session() -> None:
     session = FetchSessionHandler(1)
 
     request = session.plan({A0: part(A0), B0: part(B0)}, ())
@@ -49,7 +49,7 @@ def test_the_first_request_is_full_and_asks_for_a_session() -> None:
     assert request.use_topic_ids
 
 
-def test_after_a_full_answer_only_changes_are_told() -> None:
+def test_only_changes_are_sent_after_a_full_response() -> None:
     session = opened(A0, A1, B0)
 
     request = session.plan({A0: part(A0, 5), A1: part(A1)}, [B0])
@@ -71,7 +71,7 @@ def test_epochs_count_up_and_wrap() -> None:
     assert session.plan({}, ()).epoch == 1
 
 
-def test_a_broker_without_room_for_a_session_is_asked_for_everything_again() -> None:
+def test_a_broker_without_room_for_a_session_gets_full_requests() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
     assert session.on_response(answer(A0, A1), BY_ID).problem is None
@@ -82,7 +82,7 @@ def test_a_broker_without_room_for_a_session_is_asked_for_everything_again() -> 
     assert list(request.to_send.values()) == [part(A1), part(A0, 9)]  # who brought data goes to the end
 
 
-def test_a_session_that_the_broker_closed_begins_anew() -> None:
+def test_a_session_closed_by_the_broker_starts_again() -> None:
     session = opened(A0)
     session.plan({}, ())
 
@@ -92,7 +92,7 @@ def test_a_session_that_the_broker_closed_begins_anew() -> None:
 
 
 @pytest.mark.parametrize(("error", "expected"), [(70, (0, 0)), (71, (77, 0)), (-1, (77, 0)), (107, (77, 0))])
-def test_an_error_rejects_the_answer(error: int, expected: tuple[int, int]) -> None:
+def test_an_error_rejects_the_response(error: int, expected: tuple[int, int]) -> None:
     session = opened(A0, A1)
     session.plan({A0: part(A0, 3)}, ())
 
@@ -114,7 +114,7 @@ def test_a_lost_connection_closes_the_session_and_opens_one() -> None:
     assert list(request.to_send) == [A0]
 
 
-def test_a_full_answer_must_hold_all_that_was_asked() -> None:
+def test_a_full_response_must_have_all_requested_partitions() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
 
@@ -125,7 +125,7 @@ def test_a_full_answer_must_hold_all_that_was_asked() -> None:
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-def test_an_answer_must_hold_only_partitions_of_the_session(version: int) -> None:
+def test_a_response_must_have_only_partitions_of_the_session(version: int) -> None:
     session = opened(A0)
     session.plan({}, ())
 
@@ -135,14 +135,14 @@ def test_an_answer_must_hold_only_partitions_of_the_session(version: int) -> Non
     assert (session.session_id, session.next_epoch) == (77, 0)
 
 
-def test_an_answer_must_not_hold_a_partition_twice() -> None:
+def test_a_response_must_not_have_a_partition_twice() -> None:
     session = opened(A0)
     session.plan({}, ())
 
     assert session.on_response(answer(A0, A0, session_id=77), BY_ID).problem == "a-0 comes twice"
 
 
-def test_an_empty_full_answer_with_a_throttle_time_is_a_signal() -> None:
+def test_an_empty_full_response_with_a_throttle_time_is_a_signal() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0)}, ())
 
@@ -153,7 +153,7 @@ def test_an_empty_full_answer_with_a_throttle_time_is_a_signal() -> None:
     assert (session.session_id, session.next_epoch) == (0, 0)
 
 
-def test_each_partition_comes_with_what_was_asked_for_it() -> None:
+def test_each_partition_comes_with_its_requested_parameters() -> None:
     session = opened(A0, A1)
     session.plan({A0: part(A0, 5, epoch=9)}, ())
 
@@ -162,7 +162,7 @@ def test_each_partition_comes_with_what_was_asked_for_it() -> None:
     assert [(tp, asked) for tp, _, asked in judged.partitions] == [(A0, part(A0, 5, epoch=9)), (A1, part(A1))]
 
 
-def test_a_new_fetch_epoch_at_the_same_offset_is_not_told_again() -> None:
+def test_a_new_fetch_epoch_at_the_same_offset_is_not_sent_again() -> None:
     session = opened(A0)
 
     assert session.plan({A0: part(A0, epoch=2)}, ()).to_send == {}
@@ -177,7 +177,7 @@ def test_without_the_id_of_one_topic_names_are_used() -> None:
     assert not request.use_topic_ids
 
 
-def test_a_session_is_opened_anew_when_ids_become_usable() -> None:
+def test_a_session_is_reopened_when_topic_ids_become_usable() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0), B0: part(B0, topic_id=ZERO_UUID)}, ())
     session.on_response(answer(A0, B0, session_id=77), BY_NAME)
@@ -189,7 +189,7 @@ def test_a_session_is_opened_anew_when_ids_become_usable() -> None:
     assert list(request.to_send) == [A0]
 
 
-def test_a_topic_made_anew_is_forgotten_by_its_old_id_and_added_by_its_new_one() -> None:
+def test_a_recreated_topic_is_forgotten_by_its_old_id_and_added_by_its_new_one() -> None:
     session = opened(A0)
     new_id = bytes([9] * 16)
 
@@ -200,7 +200,7 @@ def test_a_topic_made_anew_is_forgotten_by_its_old_id_and_added_by_its_new_one()
     assert session.on_response(answer(A0, session_id=77), BY_ID).problem is not None
 
 
-def test_an_unknown_topic_id_in_an_answer_is_refused() -> None:
+def test_an_unknown_topic_id_in_a_response_is_rejected() -> None:
     session = opened(A0)
     session.plan({}, ())
 
@@ -210,7 +210,7 @@ def test_an_unknown_topic_id_in_an_answer_is_refused() -> None:
     assert "was not requested" in judged.problem
 
 
-def test_without_incremental_sessions_everything_is_asked_with_epoch_minus_one() -> None:
+def test_without_incremental_sessions_every_request_is_full_with_epoch_minus_one() -> None:
     session = FetchSessionHandler(1, incremental=False)
     for _ in range(2):
         request = session.plan({A0: part(A0)}, ())

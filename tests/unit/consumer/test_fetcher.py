@@ -1,4 +1,4 @@
-"""The fetcher over a stand-in for the network: what it sends, and what each answer leads to."""
+"""The fetcher over a stub of the network: its requests, and the effect of each response."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def asked(sent: SentRequest) -> dict[int, int]:
     return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
 
 
-def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
+def test_one_request_per_node_is_queued_before_any_is_transmitted() -> None:
     world = FetcherWorld(T0, T1, T2)
 
     assert world.fetcher.send_fetches() == 2
@@ -81,7 +81,7 @@ def test_later_requests_are_incremental() -> None:
     assert {p.partition: p.fetch_offset for t in request.topics for p in t.partitions} == {0: 5}
 
 
-def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
+def test_the_next_fetch_is_sent_before_any_record_is_decoded() -> None:
     world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 5))}))
 
@@ -90,7 +90,7 @@ def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
     assert world.collect() == {T0: [0, 1, 2, 3, 4]}
 
 
-def test_an_empty_answer_updates_the_watermarks() -> None:
+def test_an_empty_response_updates_the_watermarks() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(high_watermark=9, last_stable_offset=8, log_start_offset=2))
     state = world.subscriptions.state(T0)
@@ -112,7 +112,7 @@ def test_bytes_without_a_whole_batch_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("limit", [1 << 20, 100], ids=["the log ends there", "another batch follows"])
-def test_a_damaged_length_is_an_error_that_says_where_the_batch_ends(limit: int) -> None:
+def test_a_corrupt_length_is_an_error_with_the_end_of_the_batch(limit: int) -> None:
     """The length is not covered by the checksum, and no larger fetch would help."""
     broken = bytearray(batch(4, 5) + batch(9, 5))
     broken[8:12] = (1 << 30).to_bytes(4, "big")
@@ -126,7 +126,7 @@ def test_a_damaged_length_is_an_error_that_says_where_the_batch_ends(limit: int)
     assert (e.value.topic_partition, e.value.offset, e.value.next_offset) == (T0, 4, 9)
 
 
-def test_a_damaged_batch_says_where_it_ends() -> None:
+def test_a_corrupt_batch_names_its_end() -> None:
     broken = bytearray(batch(4, 5))
     broken[-1] ^= 1
     world = FetcherWorld(T0, at=4)
@@ -138,7 +138,7 @@ def test_a_damaged_batch_says_where_it_ends() -> None:
     assert (copy.topic_partition, copy.offset, copy.next_offset) == (T0, 4, 9)
 
 
-def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
+def test_a_truncated_batch_is_fetched_again() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5) + batch(5, 5)[:-1]))
 
@@ -153,7 +153,7 @@ def test_records_below_the_fetch_offset_are_skipped_and_the_next_offset_is_past_
     assert world.subscriptions.state(T0).position == 5
 
 
-def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
+def test_a_response_of_an_older_fetch_epoch_is_ignored() -> None:
     world = FetcherWorld(T0)
     sent = world.send()[1]
     world.seek(T0, 0)
@@ -166,7 +166,7 @@ def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
     assert world.collect() == {T0: [0, 1, 2, 3, 4]}
 
 
-def test_an_error_of_a_partition_that_was_given_up_is_not_raised() -> None:
+def test_an_error_of_an_unassigned_partition_is_not_raised() -> None:
     world = FetcherWorld(T0, T2)
     sent = world.send()[1]
     world.subscriptions.assign_from_user([T2])
@@ -188,7 +188,7 @@ def test_data_that_arrives_for_a_paused_partition_is_kept() -> None:
     assert world.collect() == {T0: [0, 1]}
 
 
-def test_a_rejected_answer_queues_nothing() -> None:
+def test_a_rejected_response_buffers_no_records() -> None:
     world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 2))}, error_code=71))
 
@@ -196,7 +196,7 @@ def test_a_rejected_answer_queues_nothing() -> None:
     assert asked(world.send()[1]) == {0: 0}
 
 
-def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> None:
+def test_repeatedly_rejected_responses_do_not_make_a_busy_loop() -> None:
     world = FetcherWorld(T0)
     world.send()[1].answer(response({}, error_code=-1))
 
@@ -205,7 +205,7 @@ def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> 
     assert asked(world.send()[1]) == {0: 0}
 
 
-def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
+def test_a_lost_connection_keeps_positions_and_fetches_again() -> None:
     world = FetcherWorld(T0)
     world.send()[1].fail(KafkaConnectionError("gone"))
     assert world.subscriptions.state(T0).position == 0
@@ -215,7 +215,7 @@ def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
     assert asked(world.send()[1]) == {0: 0}
 
 
-def test_a_refused_login_is_raised_once() -> None:
+def test_a_failed_authentication_is_raised_once() -> None:
     world = FetcherWorld(T0)
     world.send()[1].fail(errors.AuthenticationError("no"))
 
@@ -248,7 +248,7 @@ def test_ctrl_c_before_a_fetch_was_sent_does_not_end_fetching(monkeypatch: pytes
     assert world.fetcher.planner.budget.held == 0
 
 
-def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
+def test_the_fetcher_owns_all_parts_of_fetching() -> None:
     world = FetcherWorld(T0, key_deserializer=bytes.decode)
     fetcher = world.fetcher
     held = (fetcher._client, fetcher._metadata, fetcher._subscriptions, fetcher._metrics)
@@ -260,7 +260,7 @@ def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
     assert world.metrics.fetches.count == 1
 
 
-def test_latency_and_bytes_are_counted_once_per_answer() -> None:
+def test_latency_and_bytes_are_counted_once_per_response() -> None:
     world = FetcherWorld(T0, T2)
     first, second = batch(0, 1), batch(0, 3)
     world.send()[1].answer(response({T0: data(first), T2: data(second)}, throttle_time_ms=4))
@@ -290,7 +290,7 @@ RECOVERABLE = [
 
 
 @pytest.mark.parametrize(("item", "code"), RECOVERABLE)
-def test_a_stale_picture_of_the_cluster_asks_for_metadata_and_tries_again(item: str, code: int) -> None:
+def test_stale_metadata_is_refreshed_and_the_fetch_retried(item: str, code: int) -> None:
     world = FetcherWorld(T0)
     world.subscriptions.state(T0).preferred_replica = 1
     world.subscriptions.state(T0).preferred_until = 1e9
@@ -404,7 +404,7 @@ def test_out_of_range_of_a_position_that_was_left_is_ignored() -> None:
     assert world.subscriptions.state(T0).position == 2
 
 
-def test_out_of_range_at_a_follower_asks_the_leader() -> None:
+def test_out_of_range_at_a_follower_falls_back_to_the_leader() -> None:
     world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(preferred_read_replica=2))
     sent = world.send()
@@ -431,7 +431,7 @@ def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
     assert 1 in world.send()
 
 
-def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> None:
+def test_a_new_leader_drops_buffered_records_and_validates_the_position() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5, leader_epoch=3)))
     assert world.collect(2) == {T0: [0, 1]}
@@ -444,7 +444,7 @@ def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> 
     assert state.fetch_position == FetchPosition(2, 3, current_leader(world.metadata, T0))
 
 
-def test_a_leader_named_beside_an_error_is_used_at_once() -> None:
+def test_a_leader_named_with_an_error_is_used_at_once() -> None:
     world = FetcherWorld(T0)
     hint = LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
     world.exchange(
@@ -454,7 +454,7 @@ def test_a_leader_named_beside_an_error_is_used_at_once() -> None:
     assert asked(world.send()[2]) == {0: 0}
 
 
-def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
+def test_a_recreated_topic_is_fetched_by_its_new_id() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data(error_code=100))
     world.clock.advance(0.1)
@@ -502,7 +502,7 @@ def test_aborted_records_are_hidden_from_read_committed(level: str, expected: li
     assert world.subscriptions.state(T0).position == 4
 
 
-def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
+def test_memory_is_reserved_on_sending_and_replaced_by_the_response_size() -> None:
     world = FetcherWorld(T0)
     sent = world.send()[1]
     budget = world.fetcher.planner.budget
@@ -516,7 +516,7 @@ def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
     assert budget.held == 0
 
 
-def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
+def test_sessions_are_closed_on_nodes_without_a_fetch_in_flight() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data())
     world.fetcher.close_sessions()
@@ -526,7 +526,7 @@ def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
     assert sent.request.topics == []
 
 
-def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_response_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     world = FetcherWorld(T0)
     sent = world.send()[1]
     world.fetcher.planner._nodes.clear()
@@ -567,7 +567,7 @@ def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
 def fetches_in(
     seconds: float, world: FetcherWorld, answer: Callable[[], FetchResponse], *, latency: float = 0.001
 ) -> int:
-    """Answer each fetch of node 1 after a millisecond, as often as it comes; how many came."""
+    """Answer each fetch of node 1 after a millisecond. Return the number of fetches."""
     count = 0
     end = world.clock.now() + seconds
     while world.clock.now() < end:
@@ -585,7 +585,7 @@ def test_a_session_error_is_followed_at_once_by_one_more_request_and_then_by_pau
     assert fetches_in(10.0, world, lambda: response({}, error_code=code)) <= 15
 
 
-def test_empty_answers_before_the_wait_is_over_are_followed_by_pauses_that_grow() -> None:
+def test_early_empty_responses_are_followed_by_growing_pauses() -> None:
     world = FetcherWorld(T0)
     assert fetches_in(0.004, world, lambda: response({T0: data()})) == 3
     assert fetches_in(10.0, world, lambda: response({})) <= 15
@@ -629,17 +629,17 @@ def test_records_end_the_pauses() -> None:
     assert fetches_in(0.004, world, lambda: response({})) == 3
 
 
-def test_an_answer_after_the_wait_is_followed_by_the_next_fetch_at_once() -> None:
+def test_a_response_after_the_full_wait_is_followed_by_the_next_fetch_at_once() -> None:
     world = FetcherWorld(T0, fetch_max_wait_ms=500)
     assert fetches_in(50.0, world, lambda: response({T0: data()}), latency=0.5) == 100
 
 
-def test_without_a_wait_nothing_comes_too_early() -> None:
+def test_without_a_wait_every_response_comes_at_its_time() -> None:
     world = FetcherWorld(T0, fetch_max_wait_ms=0)
     assert fetches_in(0.1, world, lambda: response({T0: data()})) >= 99
 
 
-def test_errors_for_which_a_partition_pauses_do_not_hold_up_its_neighbours() -> None:
+def test_a_partition_in_backoff_does_not_block_its_neighbours() -> None:
     world = FetcherWorld(T0, T2)
     for _ in range(5):  # leaders move one after the other, and nothing else comes
         world.send()[1].answer(response({T0: data(error_code=6), T2: data()}))

@@ -1,4 +1,4 @@
-"""``for record in consumer``: records that are decoded come without a call for each, and nobody can tell."""
+"""``for record in consumer``: decoded records come without a call for each, with the same result as ``poll``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_position_moves_past_the_record_that_was_returned_and_no_further(rea
         assert reader.delegate.offsets_to_commit(None)[A] == OffsetAndMetadata(taken, "", 3)
 
 
-def test_records_that_are_decoded_are_handed_out_by_the_way(reader: Reader) -> None:
+def test_decoded_records_are_returned_without_a_poll(reader: Reader) -> None:
     reader.fill(A, 0, 10)
     ahead = []
     for _ in range(10):
@@ -47,7 +47,7 @@ def test_records_that_are_decoded_are_handed_out_by_the_way(reader: Reader) -> N
     assert (metrics["records-consumed-total"], metrics["buffered-bytes"]) == (10, 0)
 
 
-def test_each_call_sees_what_was_handed_out(reader: Reader) -> None:
+def test_each_call_sees_the_records_returned_so_far(reader: Reader) -> None:
     reader.fill(A, 0, 10)
     assert reader.take(3) == [0, 1, 2]
     assert reader.consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"] == 3
@@ -57,7 +57,7 @@ def test_each_call_sees_what_was_handed_out(reader: Reader) -> None:
     assert reader.consumer.poll_arrow(0).column("offset").to_pylist() == [8, 9]
 
 
-def test_what_is_called_in_the_loop_counts_for_the_next_record(reader: Reader) -> None:
+def test_calls_in_the_loop_affect_the_next_record(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     reader.fill(B, 0, 4)
     assert reader.take(2) == [0, 1]
@@ -101,7 +101,7 @@ def test_after_close_there_is_no_record(reader: Reader) -> None:
         next(reader.consumer)
 
 
-def test_another_thread_is_refused_while_a_call_is_under_way(reader: Reader) -> None:
+def test_another_thread_is_rejected_during_a_call(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     caught: list[BaseException] = []
@@ -121,7 +121,7 @@ def test_another_thread_is_refused_while_a_call_is_under_way(reader: Reader) -> 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_is_refused(reader: Reader) -> None:
+def test_a_forked_child_is_rejected(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     pid = os.fork()
@@ -137,7 +137,7 @@ def test_a_forked_child_is_refused(reader: Reader) -> None:
     assert reader.take(1) == [1]
 
 
-def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
+def test_iteration_runs_all_checks_after_10_ms(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     looks = []
@@ -151,7 +151,7 @@ def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
     assert (reader.take(1), looks) == ([2], [1])
 
 
-def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
+def test_group_callbacks_come_before_decoded_records(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     polls: list[float] = []
     group: Any = SimpleNamespace(
@@ -168,8 +168,8 @@ def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
     reader.delegate.coordinator = None
 
 
-def test_news_that_the_heartbeat_thread_has_of_the_group_end_it_at_once() -> None:
-    """Partitions may be lost, so that others read what was decoded here."""
+def test_a_group_change_in_the_heartbeat_thread_ends_it_at_once() -> None:
+    """Lost partitions may be read by other members, including the records decoded here."""
     reader = Reader(group_id="g", enable_auto_commit=False)
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
@@ -208,7 +208,7 @@ def test_ctrl_c_at_any_line_loses_no_record_and_gives_none_twice() -> None:
 
 
 @pytest.mark.parametrize("call", ["poll", "poll_arrow"])
-def test_ctrl_c_at_any_line_of_a_poll_takes_back_what_that_poll_took_and_no_more(call: str) -> None:
+def test_ctrl_c_at_any_line_of_a_poll_undoes_that_poll_alone(call: str) -> None:
     assert arrow
     step = 0
     while True:

@@ -1,4 +1,4 @@
-"""Offsets that leaders know: lookups, resets, validation."""
+"""Offsets from leaders: lookups, resets, validation."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def asked(sent: SentRequest) -> dict[int, int]:
 
 
 def run(steps: Generator[Wait, None, Any]) -> Any:
-    """Run to the end what needs no more waiting."""
+    """Run a call to its end if it needs no further wait."""
     try:
         for _ in range(5):
             steps.send(None)
@@ -99,7 +99,7 @@ def run(steps: Generator[Wait, None, Any]) -> Any:
     raise AssertionError("it still waits")
 
 
-def test_resets_are_asked_of_each_leader() -> None:
+def test_resets_are_sent_to_each_leader() -> None:
     world = World(T0, T1, T2)
 
     sent = world.reset(T0, T1, T2)
@@ -119,7 +119,7 @@ def test_a_policy_is_a_timestamp(policy: ResetPolicy, timestamp: int) -> None:
     assert asked(world.reset(T0, policy=policy)[1]) == {0: expected}
 
 
-def test_the_answer_becomes_the_position() -> None:
+def test_the_response_becomes_the_position() -> None:
     world = World(T0)
     world.reset(T0)[1].answer(listed((T0, 17, 0)))
 
@@ -127,7 +127,7 @@ def test_the_answer_becomes_the_position() -> None:
     assert world.subscriptions.state(T0).fetch_position == FetchPosition(17, -1, current_leader(world.metadata, T0))
 
 
-def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
+def test_a_reset_is_not_sent_twice_before_the_request_timeout() -> None:
     world = World(T0)
     world.reset(T0)
     assert world.again() == {}
@@ -138,7 +138,7 @@ def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
 
 
 @pytest.mark.parametrize("change", ["unassigned", "sought", "other policy"])
-def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
+def test_an_outdated_response_is_ignored(change: str) -> None:
     world = World(T0, T1)
     sent = world.reset(T0)[1]
     if change == "unassigned":
@@ -155,7 +155,7 @@ def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, -1])
-def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> None:
+def test_a_failed_partition_is_retried_after_the_backoff(code: int) -> None:
     world = World(T0)
     world.metadata._full_settled = world.metadata._full_asked
     world.reset(T0)[1].answer(listed((T0, -1, code)))
@@ -167,7 +167,7 @@ def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> 
     assert list(world.again()) == [1]
 
 
-def test_a_lost_connection_is_retried_and_a_refused_login_is_raised() -> None:
+def test_a_lost_connection_is_retried_and_a_failed_authentication_raised() -> None:
     world = World(T0)
     world.reset(T0)[1].fail(KafkaConnectionError("gone"))
     world.offsets.raise_error()
@@ -203,7 +203,7 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert list(world.again()) == [2]
 
 
-def test_leaders_are_looked_up_once_for_each_change_of_metadata_however_often_positions_are_updated(
+def test_leaders_are_looked_up_once_for_each_metadata_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     partitions = [TopicPartition("t", number) for number in range(50)]
@@ -245,7 +245,7 @@ def test_leaders_are_looked_up_once_for_each_change_of_metadata_however_often_po
     assert len(looked_up) <= 250  # to find them due, to group them, and for each one's leader epoch
 
 
-def test_a_leader_that_a_fetch_response_names_is_noticed_without_an_update_of_metadata() -> None:
+def test_a_leader_named_by_a_fetch_response_is_noticed_without_a_metadata_update() -> None:
     world = World(T0)
     world.lead({0: (-1, 4)})
     assert world.reset(T0) == {}
@@ -256,7 +256,7 @@ def test_a_leader_that_a_fetch_response_names_is_noticed_without_an_update_of_me
     assert list(world.again()) == [2]
 
 
-def test_what_waits_for_a_leader_alone_is_asked_as_soon_as_metadata_names_it() -> None:
+def test_partitions_without_a_leader_are_requested_as_soon_as_metadata_names_one() -> None:
     world = World(T0, T1)
     world.lead({0: (-1, 4), 1: (-1, 4)})
     assert world.reset(T0, T1) == {}
@@ -311,7 +311,7 @@ def test_a_position_is_validated_with_its_epochs() -> None:
     assert world.state(T0) is FetchState.FETCHING
 
 
-def test_a_broker_too_old_to_tell_lets_the_position_pass() -> None:
+def test_a_broker_without_offset_for_leader_epoch_leaves_the_position_valid() -> None:
     world = World(T0)
 
     world.validate(T0).fail(UnsupportedVersionError("old"))
@@ -351,7 +351,7 @@ def test_truncation_without_a_policy_is_raised() -> None:
     assert caught.value.partitions == {T0: 10}
 
 
-def test_truncation_with_a_policy_goes_on_where_the_logs_diverge() -> None:
+def test_truncation_with_a_reset_policy_continues_at_the_point_of_divergence() -> None:
     world = World(T0)
 
     world.validate(T0).answer(ends(T0, 1, 4))
@@ -363,7 +363,7 @@ def test_truncation_with_a_policy_goes_on_where_the_logs_diverge() -> None:
 # -- lookups ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
+def test_a_lookup_requests_every_leader_and_merges_the_responses() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100, T1: 200, T2: 300}, 160.0)
     next(steps)
@@ -377,7 +377,7 @@ def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
     assert found == {T0: OffsetAndTimestamp(5, 50, 3), T1: OffsetAndTimestamp(7, 70, 3), T2: None}
 
 
-def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
+def test_a_partition_in_a_format_without_timestamps_has_no_offset_for_a_time() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
@@ -415,7 +415,7 @@ def test_a_lookup_retries_with_new_metadata() -> None:
     assert run(steps) == {T0: OffsetAndTimestamp(9, 90, 3)}
 
 
-def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> None:
+def test_a_lookup_that_waits_for_a_leader_continues_with_new_metadata() -> None:
     world = World()
     world.lead({0: (-1, 4)})
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
@@ -428,7 +428,7 @@ def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> N
     assert sent.node == 2
 
 
-def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
+def test_a_lookup_that_times_out_names_the_missing_partitions() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
@@ -439,7 +439,7 @@ def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
         steps.throw(KafkaTimeoutError("time is over"))
 
 
-def test_a_lookup_of_other_topics_asks_metadata_for_them_meanwhile() -> None:
+def test_a_lookup_of_other_topics_requests_their_metadata() -> None:
     world = World()
     other = TopicPartition("other", 0)
     steps = world.offsets.fetch_offsets({other: -1}, 160.0)
@@ -450,14 +450,14 @@ def test_a_lookup_of_other_topics_asks_metadata_for_them_meanwhile() -> None:
     assert world.metadata._transient == set()
 
 
-def test_read_committed_asks_for_the_last_stable_offset() -> None:
+def test_read_committed_requests_the_last_stable_offset() -> None:
     world = World(isolation_level="read_committed")
     next(world.offsets.fetch_offsets({T0: -1}, 160.0))
 
     assert world.client.take_all()[0].request.isolation_level == 1
 
 
-def test_an_end_asked_for_in_the_background_makes_the_lag_known() -> None:
+def test_an_end_offset_requested_in_the_background_makes_the_lag_known() -> None:
     world = World(T0)
     world.subscriptions.seek(T0, FetchPosition(4))
 

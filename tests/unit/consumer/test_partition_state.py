@@ -29,7 +29,7 @@ def test_the_states_are_these_four_with_these_rules() -> None:
 
 
 @pytest.mark.parametrize(("current", "wanted"), list(itertools.product(FetchState, FetchState)))
-def test_an_illegal_move_changes_nothing_and_is_no_error(current: FetchState, wanted: FetchState) -> None:
+def test_an_illegal_transition_is_ignored(current: FetchState, wanted: FetchState) -> None:
     expected = wanted if wanted in LEGAL[current] else current
 
     assert next_state(current, wanted) is expected
@@ -60,7 +60,7 @@ def test_a_reset_drops_the_position() -> None:
     assert state.committable is None
 
 
-def test_a_move_that_was_refused_keeps_the_position() -> None:
+def test_a_rejected_transition_keeps_the_position() -> None:
     state = at(10)
     state.move_to(R)
 
@@ -69,7 +69,7 @@ def test_a_move_that_was_refused_keeps_the_position() -> None:
     assert (state.state, state.position) == (R, None)
 
 
-def test_a_new_partition_is_initializing_and_knows_nothing() -> None:
+def test_a_new_partition_is_initializing_without_a_position() -> None:
     state = TopicPartitionState(TP, 7)
 
     assert state.state is INIT

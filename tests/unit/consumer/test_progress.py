@@ -1,4 +1,4 @@
-"""Which records are finished: what may be committed while they are processed in any order."""
+"""Finished records: the offsets that may be committed while records are processed in any order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def next_offset(progress: RecordProgress, tp: TopicPartition = A) -> int | None:
     return None if found is None else found.offset
 
 
-def test_what_is_finished_without_a_gap_may_be_committed_once() -> None:
+def test_records_finished_without_a_gap_may_be_committed_once() -> None:
     progress = RecordProgress()
     records = [record(n) for n in (3, 4, 7, 8)]  # 5 and 6 are not there: compaction, or the end of a transaction
     progress.add(records)
@@ -61,7 +61,7 @@ def test_partitions_that_went_away_count_no_longer() -> None:
     assert (len(progress), progress.wait([A], timeout_ms=0), progress.wait(timeout_ms=0)) == (1, True, False)
 
 
-def test_records_that_are_read_again_replace_themselves_and_what_is_behind_them() -> None:
+def test_records_read_again_replace_themselves_and_later_ones() -> None:
     progress = RecordProgress()
     progress.add([record(n) for n in range(5)])
     progress.finish(record(3))
@@ -88,7 +88,7 @@ def test_waiting_ends_with_the_last_record() -> None:
 
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 30), min_size=1), st.randoms(use_true_random=False))
-def test_nothing_unfinished_lies_before_what_may_be_committed(offsets: set[int], random: object) -> None:
+def test_unfinished_records_are_never_below_the_offset_to_commit(offsets: set[int], random: object) -> None:
     progress = RecordProgress()
     known = sorted(offsets)
     progress.add([record(n) for n in known])
@@ -114,7 +114,7 @@ def stored(*partitions: TopicPartition) -> SubscriptionState:
     return subscriptions
 
 
-def test_only_what_is_stored_is_committed() -> None:
+def test_only_stored_offsets_are_committed() -> None:
     subscriptions = stored(A, B)
     subscriptions.seek(A, FetchPosition(7))
     assert subscriptions.all_consumed() == {}
@@ -122,7 +122,7 @@ def test_only_what_is_stored_is_committed() -> None:
     assert subscriptions.all_consumed() == {A: OffsetAndMetadata(3)}
 
 
-def test_what_is_stored_ends_with_the_assignment() -> None:
+def test_stored_offsets_end_with_the_assignment() -> None:
     subscriptions = stored(A, B)
     subscriptions.store_offsets({A: OffsetAndMetadata(3), B: OffsetAndMetadata(4)})
     subscriptions.assign_from_subscribed([B])
@@ -143,7 +143,7 @@ def test_storing_needs_its_setting_and_a_group() -> None:
         CONSUMER_SETTINGS.build({"bootstrap_servers": "a:1", "enable.auto.offset.store": "false"})
 
 
-def test_what_may_be_stored() -> None:
+def test_which_offsets_may_be_stored() -> None:
     after = {A: OffsetAndMetadata(6, "", record(5).leader_epoch)}
     assert offsets_after(record(5)) == after
     assert offsets_after([record(5), record(4)]) == after, "the highest offset counts, in whatever order"

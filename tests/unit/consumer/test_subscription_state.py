@@ -39,7 +39,7 @@ def fetching(*partitions: TopicPartition, at: int = 0, leader: LeaderAndEpoch = 
     return subscriptions
 
 
-def test_nothing_is_subscribed_at_first() -> None:
+def test_a_new_subscription_state_is_empty() -> None:
     subscriptions = SubscriptionState()
 
     assert subscriptions.type is SubscriptionType.NONE
@@ -67,7 +67,7 @@ def test_kinds_of_subscription_exclude_one_another_until_unsubscribe(
         assert subscriptions.type is second
 
 
-def test_subscribe_tells_whether_the_topics_changed() -> None:
+def test_subscribe_returns_whether_the_topics_changed() -> None:
     subscriptions = SubscriptionState()
 
     assert subscriptions.subscribe(["a", "b", "a"])
@@ -76,7 +76,7 @@ def test_subscribe_tells_whether_the_topics_changed() -> None:
     assert subscriptions.subscription() == {"a"}
 
 
-def test_assign_tells_whether_the_topics_changed() -> None:
+def test_assign_returns_whether_the_topics_changed() -> None:
     subscriptions = SubscriptionState()
 
     assert subscriptions.assign_from_user([A0])
@@ -86,7 +86,7 @@ def test_assign_tells_whether_the_topics_changed() -> None:
     assert subscriptions.metadata_topics() == {"b"}
 
 
-def test_a_pattern_takes_topics_whose_whole_name_matches() -> None:
+def test_a_pattern_matches_whole_topic_names() -> None:
     subscriptions = SubscriptionState()
     pattern = re.compile("a.?")
     subscriptions.subscribe_pattern(pattern)
@@ -142,7 +142,7 @@ def test_the_listener_is_kept_and_forgotten() -> None:
     assert subscriptions.listener is None
 
 
-def test_unsubscribe_forgets_everything() -> None:
+def test_unsubscribe_clears_all_state() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe_pattern(re.compile(".*"))
     subscriptions.subscribe_from_pattern(["a"])
@@ -158,7 +158,7 @@ def test_unsubscribe_forgets_everything() -> None:
     assert subscriptions.assignment_id == before + 1
 
 
-def test_what_stays_assigned_keeps_its_state_and_what_is_new_starts_anew() -> None:
+def test_partitions_that_stay_assigned_keep_their_state_and_new_ones_start_fresh() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe(["a"])
     subscriptions.assign_from_subscribed([A0])
@@ -190,7 +190,7 @@ def test_a_partition_that_comes_back_is_in_an_epoch_never_used_before() -> None:
         epochs.add(epoch)
 
 
-def test_a_group_cannot_assign_to_one_who_assigns_by_hand() -> None:
+def test_group_assignments_are_rejected_under_manual_assignment() -> None:
     with pytest.raises(IllegalStateError):
         assigned(A0).assign_from_subscribed([A1])
 
@@ -219,7 +219,7 @@ def test_fetchable_is_assigned_not_paused_and_with_a_valid_position() -> None:
     assert subscriptions.state(A0).is_fetchable
 
 
-def test_what_is_about_to_be_revoked_is_not_fetchable_until_assigned_again() -> None:
+def test_partitions_pending_revocation_are_not_fetchable_until_assigned_again() -> None:
     subscriptions = SubscriptionState()
     subscriptions.subscribe(["a"])
     subscriptions.assign_from_subscribed([A0, A1])
@@ -308,7 +308,7 @@ def test_without_a_committed_offset_the_default_policy_decides() -> None:
     assert (state.state, state.reset_policy) == (FetchState.AWAIT_RESET, EARLIEST)
 
 
-def test_without_a_committed_offset_and_without_a_policy_it_raises() -> None:
+def test_a_partition_without_a_committed_offset_and_a_policy_raises() -> None:
     subscriptions = assigned(A0, A1, reset=NONE)
 
     with pytest.raises(NoOffsetForPartitionError) as caught:
@@ -354,7 +354,7 @@ def test_the_pause_after_one_question_is_not_one_before_the_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "told", "expected", "dropped"),
+    ("epoch", "named", "expected", "dropped"),
     [
         (4, LeaderAndEpoch(-1, -1), FetchState.FETCHING, False),
         (4, LEADER, FetchState.FETCHING, False),
@@ -364,12 +364,12 @@ def test_the_pause_after_one_question_is_not_one_before_the_next() -> None:
     ],
     ids=["leader unknown", "same leader", "another leader", "position without epoch", "leader without epoch"],
 )
-def test_metadata_tells_of_a_leader(epoch: int, told: LeaderAndEpoch, expected: FetchState, dropped: bool) -> None:
+def test_a_new_leader_from_metadata(epoch: int, named: LeaderAndEpoch, expected: FetchState, dropped: bool) -> None:
     subscriptions = assigned(A0)
     subscriptions.seek_validated(A0, FetchPosition(10, epoch, LEADER))
     before = subscriptions.state(A0).fetch_epoch
 
-    subscriptions.on_leader(A0, told)
+    subscriptions.on_leader(A0, named)
 
     state = subscriptions.state(A0)
     assert state.state is expected
@@ -386,7 +386,7 @@ def test_a_leader_does_not_disturb_a_reset() -> None:
     assert subscriptions.state(A0).state is FetchState.AWAIT_RESET
 
 
-def test_the_first_leader_ever_named_drops_nothing() -> None:
+def test_the_first_known_leader_drops_no_records() -> None:
     subscriptions = fetching(A0, leader=NO_LEADER)
     before = subscriptions.state(A0).fetch_epoch
 
@@ -413,7 +413,7 @@ def test_a_position_within_its_epoch_is_good(end: int) -> None:
     assert subscriptions.state(A0).position == 10
 
 
-def test_a_truncated_log_is_read_from_where_it_diverged() -> None:
+def test_a_truncated_log_is_read_from_the_point_of_divergence() -> None:
     subscriptions, position = validating()
 
     assert subscriptions.on_end_of_epoch(A0, position, 3, 6) is None
@@ -441,7 +441,7 @@ def test_truncation_without_a_policy_is_an_error(answer: tuple[int, int]) -> Non
     assert subscriptions.state(A0).state is FetchState.AWAIT_VALIDATION
 
 
-def test_an_answer_about_another_position_is_ignored() -> None:
+def test_a_response_for_another_position_is_ignored() -> None:
     subscriptions, position = validating()
     subscriptions.seek(A0, FetchPosition(20, 4, LEADER))
 
@@ -471,7 +471,7 @@ def test_lead_is_from_the_logs_start() -> None:
     assert subscriptions.partition_lead(A0) == 6
 
 
-def test_what_may_be_committed_is_every_position() -> None:
+def test_every_position_may_be_committed() -> None:
     subscriptions = fetching(A0, A1, B0, at=3)
     subscriptions.state(A0).advance(8, 2)
     subscriptions.request_reset(B0)
@@ -479,7 +479,7 @@ def test_what_may_be_committed_is_every_position() -> None:
     assert subscriptions.all_consumed() == {A0: OffsetAndMetadata(8, "", 2), A1: OffsetAndMetadata(3)}
 
 
-def test_whether_all_positions_are_known_is_known_without_a_scan() -> None:
+def test_all_positions_known_needs_no_scan() -> None:
     subscriptions = fetching(A0, A1)
     assert subscriptions.has_all_fetch_positions
 
@@ -490,7 +490,7 @@ def test_whether_all_positions_are_known_is_known_without_a_scan() -> None:
     assert subscriptions.has_all_fetch_positions
 
 
-def test_the_journal_names_what_changed_once() -> None:
+def test_the_journal_names_each_change_once() -> None:
     subscriptions = fetching(A0, A1, B0)
     assert not subscriptions.changed
 
@@ -524,12 +524,12 @@ def test_reset_policies_are_read(text: str, expected: ResetPolicy) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "smallest", "by_duration", "by_duration:", "by_duration:P", "by_duration:1h"])
-def test_what_is_no_reset_policy_is_refused(text: str) -> None:
+def test_an_invalid_reset_policy_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="by_duration"):
         ResetPolicy.parse(text)
 
 
-def test_reset_policies_ask_for_times() -> None:
+def test_reset_policies_request_times() -> None:
     assert EARLIEST.timestamp(1000) == -2
     assert LATEST.timestamp(1000) == -1
     assert ResetPolicy("by_duration", 400).timestamp(1000) == 600

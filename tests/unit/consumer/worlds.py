@@ -1,4 +1,4 @@
-"""Parts of a consumer over a stand-in for the network, each with topic t, whose partitions have two leaders."""
+"""Parts of a consumer over a stub of the network. Topic t has partitions with two leaders."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class FetcherWorld:
         self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
 
     def send(self) -> dict[int, SentRequest]:
-        """Return what is sent now, by node."""
+        """Return the requests sent now, by node."""
         self.fetcher.send_fetches()
         return {sent.node: sent for sent in self.client.take_all()}
 
@@ -119,7 +119,7 @@ class FetcherWorld:
 
 
 class FakeCoordinator:
-    """Does what it is told and writes down what is asked of it."""
+    """A scripted coordinator that records its calls."""
 
     def __init__(self, subscriptions: SubscriptionState) -> None:
         self.subscriptions = subscriptions
@@ -211,7 +211,7 @@ class ConsumerWorld:
             self.subscriptions.seek(tp, FetchPosition(at))
 
     def poll(self, timeout: float = 10.0, count: int = 500) -> Generator[Wait, None, ConsumerRecords]:
-        """Run what ``KafkaConsumer.poll`` runs when nothing is buffered."""
+        """Run the steps of ``KafkaConsumer.poll`` with an empty buffer."""
         return self._poll(self.clock.now() + timeout, count)
 
     def _poll(self, deadline: float, count: int) -> Generator[Wait, None, ConsumerRecords]:
@@ -219,7 +219,7 @@ class ConsumerWorld:
         return ConsumerRecords() if found is None else found
 
     def buffered(self, now: float, count: int = 500) -> ConsumerRecords | None:
-        """Run what ``KafkaConsumer.poll`` runs first: what is buffered, if nothing else is due."""
+        """Run the first step of ``KafkaConsumer.poll``: buffered records, if no other work is due."""
         return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
 
     def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
@@ -232,7 +232,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Reader:
-    """A consumer whose broker cannot be reached, and which has records all the same."""
+    """A consumer with buffered records whose broker is not reachable."""
 
     def __init__(self, **settings: Any) -> None:
         self.consumer = KafkaConsumer(
@@ -259,5 +259,5 @@ class Reader:
 
     @property
     def steps_aside(self) -> int:
-        """Return how many records the next steps may take without a look at anything else."""
+        """Return the number of records that the next steps may take without other checks."""
         return len(self.consumer._prefetched.records)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.network.selector import Selector, new_selector
 from pyconsumer.protocol.api import API, ApiKey, decode_request_header, encode_response
 from pyconsumer.protocol.messages import request_type
@@ -21,6 +20,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pyconsumer.settings.config import CLIENT_SETTINGS, ClientConfig, Settings
 
 CLIENT = Settings("client", CLIENT_SETTINGS, ClientConfig)
 
@@ -32,7 +32,7 @@ Handler = Callable[["Received"], Any]
 
 
 class Received(NamedTuple):
-    """A request that came."""
+    """A request that was received."""
 
     api_key: int
     version: int
@@ -47,7 +47,7 @@ def make_config(*addresses: str, **options: Any) -> ClientConfig:
 
 
 def api_versions_response(without: tuple[int, ...] = (), **ranges: tuple[int, int]) -> ApiVersionsResponse:
-    """All that we know, or other ranges by API name."""
+    """All versions that we support, or other ranges by API name."""
     keys = []
     for key, info in API.items():
         first, last = ranges.get(ApiKey(key).name, (info.min_version, info.max_version))
@@ -57,7 +57,7 @@ def api_versions_response(without: tuple[int, ...] = (), **ranges: tuple[int, in
 
 
 class ScriptedBroker:
-    """Answers requests by handlers, one for each API; a context manager.
+    """Answers requests by one handler for each API. It is a context manager.
 
     Args:
         tls: serve TLS with this context.
@@ -127,7 +127,7 @@ class ScriptedBroker:
         )
 
     def count(self, api_key: int) -> int:
-        """Return how many requests of an API came."""
+        """Return the number of received requests of an API."""
         return sum(1 for request in self.received if request.api_key == api_key)
 
     def send_all(self, data: bytes) -> None:
@@ -223,10 +223,10 @@ def _read(stream: socket.socket, count: int) -> bytes | None:
 
 
 class AutoSelector:
-    """A selector on a manual clock: where nothing happens, the time that it should wait passes at once.
+    """A selector on a manual clock. Without events its waiting time passes at once.
 
-    Sockets get a moment of real time first, because the other side is a thread. Where nobody is on the other side,
-    ``real_wait_s`` may be 0.
+    Sockets get a moment of real time first, because the other side is a thread. Without another side ``real_wait_s``
+    may be 0.
     """
 
     def __init__(self, clock: ManualClock, real_wait_s: float = 0.05) -> None:

@@ -1,4 +1,4 @@
-"""Brokers and clients of the network tests; all are closed at the end."""
+"""Brokers and clients of the network tests. All are closed at the end."""
 
 from __future__ import annotations
 

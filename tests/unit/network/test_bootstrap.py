@@ -1,4 +1,4 @@
-"""No broker at start: what the log says, and the limit that a user may set."""
+"""No broker at start: the log lines, and the limit that a user may set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CAUSE = "TCP connection to a:1 failed: Connection refused"
 
 
 def wait(watch: BootstrapWatch, start: float, seconds: float, **more: Any) -> list[tuple[float, KafkaError]]:
-    """Look whenever it is due, for so long; return the errors with their times."""
+    """Poll whenever it is due, for this long. Return the errors with their times."""
     first = more.get("first", True)
     errors = []
     now = start
@@ -28,7 +28,7 @@ def wait(watch: BootstrapWatch, start: float, seconds: float, **more: Any) -> li
     return errors
 
 
-def test_one_line_at_once_and_others_further_and_further_apart(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_line_is_logged_at_once_and_later_ones_at_growing_intervals(caplog: pytest.LogCaptureFixture) -> None:
     watch = BootstrapWatch("consumer-1", "a:1, b:2")
     assert watch.due_at(first=True) == math.inf
     assert not wait(watch, 1000.0, 1500.0)
@@ -59,7 +59,7 @@ def test_an_address_that_never_answers_is_reported_after_five_seconds(caplog: py
     assert "yet" in caplog.records[0].getMessage()
 
 
-def test_the_limit_is_an_error_again_and_again_until_the_first_answer() -> None:
+def test_the_limit_is_an_error_repeatedly_until_the_first_response() -> None:
     watch = BootstrapWatch("c", "a:1", 3.0)
     errors = wait(watch, 0.0, 10.0)
     assert [at for at, _ in errors] == [3.0, 6.0, 9.0]
@@ -70,7 +70,7 @@ def test_the_limit_is_an_error_again_and_again_until_the_first_answer() -> None:
     assert wait(BootstrapWatch("c", "a:1"), 0.0, 5000.0) == [], "without a limit there is none"
 
 
-def test_names_that_are_found_in_time_are_no_error_whatever_becomes_of_the_brokers() -> None:
+def test_names_resolved_in_time_are_no_error_even_without_a_reachable_broker() -> None:
     watch = BootstrapWatch("c", "a:1", resolve_timeout=3.0)
     watch.waiting(0.0, first=True, all_failed=False, causes=lambda: CAUSE, resolved=False)
     assert watch.due_at(first=True) == 3.0

@@ -1,4 +1,4 @@
-"""Requests that are repeated: calls whose time is up, leaders and controllers that are not known."""
+"""Repeated requests: calls past their deadline, unknown leaders and controllers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.fake_network import FakeNetwork, SentRequest, metadata_respon
 
 
 class Network(FakeNetwork):
-    """Fails the first requests as prepared, and answers no others; a wait lasts as long as it may."""
+    """Fails the first requests as prepared, and answers no others. A wait lasts as long as it may."""
 
     def __init__(self, *failures: KafkaError) -> None:
         super().__init__(ManualClock(), respond=self._fail)
@@ -40,7 +40,7 @@ class Network(FakeNetwork):
         )
 
     def know_cluster(self) -> None:
-        """Metadata of one broker, the controller and leader, which is then started over from."""
+        """Metadata of one broker, the controller and leader, followed by a rebootstrap."""
         self.metadata.set_topics(["t"])
         known = metadata_response({"t": {0: (0, -1)}}, nodes=(0,), controller_id=0)
         self.metadata.update(known, 12, 0.0)
@@ -52,19 +52,19 @@ class Network(FakeNetwork):
         return self.run(call, deadline)
 
 
-def test_a_request_that_outlives_the_call_is_named_with_what_failed() -> None:
+def test_a_request_without_a_response_in_time_is_named_with_the_connection_error() -> None:
     with pytest.raises(KafkaTimeoutError) as raised:
         Network().list_groups(5.0)
     assert str(raised.value) == "listing groups got no response in time: TCP connection to host:1 failed"
 
 
-def test_the_error_of_the_attempt_before_is_told() -> None:
+def test_a_timeout_names_the_error_of_the_previous_attempt() -> None:
     lost = KafkaConnectionError("host:1 closed the connection")
     with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):
         Network(lost).list_groups(5.0)
 
 
-def test_a_leader_that_is_not_found_as_nobody_answers_is_a_timeout_with_the_cause() -> None:
+def test_a_leader_lookup_without_a_broker_times_out_with_the_cause() -> None:
     network = Network()
     network.know_cluster()
     with pytest.raises(KafkaTimeoutError, match="leader of t-0 was not found in time: TCP connection to host:1 failed"):
@@ -72,13 +72,13 @@ def test_a_leader_that_is_not_found_as_nobody_answers_is_a_timeout_with_the_caus
     assert network.clock.now() == 5.0
 
 
-def test_a_controller_that_is_not_known_any_more_is_any_broker() -> None:
+def test_an_unknown_controller_is_replaced_by_any_broker() -> None:
     network = Network()
     network.know_cluster()
     assert network.run(network.calls.controller(5.0), 5.0) is None
 
 
-def test_attempts_are_made_until_the_time_is_up() -> None:
+def test_a_call_is_retried_until_its_deadline() -> None:
     lost = KafkaConnectionError("host:1 closed the connection")
     network = Network(*[lost] * 100)
     with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):

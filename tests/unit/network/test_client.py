@@ -95,7 +95,7 @@ def test_send_only_queues(broker: ScriptedBroker, client: NetworkClient) -> None
     assert (client.unsent(0), client.in_flight(0)) == (0, 0)
 
 
-def test_requests_leave_in_the_order_in_which_they_were_queued(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_requests_are_sent_in_the_order_of_their_queue(broker: ScriptedBroker, client: NetworkClient) -> None:
     futures = [client.send(0, HeartbeatRequest, HeartbeatRequest(group_id=f"g{n}")) for n in range(20)]
     settle(client, *futures)
     assert [r.message.group_id for r in broker.received if r.api_key == ApiKey.HEARTBEAT] == [
@@ -146,7 +146,7 @@ def test_a_builder_that_raises_fails_its_request(client: NetworkClient) -> None:
     assert isinstance(future.exception, ProtocolError)
 
 
-def test_a_request_without_response_succeeds_when_it_is_written(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_a_request_without_response_succeeds_once_it_is_written(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.PRODUCE, SILENCE)
     future = client.send(0, ProduceRequest, ProduceRequest(acks=0), expect_response=False)
     settle(client, future)
@@ -156,7 +156,7 @@ def test_a_request_without_response_succeeds_when_it_is_written(broker: Scripted
     assert broker.count(ApiKey.PRODUCE) == 1
 
 
-def test_a_large_answer_comes_whole(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_a_large_response_is_received_whole(broker: ScriptedBroker, client: NetworkClient) -> None:
     records = bytes(range(256)) * (3 << 12)  # 3 MiB
 
     def fetch(request: Any) -> FetchResponse:
@@ -173,7 +173,7 @@ def test_a_large_answer_comes_whole(broker: ScriptedBroker, client: NetworkClien
     assert bytes(found) == records
 
 
-def test_a_large_request_is_written_as_the_socket_takes_it(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_a_large_request_is_written_in_parts(broker: ScriptedBroker, client: NetworkClient) -> None:
     group = "g" * 30_000
     futures = [
         client.send(0, HeartbeatRequest, HeartbeatRequest(group_id=group, member_id="m" * 30_000)) for _ in range(300)
@@ -182,7 +182,7 @@ def test_a_large_request_is_written_as_the_socket_takes_it(broker: ScriptedBroke
     assert all(future.succeeded for future in futures)
 
 
-def test_no_more_than_so_many_requests_are_in_flight(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_the_number_of_requests_in_flight_is_limited(broker: ScriptedBroker, make_client: MakeClient) -> None:
     gate = threading.Semaphore(0)
 
     def answer(request: Any) -> HeartbeatResponse:
@@ -200,7 +200,9 @@ def test_no_more_than_so_many_requests_are_in_flight(broker: ScriptedBroker, mak
     settle(client, *futures)
 
 
-def test_a_throttled_node_is_left_alone_for_as_long_as_it_asks(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_throttled_node_gets_no_request_for_its_throttle_time(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
     clock = ManualClock(100.0)
     broker.on(ApiKey.HEARTBEAT, [HeartbeatResponse(throttle_time_ms=2000), HeartbeatResponse()])
     client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
@@ -221,27 +223,27 @@ def test_the_coordinator_has_a_connection_of_its_own(broker: ScriptedBroker, cli
         heartbeat(client, connection="other")
 
 
-def test_a_parked_request_on_one_connection_does_not_hold_up_the_other(
+def test_a_waiting_request_on_one_connection_does_not_block_the_other(
     broker: ScriptedBroker, client: NetworkClient
 ) -> None:
     gate = threading.Event()
 
-    def park(request: Any) -> HeartbeatResponse:
+    def wait_for_gate(request: Any) -> HeartbeatResponse:
         gate.wait(20)
         return HeartbeatResponse()
 
-    parked = client.send(0, FetchRequest, FetchRequest(), connection="coordinator")
+    fetching = client.send(0, FetchRequest, FetchRequest(), connection="coordinator")
     broker.on(ApiKey.FETCH, lambda request: (gate.wait(20), FetchResponse())[1])
     settle(client, heartbeat(client))
-    assert not parked.done
+    assert not fetching.done
     gate.set()
-    settle(client, parked)
+    settle(client, fetching)
 
 
 # -- polling -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_poll_until_now_looks_once_and_does_not_wait(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_poll_until_now_checks_once_without_waiting(broker: ScriptedBroker, make_client: MakeClient) -> None:
     clock = ManualClock(10.0)
     selector = AutoSelector(clock)
     client = make_client(broker.address, clock=clock, selector=selector)
@@ -256,7 +258,7 @@ def test_a_poll_until_now_looks_once_and_does_not_wait(broker: ScriptedBroker, m
 def test_a_poll_waits_as_long_as_it_may_and_no_longer(
     broker: ScriptedBroker, make_client: MakeClient, seconds: float
 ) -> None:
-    """In one piece: neither 5 s, nor the retry backoff while nothing is in flight, cuts the wait into several."""
+    """The wait is one select: neither 5 s nor the retry backoff without requests in flight cuts it into several."""
     clock = ManualClock(10.0)
     selector = AutoSelector(clock)
     client = make_client(broker.address, clock=clock, selector=selector)
@@ -284,7 +286,7 @@ def test_a_poll_wakes_at_the_earliest_deadline_of_all_nodes(broker: ScriptedBrok
     assert ended == [pytest.approx(7.0)]
 
 
-def test_a_poll_without_a_future_returns_when_anything_has_come(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_a_poll_without_a_future_returns_after_any_event(broker: ScriptedBroker, client: NetworkClient) -> None:
     futures = [heartbeat(client), heartbeat(client)]
     client.poll(soon(client))
     assert any(future.done for future in futures)
@@ -300,9 +302,7 @@ def test_callbacks_run_inside_poll_in_the_thread_that_polls(client: NetworkClien
     assert heard == [("called", threading.get_ident())]
 
 
-def test_a_callback_may_send_and_what_it_sends_leaves_with_the_same_poll(
-    broker: ScriptedBroker, client: NetworkClient
-) -> None:
+def test_a_request_sent_by_a_callback_leaves_with_the_same_poll(broker: ScriptedBroker, client: NetworkClient) -> None:
     more: list[RequestFuture[ClientResponse]] = []
     future = heartbeat(client)
     future.add_callback(lambda f: more.append(heartbeat(client)))
@@ -364,7 +364,7 @@ def test_a_blocking_call_ends_by_its_deadline_with_a_silent_broker(
     assert clock.now() == pytest.approx(deadline)
 
 
-def test_one_turn_at_a_time_for_a_loop_of_somebody_else(client: NetworkClient) -> None:
+def test_a_foreign_event_loop_can_run_the_client_step_by_step(client: NetworkClient) -> None:
     import select
 
     future = heartbeat(client)
@@ -378,7 +378,7 @@ def test_one_turn_at_a_time_for_a_loop_of_somebody_else(client: NetworkClient) -
 # -- nodes that are lost -----------------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_does_not_come_fails_the_request_and_closes_the_connection(
+def test_a_missing_response_fails_the_request_and_closes_the_connection(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     clock = ManualClock(10.0)
@@ -405,9 +405,7 @@ def test_an_answer_that_does_not_come_fails_the_request_and_closes_the_connectio
     assert broker.ended.acquire(timeout=60)
 
 
-def test_an_answer_that_came_while_nobody_polled_is_not_overdue(
-    broker: ScriptedBroker, make_client: MakeClient
-) -> None:
+def test_a_response_that_came_between_polls_is_not_overdue(broker: ScriptedBroker, make_client: MakeClient) -> None:
     import select
 
     clock = ManualClock(10.0)
@@ -426,9 +424,7 @@ def test_an_answer_that_came_while_nobody_polled_is_not_overdue(
     assert client.stats.connections_failed == 0
 
 
-def test_an_answer_that_is_still_coming_gets_its_time_once_more(
-    broker: ScriptedBroker, make_client: MakeClient
-) -> None:
+def test_a_response_in_progress_gets_its_timeout_once_more(broker: ScriptedBroker, make_client: MakeClient) -> None:
     clock = ManualClock(10.0)
     gate = threading.Event()
     client = make_client(broker.address, clock=clock)
@@ -454,7 +450,7 @@ def test_an_answer_that_is_still_coming_gets_its_time_once_more(
     assert future.succeeded
 
 
-def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_can(
+def test_queued_requests_past_their_deadline_fail_in_order_until_one_can_be_sent(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     clock = ManualClock(10.0)
@@ -477,7 +473,7 @@ def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_c
     assert third.failed
 
 
-def test_a_connection_that_breaks_fails_what_is_in_flight_and_what_is_unsent(
+def test_a_broken_connection_fails_requests_in_flight_and_unsent(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     client = make_client(broker.address, max_in_flight=1)
@@ -492,7 +488,7 @@ def test_a_connection_that_breaks_fails_what_is_in_flight_and_what_is_unsent(
     assert client.metadata.update_requested
 
 
-def test_after_the_pause_the_node_is_tried_again(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_after_the_backoff_the_node_is_tried_again(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, [CLOSE, HeartbeatResponse()])
     lost = heartbeat(client)
     settle(client, lost)
@@ -508,7 +504,7 @@ def test_after_the_pause_the_node_is_tried_again(broker: ScriptedBroker, client:
     assert client.stats.connections_created == 2
 
 
-def test_an_answer_that_makes_no_sense_fails_its_request_and_loses_the_others(
+def test_an_invalid_response_fails_its_request_and_drops_the_others(
     broker: ScriptedBroker, client: NetworkClient
 ) -> None:
     broker.on(ApiKey.HEARTBEAT, lambda request: b"\0\0\0\x04\x7f\xff\xff\xff")
@@ -518,7 +514,7 @@ def test_an_answer_that_makes_no_sense_fails_its_request_and_loses_the_others(
     assert isinstance(second.exception, KafkaConnectionError)
 
 
-def test_disconnect_fails_what_waits(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_disconnect_fails_waiting_requests(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
     future = heartbeat(client)
     client.flush()
@@ -531,7 +527,7 @@ def test_disconnect_fails_what_waits(broker: ScriptedBroker, client: NetworkClie
     assert client.connection_state(0) == "disconnected"
 
 
-def test_a_node_that_nobody_knows_fails_at_once(client: NetworkClient) -> None:
+def test_a_request_to_an_unknown_node_fails_at_once(client: NetworkClient) -> None:
     future = heartbeat(client, 42)
     settle(client, future)
     assert isinstance(future.exception, KafkaConnectionError)
@@ -540,7 +536,7 @@ def test_a_node_that_nobody_knows_fails_at_once(client: NetworkClient) -> None:
     assert client.node_error(41) is None
 
 
-def test_a_transfer_that_ctrl_c_interrupted_breaks_the_connection_and_loses_no_future(
+def test_a_transfer_interrupted_by_ctrl_c_breaks_the_connection_and_fails_its_requests(
     broker: ScriptedBroker, client: NetworkClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyconsumer.network.connection import Connection
@@ -600,7 +596,7 @@ def test_a_bootstrap_connection_of_another_address_is_closed(
     settle(client, heartbeat(client, 3))
 
 
-def test_metadata_is_asked_for_again_when_the_broker_drops_the_question(
+def test_metadata_is_requested_again_when_the_broker_drops_the_request(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     broker.on(ApiKey.METADATA, [CLOSE, CLOSE, broker.metadata()])
@@ -609,7 +605,7 @@ def test_metadata_is_asked_for_again_when_the_broker_drops_the_question(
     assert broker.count(ApiKey.METADATA) == 3
 
 
-def test_metadata_of_a_broker_that_is_too_old_is_a_fatal_error(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_metadata_of_a_too_old_broker_is_a_fatal_error(broker: ScriptedBroker, make_client: MakeClient) -> None:
     broker.on(ApiKey.API_VERSIONS, api_versions_response(METADATA=(0, 1)))
     client = make_client(broker.address)
     assert client.metadata is not None
@@ -621,7 +617,7 @@ def test_metadata_of_a_broker_that_is_too_old_is_a_fatal_error(broker: ScriptedB
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_close_fails_what_waits_at_once(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_close_fails_waiting_requests_at_once(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
     sent, unsent, somewhere = heartbeat(client), heartbeat(client, 5), client.send_any(HeartbeatRequest, HEARTBEAT)
     client.flush()
@@ -632,7 +628,7 @@ def test_close_fails_what_waits_at_once(broker: ScriptedBroker, client: NetworkC
     assert broker.ended.acquire(timeout=60)
 
 
-def test_a_closed_client_refuses_work(client: NetworkClient) -> None:
+def test_a_closed_client_rejects_requests(client: NetworkClient) -> None:
     client.close()
     for call in (lambda: client.poll(0.0), client.flush, lambda: client.step(0.0)):
         with pytest.raises(IllegalStateError, match="closed"):
@@ -659,7 +655,7 @@ def test_a_callback_of_the_close_may_disconnect(broker: ScriptedBroker, client: 
     ("fetch_max_bytes", "limit"),
     [(50 << 20, 114 << 20), (1 << 20, 100 << 20), (300 << 20, 364 << 20), (2**31 - 1, 2**31 - 1)],
 )
-def test_responses_are_bounded_by_what_a_consumer_asks_for(fetch_max_bytes: int, limit: int) -> None:
+def test_the_response_limit_follows_fetch_max_bytes(fetch_max_bytes: int, limit: int) -> None:
     config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "fetch_max_bytes": fetch_max_bytes})
     assert _max_response_bytes(config) == limit
 

@@ -19,7 +19,7 @@ NODES = [Node(1, 1), None]
 
 
 @pytest.mark.parametrize("node", NODES, ids=["one node", "any node"])
-def test_a_queue_keeps_its_order_and_is_left_by_what_has_arrived(node: Node | None) -> None:
+def test_a_queue_keeps_its_order_and_drops_completed_requests(node: Node | None) -> None:
     unsent = UnsentRequests(CompletedRequests())
     first, second, urgent = request(), request(), request()
     unsent.enqueue(node, first)
@@ -41,7 +41,7 @@ def test_counts_are_by_queue_and_in_total() -> None:
 
 
 class Watched(CompletedRequests):
-    """Notes what is recorded, and that a request is recorded before it leaves its queue."""
+    """Records its calls, and that a request is recorded before it leaves its queue."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Watched(CompletedRequests):
 
 
 @pytest.mark.parametrize("node", [Node(1, 1), None], ids=["one node", "any node"])
-def test_only_the_head_expires_and_a_request_is_completed_before_it_is_removed(node: Node | None) -> None:
+def test_only_the_head_of_a_queue_expires_and_a_request_completes_before_it_is_removed(node: Node | None) -> None:
     completed = Watched()
     unsent = completed.unsent
     early, late, behind = request(1.0), request(5.0), request(2.0)

@@ -1,4 +1,4 @@
-"""Reaching a cluster: names, dead addresses, several candidates, starting over."""
+"""Reaching a cluster: names, dead addresses, several candidates, rebootstrap."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def at(address: str, host: str = "name") -> Endpoint:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_is_looked_up_while_the_client_waits(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_name_is_resolved_while_the_client_waits(broker: ScriptedBroker, make_client: MakeClient) -> None:
     asked: list[tuple[str, int, bool, bool]] = []
     ours = threading.get_ident()
 
@@ -71,7 +71,7 @@ def test_a_name_is_looked_up_while_the_client_waits(broker: ScriptedBroker, make
     assert asked == [("kafka.example", 9092, False, False)], "in another thread"
 
 
-def test_canonical_names_are_asked_for_bootstrap_addresses_if_so_set(
+def test_canonical_names_of_bootstrap_addresses_are_resolved_if_configured(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     asked: list[tuple[str, bool]] = []
@@ -124,7 +124,7 @@ def test_when_every_address_fails_each_cause_is_reported(make_client: MakeClient
     assert f"{dead}: Connection refused; 127.0.0.1:1: Connection refused" in str(error)
 
 
-def test_a_name_that_is_not_known(make_client: MakeClient) -> None:
+def test_an_unknown_name(make_client: MakeClient) -> None:
     def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
         raise socket.gaierror(-2, "Name or service not known")
 
@@ -138,7 +138,7 @@ def test_a_name_that_is_not_known(make_client: MakeClient) -> None:
     assert "Name or service not known" in str(error)
 
 
-def test_a_name_server_that_hangs_holds_up_nothing(make_client: MakeClient, broker: ScriptedBroker) -> None:
+def test_a_name_server_that_hangs_does_not_block_other_nodes(make_client: MakeClient, broker: ScriptedBroker) -> None:
     hang = threading.Event()
     broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
 
@@ -167,7 +167,7 @@ def test_a_name_server_that_hangs_holds_up_nothing(make_client: MakeClient, brok
 # -- dead addresses ----------------------------------------------------------------------------------------------------
 
 
-def test_a_first_address_that_refuses_costs_nothing(
+def test_a_first_address_that_refuses_costs_no_backoff(
     broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
 ) -> None:
     dead = cleanup.enter_context(unused_address())
@@ -223,7 +223,7 @@ def test_a_request_for_any_node_waits_until_one_is_ready(
     assert broker.accepted == 1
 
 
-def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
+def test_a_request_for_any_node_names_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
     one, two = cleanup.enter_context(unused_address()), cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
     client = make_client(one, two, clock=clock, selector=AutoSelector(clock, real_wait_s=0.0))
@@ -240,7 +240,7 @@ def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: 
     assert isinstance(again.exception, NoBrokersAvailableError)
 
 
-def test_a_lookup_goes_to_the_node_with_the_fewest_requests_under_way(
+def test_a_lookup_goes_to_the_node_with_the_fewest_requests_in_flight(
     make_client: MakeClient, cleanup: ExitStack, broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = cleanup.enter_context(ScriptedBroker(node_id=1))
@@ -269,7 +269,7 @@ def test_a_lookup_goes_to_the_node_with_the_fewest_requests_under_way(
         assert caplog.text.count("FIND_COORDINATOR goes to node 1, the least loaded") == 5
 
 
-def test_a_request_that_was_never_sent_tells_the_last_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
+def test_a_request_that_was_never_sent_names_the_last_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
     silent = cleanup.enter_context(silent_port())
     clock = ManualClock(100.0)
     client = make_client(metadata=None, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
@@ -302,9 +302,7 @@ def test_setup_is_given_more_time_after_each_failure(make_client: MakeClient, cl
     assert times == [10, 20, 30, 30]
 
 
-def test_a_broker_that_does_not_answer_api_versions_is_given_up(
-    broker: ScriptedBroker, make_client: MakeClient
-) -> None:
+def test_a_broker_without_an_api_versions_response_is_given_up(broker: ScriptedBroker, make_client: MakeClient) -> None:
     from tests.unit.network.broker import SILENCE
 
     broker.on(ApiKey.API_VERSIONS, SILENCE)
@@ -351,9 +349,7 @@ def test_attempts_at_a_dead_cluster_get_rare(make_client: MakeClient, cleanup: E
 # -- starting over -----------------------------------------------------------------------------------------------------
 
 
-def test_when_no_known_broker_can_be_reached_bootstrap_begins_again(
-    make_client: MakeClient, cleanup: ExitStack
-) -> None:
+def test_without_a_reachable_known_broker_bootstrap_starts_again(make_client: MakeClient, cleanup: ExitStack) -> None:
     old, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
     now_at = [old.address]
     clock = ManualClock(100.0)
@@ -375,10 +371,10 @@ def test_when_no_known_broker_can_be_reached_bootstrap_begins_again(
 
 
 @pytest.mark.slow
-def test_a_broker_that_asks_in_every_answer_to_start_over_is_asked_after_pauses_that_grow(
+def test_repeated_rebootstrap_errors_are_followed_by_growing_pauses(
     make_client: MakeClient, broker: ScriptedBroker
 ) -> None:
-    """KIP-1102: 1,200 requests a second once."""
+    """KIP-1102: this once caused 1,200 requests a second."""
     clock = ManualClock(100.0)
     selector = AutoSelector(clock)
     client = make_client(broker.address, clock=clock, selector=selector)
@@ -399,7 +395,7 @@ def test_a_broker_that_asks_in_every_answer_to_start_over_is_asked_after_pauses_
     assert all(later - sooner > 0.7 for sooner, later in itertools.pairwise(asked[8:]))
 
 
-def test_without_rebootstrap_the_known_brokers_are_tried_on(make_client: MakeClient, cleanup: ExitStack) -> None:
+def test_without_rebootstrap_the_known_brokers_are_retried(make_client: MakeClient, cleanup: ExitStack) -> None:
     old, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
     now_at = [old.address]
     clock = ManualClock(100.0)
@@ -422,7 +418,7 @@ def test_without_rebootstrap_the_known_brokers_are_tried_on(make_client: MakeCli
     assert new.accepted == 0
 
 
-def test_a_broker_may_ask_for_it(make_client: MakeClient, broker: ScriptedBroker) -> None:
+def test_a_broker_may_request_a_rebootstrap(make_client: MakeClient, broker: ScriptedBroker) -> None:
     from pyconsumer.protocol.messages.metadata import MetadataResponse
 
     broker.on(ApiKey.METADATA, [broker.metadata(), MetadataResponse(error_code=129), broker.metadata()])
@@ -439,7 +435,7 @@ def test_a_broker_may_ask_for_it(make_client: MakeClient, broker: ScriptedBroker
 def test_an_address_that_leads_to_another_broker_makes_the_client_start_over(
     make_client: MakeClient, cleanup: ExitStack, checks: bool
 ) -> None:
-    """KIP-1242: the address of node 1 belongs to another broker by now, and the bootstrap name to the new cluster."""
+    """KIP-1242: the address of node 1 belongs to another broker now, and the bootstrap name to the new cluster."""
     wrong, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
     now_at = [wrong.address]
     clock = ManualClock(100.0)
@@ -470,10 +466,8 @@ def test_an_address_that_leads_to_another_broker_makes_the_client_start_over(
     assert [b.node_id for b in client.metadata.brokers()] == [2 if checks else 1]
 
 
-def test_names_that_cannot_be_looked_up_are_an_error_when_the_time_for_it_is_over(
-    make_client: MakeClient, broker: ScriptedBroker
-) -> None:
-    """KIP-909; unlike Java's, the client goes on trying."""
+def test_unresolved_names_are_an_error_after_their_timeout(make_client: MakeClient, broker: ScriptedBroker) -> None:
+    """KIP-909. Unlike Java's, the client keeps trying."""
     known: list[Endpoint] = []
 
     def resolver(*_: object) -> list[Endpoint]:
@@ -508,9 +502,7 @@ def test_names_that_cannot_be_looked_up_are_an_error_when_the_time_for_it_is_ove
 # -- idle connections --------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_connection_is_closed_and_opened_again_when_needed(
-    broker: ScriptedBroker, make_client: MakeClient
-) -> None:
+def test_an_idle_connection_is_closed_and_reopened_on_demand(broker: ScriptedBroker, make_client: MakeClient) -> None:
     broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
     clock = ManualClock(100.0)
     client = make_client(
@@ -528,7 +520,7 @@ def test_an_idle_connection_is_closed_and_opened_again_when_needed(
     assert client.stats.connections_failed == 0
 
 
-def test_a_refused_login_fails_requests_for_any_node_at_once(
+def test_a_failed_authentication_fails_requests_for_any_node_at_once(
     make_client: MakeClient, cleanup: ExitStack, broker: ScriptedBroker
 ) -> None:
     from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateResponse

@@ -26,7 +26,7 @@ from tests.unit.network.broker import api_versions_response
 
 
 class Wire:
-    """The broker's end of a connection core: reads what it writes, gives it answers."""
+    """The broker's end of a connection core: reads its output and gives it responses."""
 
     def __init__(self, **options: Any) -> None:
         self.connection = Connection("broker:9092", client_id="me", software_version="1.0", **options)
@@ -34,7 +34,7 @@ class Wire:
         self._pending = b""
 
     def requests(self) -> list[tuple[int, int, int, Any]]:
-        """(api key, version, correlation id, message) of what was written since the last call."""
+        """(api key, version, correlation id, message) of the output since the last call."""
         while pieces := self.connection.output():
             self._pending += b"".join(pieces)
             self.connection.wrote(sum(map(len, pieces)))
@@ -66,7 +66,7 @@ class Wire:
         return self.give(b"".join(encode_response(message, version, correlation_id)))
 
     def connect(self) -> None:
-        """Through ApiVersions."""
+        """Complete the ApiVersions exchange."""
         self.connection.connected(self.now)
         key, version, correlation_id, _ = self.request()
         assert key == ApiKey.API_VERSIONS
@@ -89,7 +89,7 @@ def test_the_table_of_states_is_closed_and_ends() -> None:
         Connection("a:1").reauthenticate(0.0)
 
 
-def test_a_plain_connection_asks_for_versions_and_is_ready() -> None:
+def test_a_plaintext_connection_sends_api_versions_and_is_ready() -> None:
     wire = Wire()
     assert wire.connection.stage == "TCP"
     wire.connection.connected(wire.now)
@@ -119,7 +119,7 @@ def unsupported(correlation_id: int, body: bytes) -> bytes:
         (b"\0\x23\0\xff\xff\xff\xff\xff", 0),  # something else
     ],
 )
-def test_a_broker_that_does_not_know_our_version_of_api_versions_is_asked_again(body: bytes, next_version: int) -> None:
+def test_a_broker_without_our_version_of_api_versions_gets_version_0(body: bytes, next_version: int) -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     correlation_id = wire.request()[2]
@@ -130,7 +130,7 @@ def test_a_broker_that_does_not_know_our_version_of_api_versions_is_asked_again(
     assert wire.connection.ready
 
 
-def test_a_broker_that_refuses_version_0_as_well_cannot_be_used() -> None:
+def test_a_broker_without_version_0_of_api_versions_cannot_be_used() -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     wire.give(unsupported(wire.request()[2], b"\0\x23"))
@@ -147,7 +147,7 @@ def test_a_broker_that_refuses_version_0_as_well_cannot_be_used() -> None:
         (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "not Kafka's"),
     ],
 )
-def test_what_is_no_kafka_broker_is_distinguished_from_one(data: bytes, what: str) -> None:
+def test_an_error_names_a_peer_that_is_no_kafka_broker(data: bytes, what: str) -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     with pytest.raises(KafkaConnectionError, match="security_protocol") as caught:
@@ -157,14 +157,14 @@ def test_what_is_no_kafka_broker_is_distinguished_from_one(data: bytes, what: st
     assert caught.value.address == "broker:9092"
 
 
-def test_a_huge_frame_before_the_connection_is_ready_is_refused() -> None:
+def test_a_huge_frame_before_the_connection_is_ready_is_rejected() -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     with pytest.raises(KafkaConnectionError):
         wire.give((2 << 20).to_bytes(4, "big"))
 
 
-def test_requests_go_out_at_once_and_answers_come_in_their_order() -> None:
+def test_requests_are_sent_at_once_and_responses_come_in_order() -> None:
     wire = Wire()
     wire.connect()
     first, second = wire.send("a"), wire.send("b")
@@ -176,7 +176,7 @@ def test_requests_go_out_at_once_and_answers_come_in_their_order() -> None:
     assert not wire.connection.in_flight
 
 
-def test_an_answer_to_another_request_breaks_the_stream() -> None:
+def test_a_response_to_another_request_breaks_the_stream() -> None:
     wire = Wire()
     wire.connect()
     correlation_id = wire.send()
@@ -185,14 +185,14 @@ def test_an_answer_to_another_request_breaks_the_stream() -> None:
     assert [entry.token for entry in wire.connection.in_flight] == ["token"]
 
 
-def test_bytes_that_nobody_asked_for_break_the_stream() -> None:
+def test_unrequested_bytes_break_the_stream() -> None:
     wire = Wire()
     wire.connect()
     with pytest.raises(ProtocolError, match="nobody asked"):
         wire.answer(HeartbeatResponse(), 4, 1)
 
 
-def test_an_answer_that_cannot_be_decoded_breaks_the_stream_and_its_request_is_not_lost() -> None:
+def test_an_undecodable_response_breaks_the_stream_and_fails_its_request() -> None:
     wire = Wire()
     wire.connect()
     correlation_id = wire.send()
@@ -201,7 +201,7 @@ def test_an_answer_that_cannot_be_decoded_breaks_the_stream_and_its_request_is_n
     assert [entry.token for entry in wire.connection.in_flight] == ["token"]
 
 
-def test_bytes_after_the_end_of_an_answer_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_bytes_after_the_end_of_a_response_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "pyconsumer.network.connection")
     wire = Wire()
     wire.connect()
@@ -292,7 +292,9 @@ def test_a_mechanism_that_the_broker_does_not_take(response: SaslHandshakeRespon
         (SaslAuthenticateResponse(error_code=58, error_message=None), "SASL_AUTHENTICATION_FAILED"),
     ],
 )
-def test_a_refused_login_is_not_retriable_and_tells_why(response: SaslAuthenticateResponse, why: str) -> None:
+def test_a_failed_authentication_is_not_retriable_and_names_the_reason(
+    response: SaslAuthenticateResponse, why: str
+) -> None:
     wire = sasl_wire()
     wire.connect()
     _, version, correlation_id, _ = wire.request()
@@ -302,7 +304,7 @@ def test_a_refused_login_is_not_retriable_and_tells_why(response: SaslAuthentica
         wire.answer(response, version, correlation_id)
 
 
-def test_a_token_provider_that_fails_is_a_refused_login() -> None:
+def test_an_error_of_a_token_provider_is_a_failed_authentication() -> None:
     class Broken(Plain):
         def first(self) -> bytes:
             raise RuntimeError("no token server")
@@ -314,7 +316,7 @@ def test_a_token_provider_that_fails_is_a_refused_login() -> None:
         wire.answer(SaslHandshakeResponse(), version, correlation_id)
 
 
-def test_a_broker_without_sasl_is_a_refused_login() -> None:
+def test_a_broker_without_sasl_is_a_failed_authentication() -> None:
     wire = sasl_wire()
     wire.connection.connected(wire.now)
     _, version, correlation_id, _ = wire.request()
@@ -352,7 +354,7 @@ def test_a_session_is_renewed_in_the_order_of_requests() -> None:
     assert wire.send("after") > authenticate
 
 
-def test_a_token_provider_that_fails_when_a_session_is_renewed_costs_the_connection_alone() -> None:
+def test_an_error_of_a_token_provider_at_a_renewal_only_closes_the_connection() -> None:
     wire = ready_with_lifetime(100_000)
 
     class Broken(Plain):
@@ -369,7 +371,7 @@ def test_a_token_provider_that_fails_when_a_session_is_renewed_costs_the_connect
 
 
 class BrokenStream:
-    """A TLS session that is set up at once; a damaged record comes later."""
+    """A TLS session that is set up at once. A damaged record comes later."""
 
     def __init__(self) -> None:
         self.damaged = False
@@ -398,7 +400,7 @@ class BrokenStream:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_damaged_stream_is_a_refusal_only_until_the_broker_has_answered(late: bool) -> None:
+def test_a_corrupt_stream_is_an_authentication_error_only_before_the_first_response(late: bool) -> None:
     stream = BrokenStream()
     wire = Wire(tls=stream)
     wire.connection.connected(wire.now)
@@ -416,7 +418,7 @@ def test_a_damaged_stream_is_a_refusal_only_until_the_broker_has_answered(late: 
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_connection_tells_stage_address_and_cause() -> None:
+def test_a_closed_connection_names_stage_address_and_cause() -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     error = wire.connection.lost("connection reset by peer")
@@ -428,7 +430,7 @@ def test_the_end_of_a_connection_tells_stage_address_and_cause() -> None:
     assert wire.connection.state is State.CLOSED
 
 
-def test_a_port_that_closes_after_the_first_request_may_want_sasl() -> None:
+def test_a_port_that_closes_after_the_first_request_may_require_sasl() -> None:
     wire = Wire()
     wire.connect()
     wire.send()
@@ -444,7 +446,7 @@ def test_a_connection_that_was_in_use_is_just_lost() -> None:
     assert error.stage == "established"
 
 
-def test_versions_that_say_an_error() -> None:
+def test_an_api_versions_response_with_an_error() -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     _, version, correlation_id, _ = wire.request()
@@ -453,7 +455,7 @@ def test_versions_that_say_an_error() -> None:
 
 
 @pytest.mark.parametrize("limit", [100 << 20, 200 << 20])
-def test_a_response_that_is_larger_than_any_that_was_asked_for_ends_the_connection(limit: int) -> None:
+def test_a_response_larger_than_the_largest_request_closes_the_connection(limit: int) -> None:
     wire = Wire() if limit == 100 << 20 else Wire(max_response_bytes=limit)
     wire.connect()
     wire.send()
@@ -470,7 +472,7 @@ def test_a_response_that_is_larger_than_any_that_was_asked_for_ends_the_connecti
 # -- misrouted connections (KIP-1242) ----------------------------------------------------------------------------------
 
 
-def test_the_broker_is_told_which_cluster_and_node_is_expected() -> None:
+def test_api_versions_names_the_expected_cluster_and_node() -> None:
     wire = Wire(expects=("cluster", 3))
     wire.connection.connected(wire.now)
     _, version, _, request = wire.request()
@@ -488,7 +490,7 @@ def test_a_broker_that_is_another_one_ends_the_connection_with_its_reason() -> N
         wire.answer(ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED), version, correlation_id)
 
 
-def test_an_older_broker_is_asked_without_them() -> None:
+def test_an_older_broker_gets_no_cluster_and_node_id() -> None:
     wire = Wire(expects=("cluster", 3))
     wire.connection.connected(wire.now)
     _, _, correlation_id, _ = wire.request()

@@ -68,7 +68,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def silent(broker: ScriptedBroker, make_consumer_client: MakeClient, clock: ManualClock) -> ConsumerNetworkClient:
-    """The same on a manual clock; heartbeats get no answer."""
+    """The same on a manual clock. Heartbeats get no response."""
     broker.on(ApiKey.HEARTBEAT, SILENCE)
     found = make_consumer_client(broker.address, clock=clock, config={"metadata_max_age_ms": 10**9})
     know_cluster(found)
@@ -90,7 +90,7 @@ def test_send_queues_and_poll_does_the_work(broker: ScriptedBroker, client: Cons
     assert client.unsent(0) == 0
 
 
-def test_flush_sends_waits_for_nothing_and_raises_no_wakeup(
+def test_flush_sends_without_waiting_and_raises_no_wakeup(
     broker: ScriptedBroker, client: ConsumerNetworkClient
 ) -> None:
     heard: list[str] = []
@@ -134,7 +134,7 @@ def test_a_wakeup_before_a_poll_is_raised_by_it_once(client: ConsumerNetworkClie
     assert future.succeeded
 
 
-def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: ConsumerNetworkClient) -> None:
+def test_disabled_wakeups_are_kept_and_raised_later(client: ConsumerNetworkClient) -> None:
     client.wakeup()
     future = heartbeat(client)
     client.poll_no_wakeup(soon(client), future)
@@ -150,7 +150,9 @@ def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: Cons
     client.poll(client.clock.now())
 
 
-def test_a_poll_that_raises_a_wakeup_loses_no_answer(broker: ScriptedBroker, client: ConsumerNetworkClient) -> None:
+def test_a_poll_that_raises_a_wakeup_keeps_every_response(
+    broker: ScriptedBroker, client: ConsumerNetworkClient
+) -> None:
     heard: list[str] = []
     future = heartbeat(client)
     future.add_callback(lambda f: heard.append("called"))
@@ -206,7 +208,7 @@ def test_a_wakeup_is_thrown_into_a_blocking_call(client: ConsumerNetworkClient) 
     assert seen == ["cleaned up"]
 
 
-def test_ctrl_c_comes_out_even_where_wakeups_are_disabled(
+def test_ctrl_c_is_raised_even_with_disabled_wakeups(
     client: ConsumerNetworkClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(timeout: float | None = None) -> Iterator[Any]:
@@ -231,7 +233,7 @@ def test_a_future_that_is_done_is_not_waited_for(silent: ConsumerNetworkClient, 
     assert not silent.has_pending_requests()
 
 
-def test_what_an_earlier_poll_left_is_completed_before_anything_else(
+def test_requests_left_by_an_earlier_poll_are_completed_first(
     broker: ScriptedBroker, make_consumer_client: MakeClient, clock: ManualClock
 ) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
@@ -274,7 +276,7 @@ def test_a_node_is_disconnected_at_once_and_its_requests_fail_at_the_next_poll(
     assert silent.connection_state(0) == "ready"
 
 
-def test_what_is_not_sent_in_time_fails_by_a_timeout(
+def test_requests_not_sent_in_time_fail_by_a_timeout(
     silent: ConsumerNetworkClient, clock: ManualClock, cleanup: ExitStack
 ) -> None:
     host, _, port = cleanup.enter_context(unused_address()).rpartition(":")
@@ -293,7 +295,7 @@ def test_other_nodes_queues_are_left_alone(silent: ConsumerNetworkClient) -> Non
     assert not kept.done
 
 
-def test_a_node_that_is_not_ready_keeps_its_queue_and_holds_up_no_other(
+def test_a_node_that_is_not_ready_keeps_its_queue_and_does_not_block_others(
     broker: ScriptedBroker, client: ConsumerNetworkClient, cleanup: ExitStack
 ) -> None:
     from tests.unit.network.broker import silent_port
@@ -308,7 +310,7 @@ def test_a_node_that_is_not_ready_keeps_its_queue_and_holds_up_no_other(
     assert client.connection_state(7) == "connecting"
 
 
-def test_what_makes_the_cluster_unusable_is_raised_once(client: ConsumerNetworkClient) -> None:
+def test_a_fatal_cluster_error_is_raised_once(client: ConsumerNetworkClient) -> None:
     client.metadata.fatal_error = AuthenticationError("refused")
     with pytest.raises(AuthenticationError):
         client.poll(-math.inf)

@@ -1,4 +1,4 @@
-"""Looking names up."""
+"""Resolving names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_address_needs_no_thread() -> None:
     assert names.take() == []
 
 
-def test_a_name_is_looked_up_beside_and_the_owner_woken() -> None:
+def test_a_name_is_resolved_in_a_thread_that_wakes_the_owner() -> None:
     woken = threading.Semaphore(0)
     addresses = [endpoint("10.0.0.1"), endpoint("10.0.0.2")]
     names = NameService(woken.release, lambda host, port, canonical: addresses)
@@ -49,7 +49,7 @@ def test_a_name_is_looked_up_beside_and_the_owner_woken() -> None:
 
 
 @pytest.mark.parametrize("failure", [OSError(-2, "Name or service not known"), UnicodeError("label too long"), None])
-def test_a_name_that_stands_for_nothing_is_an_error_with_the_stage(failure: Exception | None) -> None:
+def test_a_name_without_an_address_is_an_error_with_the_stage(failure: Exception | None) -> None:
     def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
         if failure is not None:
             raise failure
@@ -80,7 +80,7 @@ def test_one_name_server_that_hangs_delays_no_other_name() -> None:
     assert take(names, woken) == [slow]
 
 
-def test_the_system_knows_localhost() -> None:
+def test_the_system_resolves_localhost() -> None:
     found = resolve("localhost", 9092)
     assert found
     assert {item.sockaddr[0] for item in found} <= {"127.0.0.1", "::1"}

@@ -1,4 +1,4 @@
-"""Cutting a stream into frames."""
+"""Splitting a stream into frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stream_of(bodies: list[bytes]) -> bytes:
 
 
 def feed(reader: FrameReader, data: bytes, sizes: list[int] | None = None) -> list[bytes]:
-    """Give bytes in reads of the given sizes (then of any size); return the frames."""
+    """Feed bytes in reads of the given sizes, then of any size. Return the frames."""
     found: list[bytes] = []
     left = list(sizes or [])
     while data:
@@ -35,7 +35,7 @@ def feed(reader: FrameReader, data: bytes, sizes: list[int] | None = None) -> li
     st.lists(st.binary(max_size=6000) | st.integers(4000, 12_000).map(bytes), max_size=6),
     st.lists(st.integers(1, 9000), max_size=40),
 )
-def test_frames_come_out_as_they_went_in_however_the_reads_fall(bodies: list[bytes], sizes: list[int]) -> None:
+def test_frames_are_the_same_for_any_sizes_of_reads(bodies: list[bytes], sizes: list[int]) -> None:
     reader = FrameReader()
     assert feed(reader, stream_of(bodies), sizes) == bodies
     assert not reader.inside_frame
@@ -65,7 +65,7 @@ def test_the_rest_of_a_large_frame_is_read_into_the_frame_itself() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 101, 0x7FFFFFFF])
-def test_a_size_out_of_bounds_is_refused_before_anything_is_allocated(size: int) -> None:
+def test_a_size_out_of_bounds_is_rejected_before_an_allocation(size: int) -> None:
     reader = FrameReader(100)
     with pytest.raises(ProtocolError, match=str(size)):
         feed(reader, size.to_bytes(4, "big", signed=True))
@@ -89,7 +89,7 @@ def test_the_head_of_an_unfinished_stream_is_there_for_messages() -> None:
 
 
 def read_frame(reader: FrameReader, body: bytes) -> bytearray:
-    """One frame, as the reader gives it."""
+    """One frame, as the reader returns it."""
     data, found = stream_of([body]), []
     while data:
         buffer = reader.buffer()
@@ -103,7 +103,7 @@ def read_frame(reader: FrameReader, body: bytes) -> bytearray:
 
 
 @pytest.mark.parametrize("size", [90_000, 100_000, 110_000, 199_999])
-def test_the_memory_of_a_large_frame_is_used_again(size: int) -> None:
+def test_the_memory_of_a_large_frame_is_reused(size: int) -> None:
     reader = FrameReader()
     first = read_frame(reader, b"a" * 100_000)
     assert first == b"a" * 100_000
@@ -112,7 +112,7 @@ def test_the_memory_of_a_large_frame_is_used_again(size: int) -> None:
     assert second == b"b" * size
 
 
-def test_the_memory_of_a_frame_that_somebody_looks_at_is_left_alone() -> None:
+def test_the_memory_of_a_frame_with_views_is_left_alone() -> None:
     reader = FrameReader()
     view = memoryview(read_frame(reader, b"a" * 100_000))[5_000:6_000]
     second = memoryview(read_frame(reader, b"b" * 100_000))
@@ -146,7 +146,7 @@ def test_a_closed_reader_has_no_memory_of_frames() -> None:
     assert sys.getrefcount(frame) < references
 
 
-def test_what_tls_looks_like() -> None:
+def test_the_first_bytes_of_tls_are_recognized() -> None:
     assert looks_like_tls(b"\x15\x03\x03")
     assert looks_like_tls(b"\x16\x03\x01")
     assert not looks_like_tls(b"\x15")

@@ -8,7 +8,7 @@ from pyconsumer.errors import IllegalStateError, KafkaConnectionError, KafkaErro
 from pyconsumer.network.futures import RequestFuture
 
 
-def test_a_pending_future_has_neither_value_nor_error() -> None:
+def test_a_pending_future_has_no_value_and_no_error() -> None:
     future: RequestFuture[int] = RequestFuture()
     assert not future.done
     assert not future.succeeded
@@ -21,7 +21,7 @@ def test_a_pending_future_has_neither_value_nor_error() -> None:
     assert "pending" in repr(future)
 
 
-def test_it_is_completed_once_only() -> None:
+def test_a_future_is_completed_only_once() -> None:
     future: RequestFuture[int] = RequestFuture()
     future.complete(1)
     for again in (lambda: future.complete(2), lambda: future.fail(KafkaError())):

@@ -1,4 +1,4 @@
-"""Answers that advertise brokers where nothing can listen: the address has failed, and nothing else has."""
+"""Responses that advertise brokers where no port can listen: only that address fails."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_hosts_that_cannot_be_printed_are_escaped_and_long_ones_cut() -> None:
 
 
 @pytest.mark.parametrize("error", [OverflowError("port"), ValueError("null"), UnicodeError("label"), OSError("none")])
-def test_whatever_a_resolver_raises_the_lookup_ends(error: Exception) -> None:
+def test_a_lookup_ends_with_any_error_of_the_resolver(error: Exception) -> None:
     def resolve(host: str, port: int, canonical: bool) -> list[Endpoint]:
         raise error
 
@@ -80,7 +80,7 @@ def test_whatever_a_resolver_raises_the_lookup_ends(error: Exception) -> None:
 def test_an_address_that_the_system_does_not_take_is_followed_by_the_next_one(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
-    """As in a name service that finds a port which no system has."""
+    """A name service can return a port that no system has."""
 
     def resolve(host: str, port: int, canonical: bool) -> list[Endpoint]:
         bad = Endpoint(socket.AF_INET, ("127.0.0.1", 70000), host)
@@ -148,7 +148,7 @@ FAST = {"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 5, "retry_backoff
 
 @pytest.mark.concurrent
 @each_impossible
-def test_the_producer_survives_such_metadata_and_sends_when_they_are_right(name: str, stack: ExitStack) -> None:
+def test_the_producer_survives_such_metadata_and_sends_after_an_update(name: str, stack: ExitStack) -> None:
     host, port, _ = IMPOSSIBLE[name]
     broker = stack.enter_context(Liar(host, port, metadata_lies=2))
     producer = KafkaProducer(bootstrap_servers=broker.address, **FAST)
@@ -199,7 +199,7 @@ def test_a_group_member_survives_such_a_coordinator(name: str, stack: ExitStack)
 
 
 def test_the_reason_is_named_while_a_client_that_has_started_over_connects() -> None:
-    """Or a timeout at that moment says ``ApiVersions with ... is under way``, and no reason."""
+    """Without it a timeout at that moment says ``ApiVersions with ... is under way`` without a reason."""
     connecting = SimpleNamespace(
         ready=False,
         health=SimpleNamespace(last_error=None),

@@ -69,7 +69,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "ask"), [(1, to_node), (3, to_any)])
-def test_whatever_ctrl_c_interrupts_the_next_polls_end_it(
+def test_polls_after_an_interrupt_by_ctrl_c_complete_the_work(
     first: int,
     ask: Callable[[NetworkClient, int], RequestFuture[Any]],
     broker: ScriptedBroker,

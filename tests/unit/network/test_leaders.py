@@ -1,4 +1,4 @@
-"""Questions for the leaders of partitions, some of which break down: a scripted cluster, no socket."""
+"""Requests to the leaders of partitions, some of which fail: a scripted cluster, no socket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TP = TopicPartition("t", 0)
 
 
 class Network(FakeNetwork):
-    """Node 1 leads the partition and does not answer; node 2 does, and leads it as soon as metadata is asked for.
+    """Node 1 leads the partition and does not answer. Node 2 answers, and leads it as soon as metadata is requested.
 
     Args:
         left: the nodes in metadata from then on.
@@ -95,7 +95,7 @@ QUESTIONS: dict[str, tuple[Callable[[Calls, float], Steps[Any]], Any]] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("left", [(2,), (1, 2)], ids=["gone", "still listed"])
-def test_the_new_leader_is_asked_when_the_old_one_breaks_down(question: str, left: tuple[int, ...]) -> None:
+def test_the_new_leader_is_used_when_the_old_one_fails(question: str, left: tuple[int, ...]) -> None:
     network = Network(left)
     ask, expected = QUESTIONS[question]
 
@@ -104,7 +104,7 @@ def test_the_new_leader_is_asked_when_the_old_one_breaks_down(question: str, lef
     assert network.clock.now() < 1.0
 
 
-def test_without_another_leader_the_call_ends_in_time_and_says_what_was_wrong() -> None:
+def test_without_another_leader_the_call_times_out_with_the_last_error() -> None:
     network = Network((1, 2), leader=1)
     with pytest.raises(
         KafkaTimeoutError, match="no response for 1 partitions in time, last error: connection to host:1"

@@ -1,4 +1,4 @@
-"""Tests of what the client knows of the cluster."""
+"""Tests of the client's metadata of the cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.config import Address
 from pyconsumer.errors import (
     AuthenticationError,
     Errors,
@@ -25,6 +24,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.settings.config import Address
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 ID1, ID2 = b"1" * 16, b"2" * 16
@@ -75,7 +75,7 @@ def make(**options: Any) -> Metadata:
 
 
 def known(*topics: MetadataResponseTopic, **options: Any) -> Metadata:
-    """Metadata that has taken a response at time 0."""
+    """Metadata after a response at time 0."""
     metadata = make(**options)
     topics = topics or (topic(),)
     metadata.set_topics({t.name for t in topics if t.name is not None})
@@ -108,7 +108,7 @@ def test_a_response_replaces_them() -> None:
     assert (metadata.controller_id, metadata.cluster_id, metadata.update_count) == (2, "c", 1)
 
 
-def test_an_answer_without_brokers_leaves_those_that_are_known() -> None:
+def test_a_response_without_brokers_keeps_the_known_ones() -> None:
     metadata = known()
     metadata.update(response(brokers=()), 12, 1.0)
     assert len(metadata.brokers()) == 2
@@ -130,13 +130,13 @@ def test_topics_and_partitions() -> None:
     assert metadata.topic_name(bytes(16)) is None
 
 
-def test_internal_topics_are_left_out_unless_wanted() -> None:
+def test_internal_topics_are_left_out_unless_requested() -> None:
     offsets = topic("__consumer_offsets", topic_id=ID2, internal=True)
     assert known(topic(), offsets).topics() == ["t"]
     assert known(topic(), offsets, exclude_internal_topics=False).topics() == ["__consumer_offsets", "t"]
 
 
-def test_a_partition_without_a_leader_that_is_known_has_none() -> None:
+def test_a_partition_with_an_unknown_leader_has_none() -> None:
     metadata = known(topic("t", partition(0), partition(1, leader=-1, error=5), partition(2, leader=9)))
     assert metadata.leader(T0) is not None
     assert metadata.leader(TopicPartition("t", 1)) is None
@@ -149,7 +149,7 @@ def test_a_partition_without_a_leader_that_is_known_has_none() -> None:
 # -- what is asked -----------------------------------------------------------------------------------------------------
 
 
-def test_it_asks_for_the_topics_of_interest() -> None:
+def test_the_tracked_topics_are_requested() -> None:
     metadata = make(allow_auto_topic_creation=False)
     assert names(metadata.query(0.0).request) == []
     metadata.set_topics({"b", "a"})
@@ -160,7 +160,7 @@ def test_it_asks_for_the_topics_of_interest() -> None:
     assert names(metadata.query(0.0).request) is None
 
 
-def test_a_new_topic_is_asked_for_alone_and_at_once() -> None:
+def test_a_new_topic_is_requested_alone_and_at_once() -> None:
     metadata = known()
     assert metadata.next_update_at(0.01) == 300.0
     assert metadata.add_topic("new")
@@ -175,13 +175,13 @@ def test_a_new_topic_is_asked_for_alone_and_at_once() -> None:
     assert metadata.wanted_topics() == {"t", "new"}
 
 
-def test_setting_the_same_topics_asks_for_nothing() -> None:
+def test_setting_the_same_topics_requests_no_update() -> None:
     metadata = known()
     assert not metadata.set_topics({"t"})
     assert not metadata.update_requested
 
 
-def test_topics_that_nobody_wants_any_more_are_forgotten() -> None:
+def test_topics_that_are_not_tracked_any_more_are_forgotten() -> None:
     metadata = known(topic("t"), topic("u", topic_id=ID2))
     metadata.set_topics({"u"})
     assert metadata.topics() == ["u"]
@@ -207,7 +207,7 @@ def test_topics_that_their_owner_calls_idle_are_forgotten_before_a_query() -> No
 
 
 @pytest.mark.parametrize("error", [0, Errors.TOPIC_AUTHORIZATION_FAILED])
-def test_topics_of_an_answer_that_nobody_wants_are_left_out(error: int) -> None:
+def test_untracked_topics_of_a_response_are_left_out(error: int) -> None:
     metadata = known(topic("t"))
     metadata.update(response(topic("t"), topic("u", topic_id=ID2, error=error)), 12, 1.0)
     assert metadata.topics() == ["t"]
@@ -221,7 +221,7 @@ def test_topics_of_an_answer_that_nobody_wants_are_left_out(error: int) -> None:
     assert metadata.topics() == ["t"]
 
 
-def test_from_all_topics_to_some_asks_only_for_unknown_ones() -> None:
+def test_from_all_topics_to_some_requests_only_unknown_ones() -> None:
     metadata = known(topic("t"), topic("u", topic_id=ID2))
     metadata.set_all_topics()
     metadata.update(response(topic("t"), topic("u", topic_id=ID2)), 12, 1.0)
@@ -229,7 +229,7 @@ def test_from_all_topics_to_some_asks_only_for_unknown_ones() -> None:
     assert metadata.topics() == ["t"]
 
 
-def test_transient_topics_are_asked_for_while_they_are_wanted() -> None:
+def test_transient_topics_are_requested_while_they_are_needed() -> None:
     metadata = known()
     metadata.add_transient_topics({"t", "once"})
     query = metadata.query(1.0)
@@ -241,7 +241,7 @@ def test_transient_topics_are_asked_for_while_they_are_wanted() -> None:
     assert names(metadata.query(2.0).request) == ["t"]
 
 
-def test_a_full_answer_replaces_a_partial_one_adds() -> None:
+def test_a_full_response_replaces_and_a_partial_one_adds() -> None:
     metadata = known(topic("t"), topic("u", topic_id=ID2))
     metadata.update(response(topic("u", topic_id=ID2)), 12, 1.0)
     assert metadata.topics() == ["u"]
@@ -252,7 +252,7 @@ def test_a_full_answer_replaces_a_partial_one_adds() -> None:
 # -- when it is asked --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_known_expires() -> None:
+def test_metadata_expires_after_its_maximum_age() -> None:
     metadata = known(max_age=300.0)
     assert metadata.next_update_at(10.0) == 300.0
     assert not metadata.query(300.0).partial
@@ -278,7 +278,7 @@ def test_failures_make_the_backoff_grow() -> None:
     assert metadata.next_update_at(10.0) == 10.0
 
 
-def test_answers_that_change_nothing_make_it_grow_too() -> None:
+def test_responses_without_progress_raise_the_backoff_too() -> None:
     metadata = make()
     metadata.set_topics({"t"})
     waits = []
@@ -292,7 +292,7 @@ def test_answers_that_change_nothing_make_it_grow_too() -> None:
     assert not metadata.update_requested
 
 
-def test_an_answer_settles_only_what_was_asked_for_before_it() -> None:
+def test_a_response_settles_only_earlier_update_requests() -> None:
     metadata = known()
     metadata.request_update()
     query = metadata.query(1.0)
@@ -318,7 +318,7 @@ def test_an_older_leader_epoch_is_ignored() -> None:
     assert (found.leader, found.leader_epoch) == (2, 6)
 
 
-def test_an_old_answer_for_a_partition_that_is_not_known_otherwise_is_left_out() -> None:
+def test_an_old_response_for_an_unknown_partition_is_left_out() -> None:
     metadata = known(topic("t", topic_id=ZERO_UUID))
     metadata.update(response(topic("t", topic_id=ZERO_UUID, error=3)), 12, 1.0)
     assert metadata.partitions_for("t") is None
@@ -328,7 +328,7 @@ def test_an_old_answer_for_a_partition_that_is_not_known_otherwise_is_left_out()
     assert metadata.leader(T0) is not None
 
 
-def test_a_topic_created_anew_starts_its_epochs_again() -> None:
+def test_a_recreated_topic_restarts_its_leader_epochs() -> None:
     metadata = known(topic("t", partition(epoch=5)))
     metadata.update(response(topic("t", partition(epoch=0, leader=2), topic_id=ID2)), 12, 1.0)
     found = metadata.leader(T0)
@@ -339,7 +339,7 @@ def test_a_topic_created_anew_starts_its_epochs_again() -> None:
     assert metadata.topic_name(ID2) == "t"
 
 
-def test_a_topic_lost_and_found_with_a_new_id_starts_its_epochs_again() -> None:
+def test_a_topic_that_returns_with_a_new_id_restarts_its_epochs() -> None:
     metadata = known(topic("t", partition(epoch=5)))
     metadata.update(response(topic("t", error=3)), 12, 1.0)
     metadata.update(response(topic("t", partition(epoch=0), topic_id=ID2)), 12, 2.0)
@@ -371,7 +371,7 @@ def test_an_epoch_seen_elsewhere_makes_the_leader_unusable_until_metadata_catche
     assert metadata.leader(T0) is not None
 
 
-def test_leader_hints_of_other_responses_are_taken_if_they_are_newer() -> None:
+def test_leader_hints_of_other_responses_are_used_if_they_are_newer() -> None:
     metadata = known(topic("t", partition(0, epoch=5), partition(1, epoch=5), partition(2, epoch=5)))
     changed = metadata.update_leaders(
         {
@@ -400,10 +400,10 @@ def test_leader_hints_of_other_responses_are_taken_if_they_are_newer() -> None:
         (topic("t", error=Errors.UNKNOWN_TOPIC_OR_PARTITION), T0, "there is no topic 't'"),
     ],
 )
-def test_the_third_answer_without_a_partition_is_believed(
+def test_the_third_response_without_a_partition_is_accepted(
     answer: MetadataResponseTopic, tp: TopicPartition, said: str
 ) -> None:
-    """A broker may be behind the others when a topic or a partition has just been made."""
+    """A broker may lag behind the others when a topic or a partition was just created."""
     metadata = make()
     metadata.set_topics({"t"})
     since = metadata.update_count
@@ -427,7 +427,7 @@ def test_a_topic_known_by_its_id_alone() -> None:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_error_that_may_pass_asks_again() -> None:
+def test_a_retriable_error_requests_an_update() -> None:
     metadata = make()
     metadata.set_topics({"t"})
     metadata.update(response(topic("t", error=3)), 12, 0.0)
@@ -439,7 +439,7 @@ def test_an_error_that_may_pass_asks_again() -> None:
 
 
 @pytest.mark.parametrize("partial", [True, False])
-def test_a_topic_that_the_answer_leaves_out_is_asked_for_again_after_a_growing_backoff(partial: bool) -> None:
+def test_a_topic_missing_in_the_response_is_requested_again_after_a_growing_backoff(partial: bool) -> None:
     metadata = Metadata(backoff=Backoff(0.1, 1.0, jitter=0.0))
     if partial:
         metadata.update(response(), 12, 0.0)
@@ -456,7 +456,7 @@ def test_a_topic_that_the_answer_leaves_out_is_asked_for_again_after_a_growing_b
     assert metadata.next_update_at(now) == now + 300.0
 
 
-def test_a_topic_that_nobody_wants_any_more_is_not_asked_for_again() -> None:
+def test_a_topic_that_is_not_tracked_any_more_is_not_requested_again() -> None:
     metadata = Metadata()
     metadata.set_topics(["t"])
     query = metadata.query(10.0)
@@ -465,7 +465,7 @@ def test_a_topic_that_nobody_wants_any_more_is_not_asked_for_again() -> None:
     assert metadata.next_update_at(10.0) == 310.0
 
 
-def test_what_cannot_pass_is_reported_once_for_each_answer() -> None:
+def test_a_fatal_topic_error_is_reported_once_for_each_response() -> None:
     metadata = make()
     metadata.set_topics({"secret", "bad name", "t"})
     answer = response(topic("secret", error=29), topic("bad name", error=17), topic("t"))
@@ -477,12 +477,12 @@ def test_what_cannot_pass_is_reported_once_for_each_answer() -> None:
     assert "secret" in str(error)
     assert isinstance(metadata.take_topic_error(), InvalidTopicError)
     assert metadata.take_topic_error() is None
-    assert isinstance(metadata.topic_error("secret"), TopicAuthorizationFailedError)  # told, but still known
+    assert isinstance(metadata.topic_error("secret"), TopicAuthorizationFailedError)  # reported, but still known
     metadata.update(answer, 12, 1.0)
     assert isinstance(metadata.take_topic_error(), TopicAuthorizationFailedError)
 
 
-def test_errors_of_topics_that_are_not_wanted_any_more_are_forgotten() -> None:
+def test_errors_of_untracked_topics_are_forgotten() -> None:
     metadata = make()
     metadata.set_topics({"secret"})
     metadata.update(response(topic("secret", error=29)), 12, 0.0)
@@ -494,7 +494,7 @@ def test_errors_of_topics_that_are_not_wanted_any_more_are_forgotten() -> None:
     assert metadata.topic_error("secret") is None
 
 
-def test_a_fatal_error_is_kept_until_an_answer_comes() -> None:
+def test_a_fatal_error_is_kept_until_a_response_comes() -> None:
     metadata = make()
     error = AuthenticationError("no")
     metadata.failed(0.0, error)
@@ -508,7 +508,7 @@ def test_a_fatal_error_is_kept_until_an_answer_comes() -> None:
 # -- starting over -----------------------------------------------------------------------------------------------------
 
 
-def test_starting_over_again_and_again_needs_pauses_until_there_is_an_update() -> None:
+def test_repeated_rebootstraps_need_pauses_until_there_is_an_update() -> None:
     metadata = known()
     pauses = []
     for _ in range(6):
@@ -530,7 +530,7 @@ def test_starting_over_keeps_topics_and_epochs_and_uses_new_ids() -> None:
     assert metadata.next_update_at(0.0) == 0.0
 
 
-def test_it_is_time_to_start_over_when_nothing_was_heard_for_long() -> None:
+def test_rebootstrap_is_due_after_a_long_time_without_a_response() -> None:
     metadata = known(rebootstrap_after=300.0)
     assert not metadata.must_rebootstrap(1e6)
     metadata.request_update()
@@ -544,7 +544,7 @@ def test_it_is_time_to_start_over_when_nothing_was_heard_for_long() -> None:
     assert not known(rebootstrap_after=math.inf).must_rebootstrap(1e9)
 
 
-def test_a_broker_may_ask_us_to_start_over() -> None:
+def test_a_broker_may_request_a_rebootstrap() -> None:
     metadata = known()
     assert not metadata.update(response(error_code=129), 13, 1.0)
     assert metadata.update_count == 1

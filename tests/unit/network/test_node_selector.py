@@ -1,4 +1,4 @@
-"""Which node is asked, and when one is tried again."""
+"""The choice of a node, and the time of its next attempt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_equals_are_taken_from_the_random_start_on() -> None:
     assert [found.node_id for found in chosen if found] == [0, 1, 2, 3]
 
 
-def test_failures_in_a_row_make_the_pause_grow_and_an_answer_ends_it() -> None:
+def test_consecutive_failures_raise_the_backoff_and_a_response_resets_it() -> None:
     reconnect = Backoff(0.05, 1.0, random=lambda: 0.5)
     health = ConnectionBackoff()
     assert health.may_connect(0.0)

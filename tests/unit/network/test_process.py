@@ -1,4 +1,4 @@
-"""Tests of what a client costs the system, and what becomes of it in a forked child."""
+"""Tests of the system calls of a client, and of a client in a forked child."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CountingSocket:
 
 
 class CountingSelector(AutoSelector):
-    """Counts the system calls of a selector; modify is two at most."""
+    """Counts the system calls of a selector. A modify is two at most."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock, real_wait_s=0.02)
@@ -106,7 +106,7 @@ def test_an_idle_consumer_stays_under_ten_calls_a_second(broker: ScriptedBroker,
     assert (selector.calls + CountingSocket.calls) / seconds <= 10
 
 
-def test_a_short_answer_takes_one_read(broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_short_response_takes_one_read(broker: ScriptedBroker, make_client: MakeClient) -> None:
     client, clock, _ = connected(broker, make_client)
     future = client.send(0, HeartbeatRequest, HeartbeatRequest(group_id="g"))
     client.poll(clock.now() + 10, future)
@@ -129,7 +129,7 @@ def to_be_read(broker: ScriptedBroker, make_client: MakeClient, *answers: fetch.
 
 
 def asked(client: NetworkClient) -> RequestFuture[Any]:
-    """A fetch from node 0, which has gone out when this returns."""
+    """A fetch from node 0 that has been sent."""
     future = client.send(0, fetch.FetchRequest, fetch.FetchRequest())
     client.flush()
     while not client.in_flight(0):
@@ -144,7 +144,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
 
 
 def mark_of(client: NetworkClient) -> int:
-    """Return how many bytes the system wants before it wakes a reader of the connection to node 0."""
+    """Return the number of bytes that the kernel waits for before it wakes a reader of the connection to node 0."""
     channel = client._pool.nodes[0].channel
     assert channel is not None
     return int(channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
@@ -152,9 +152,9 @@ def mark_of(client: NetworkClient) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such mark")
 class TestTakingInAhead:
-    """While nobody waits, the system takes in a large answer; to those who wait it reports every byte."""
+    """The kernel buffers a large response while no caller waits. A caller that waits is woken for every byte."""
 
-    def test_only_after_a_large_answer_and_only_while_another_is_due(
+    def test_only_after_a_large_response_and_only_while_another_is_due(
         self, broker: ScriptedBroker, make_client: MakeClient
     ) -> None:
         small, large = fetch.FetchResponse(), large_answer()
@@ -168,7 +168,7 @@ class TestTakingInAhead:
         assert [due > 1 for due, _ in marks] == [False, False, True, True, False]
         assert {after for _, after in marks} == {1}, "nothing is due any more"
 
-    def test_whoever_waits_is_woken_by_little(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+    def test_a_waiting_caller_is_woken_by_a_few_bytes(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
         client = to_be_read(broker, make_client, large_answer(), fetch.FetchResponse())
         answered(client, asked(client))
         future = asked(client)
@@ -188,19 +188,19 @@ class TestTakingInAhead:
             arranged.append(loop_runs)
             return loop_runs
 
-        client.on_leave(arrange_step)
+        client.before_read_ahead(arrange_step)
         asked(client)
         assert arranged == [True]
         assert mark_of(client) > 1
         client.step(client.clock.now())
         assert mark_of(client) == 1
         loop_runs = False  # nobody will take a step any more
-        client.leave()
+        client.arm_read_ahead()
         assert mark_of(client) == 1
 
 
 class Wire:
-    """Stands for a socket, its selector and the broker behind it, and counts what would be calls of the system.
+    """A stub of a socket, its selector and the broker behind it that counts system calls.
 
     Args:
         held: bytes that the system holds for the reader at most: one read gives no more.
@@ -245,7 +245,7 @@ class Wire:
 
 @pytest.mark.parametrize(("held", "most"), [(1 << 30, 4), (256 << 10, 8 * 4 + 4)])
 def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> None:
-    """One write, then for each part that the system holds a wait and a read: about one call per MiB if it holds all."""
+    """One write, then for each part that the kernel holds a wait and a read: about one call per MiB if it holds all."""
     records = bytes(4 << 20)
     wire = Wire(held, records)
     lookup = Lookup("h", 1, None)

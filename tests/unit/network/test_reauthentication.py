@@ -1,4 +1,4 @@
-"""Authenticating again (KIP-368) while requests are under way."""
+"""Authenticating again (KIP-368) while requests are in flight."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.network.broker import api_versions_response
 
 
 class Nothing:
-    """Stands for a selector and a socket: what is written is gone."""
+    """A stub of a selector and a socket. Written bytes are dropped."""
 
     def register(self, *_: object) -> None: ...
 
@@ -35,7 +35,7 @@ class Nothing:
 
 
 class Bench:
-    """One connection of a pool, set up, whose session has to be renewed; the clock is ``now``."""
+    """One connection of a pool, set up, whose session is due for renewal. The clock is ``now``."""
 
     def __init__(self) -> None:
         nothing: Any = Nothing()
@@ -73,7 +73,7 @@ class Bench:
         self.now = self.connection.reauthenticate_at - 10
 
     def answer(self, message: Any) -> None:
-        """The answer to the oldest request that is under way."""
+        """The response to the oldest request in flight."""
         asked = self.connection.in_flight[0]
         data = b"".join(encode_response(message, asked.api_version, asked.correlation_id))
         buffer = self.connection.buffer()
@@ -96,7 +96,7 @@ class Bench:
         self.completed.fire()
 
 
-def test_a_request_that_the_broker_parks_does_not_end_the_connection() -> None:
+def test_a_request_that_waits_at_the_broker_does_not_end_the_connection() -> None:
     bench = Bench()
     join = bench.send(305.0)
     bench.turn(11.0)
@@ -125,7 +125,7 @@ def test_a_broker_that_does_not_answer_the_renewal_is_given_up() -> None:
     assert bench.node.channel is None
 
 
-def test_a_parked_request_still_has_its_own_deadline() -> None:
+def test_a_request_that_waits_at_the_broker_keeps_its_own_deadline() -> None:
     bench = Bench()
     join = bench.send(100.0)
     for _ in range(11):

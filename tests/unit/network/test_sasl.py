@@ -58,7 +58,7 @@ def test_scram_512_is_another_hash() -> None:
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1000001", "4096 to 1000000 are accepted"),
     ],
 )
-def test_scram_refuses_a_first_message_that_is_not_right(message: bytes, why: str) -> None:
+def test_scram_rejects_an_invalid_first_message(message: bytes, why: str) -> None:
     with pytest.raises(AuthenticationError, match=why):
         make_scram().respond(message)
 
@@ -72,7 +72,7 @@ def test_scram_refuses_a_first_message_that_is_not_right(message: bytes, why: st
         (b"v=%%%", "did not prove that it knows the password"),
     ],
 )
-def test_scram_wants_a_proof_of_the_broker(message: bytes, why: str) -> None:
+def test_scram_requires_a_proof_of_the_broker(message: bytes, why: str) -> None:
     scram = make_scram()
     scram.respond(SERVER_FIRST)
     with pytest.raises(AuthenticationError, match=why):
@@ -92,7 +92,7 @@ def test_oauthbearer_sends_the_token_with_extensions() -> None:
     assert OAuthBearer(lambda: "t").first() == b"n,,\x01auth=Bearer t\x01\x01"
 
 
-def test_oauthbearer_lets_the_broker_explain_its_refusal() -> None:
+def test_oauthbearer_lets_the_broker_explain_its_error() -> None:
     assert OAuthBearer(Provider()).respond(b'{"status":"invalid_token"}') == b"\x01"
     assert OAuthBearer(Provider()).respond(b"") is None
 

@@ -28,7 +28,7 @@ PLAIN = {
 
 @pytest.fixture
 def sasl_broker(broker: ScriptedBroker) -> ScriptedBroker:
-    """Knows one user; sessions last for 100 s."""
+    """Knows one user. Sessions last for 100 s."""
 
     def authenticate(request: Received) -> SaslAuthenticateResponse:
         if request.message.auth_bytes != b"\0user\0secret":
@@ -48,7 +48,7 @@ def ask(client: NetworkClient, broker: ScriptedBroker) -> Any:
     return future.exception or future.value.message
 
 
-def test_a_known_user_gets_in(sasl_broker: ScriptedBroker, make_client: MakeClient) -> None:
+def test_a_known_user_is_authenticated(sasl_broker: ScriptedBroker, make_client: MakeClient) -> None:
     client = make_client(metadata=None, config=PLAIN)
     assert ask(client, sasl_broker).error_code == 0
     assert [request.api_key for request in sasl_broker.received] == [
@@ -59,7 +59,7 @@ def test_a_known_user_gets_in(sasl_broker: ScriptedBroker, make_client: MakeClie
     ]
 
 
-def test_a_wrong_password_fails_what_waits_with_the_brokers_words(
+def test_a_wrong_password_fails_waiting_requests_with_the_brokers_message(
     sasl_broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     client = make_client(metadata=None, config={**PLAIN, "sasl_plain_password": "wrong"})
@@ -83,7 +83,7 @@ def test_the_session_is_renewed_before_it_ends(sasl_broker: ScriptedBroker, make
     assert sasl_broker.accepted == 1
 
 
-def test_a_renewal_that_gets_no_answer_ends_the_connection(
+def test_a_renewal_without_a_response_closes_the_connection(
     sasl_broker: ScriptedBroker, make_client: MakeClient
 ) -> None:
     clock = ManualClock(1000.0)

@@ -1,4 +1,4 @@
-"""The selector and what wakes it."""
+"""The selector and its wakeup."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyconsumer.network.selector import EVENT_READ, Waker, is_monkey_patched, ne
 
 
 def patch(monkeypatch: pytest.MonkeyPatch, module: str, question: str, patched: set[str]) -> None:
-    """Let a module say which modules it has replaced."""
+    """Make a module report which modules it has replaced."""
     stand_in = types.ModuleType(module)
     vars(stand_in)[question] = patched.__contains__
     monkeypatch.setitem(sys.modules, module, stand_in)
@@ -46,7 +46,7 @@ def test_a_patched_runtime_has_its_own_selector(
 
 
 @pytest.mark.parametrize(("module", "question"), PATCHERS)
-def test_a_module_that_is_imported_and_has_not_patched_changes_nothing(
+def test_an_imported_module_that_has_not_patched_is_ignored(
     monkeypatch: pytest.MonkeyPatch, module: str, question: str
 ) -> None:
     patch(monkeypatch, module, question, {"thread"})
@@ -55,7 +55,7 @@ def test_a_module_that_is_imported_and_has_not_patched_changes_nothing(
     assert not is_monkey_patched()
 
 
-def test_a_selector_can_be_made_though_selectors2_asks_for_a_name_that_python_moved(
+def test_a_selector_can_be_created_although_selectors2_uses_a_moved_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     patch(monkeypatch, "gevent.monkey", "is_module_patched", {"select"})

@@ -1,4 +1,4 @@
-"""TLS: the session core, contexts, and what goes wrong between a client and a port."""
+"""TLS: the session core, contexts, and failures between a client and a port."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server_context(pem: Path, *, client_ca: Path | None = None) -> ssl.SSLContex
 
 
 def ask(client: NetworkClient, broker: ScriptedBroker, host: str = "localhost") -> Any:
-    """Send a heartbeat; return the message or the error."""
+    """Send a heartbeat. Return the message or the error."""
     node = BrokerMetadata(1, host, broker.port)
     future = client.send(node, HeartbeatRequest, HeartbeatRequest(group_id="g" * 30_000))
     client.poll(client.clock.now() + 20, future)
@@ -59,7 +59,7 @@ def tls_settings(certificates: Certificates, **options: Any) -> dict[str, Any]:
 # -- it works ----------------------------------------------------------------------------------------------------------
 
 
-def test_requests_and_answers_go_through_tls(
+def test_requests_and_responses_go_through_tls(
     tls_broker: TlsBroker, make_client: MakeClient, certificates: Certificates
 ) -> None:
     broker = tls_broker(certificates.server_pem)
@@ -69,7 +69,9 @@ def test_requests_and_answers_go_through_tls(
     assert client.stats.connections_created == 1
 
 
-def test_a_large_answer_through_tls(tls_broker: TlsBroker, make_client: MakeClient, certificates: Certificates) -> None:
+def test_a_large_response_through_tls(
+    tls_broker: TlsBroker, make_client: MakeClient, certificates: Certificates
+) -> None:
     from pyconsumer.protocol.messages import fetch
 
     records = bytes(range(256)) * (3 << 12)
@@ -118,7 +120,7 @@ def test_a_client_may_show_a_certificate_of_its_own(
     assert ask(client, broker).error_code == 27
 
 
-# -- it is refused, and the message tells why --------------------------------------------------------------------------
+# -- it is refused, and the message names the reason -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_client_may_show_a_certificate_of_its_own(
         ("server_pem", "stranger_ca_pem", "authority that we do not trust"),
     ],
 )
-def test_a_certificate_that_must_be_refused(
+def test_an_invalid_certificate(
     certificate: str,
     ca: str,
     why: str,
@@ -147,7 +149,7 @@ def test_a_certificate_that_must_be_refused(
     assert not error.retriable
 
 
-def test_a_broker_that_wants_a_certificate_from_us(
+def test_a_broker_that_requires_a_client_certificate(
     tls_broker: TlsBroker, make_client: MakeClient, certificates: Certificates
 ) -> None:
     broker = tls_broker(certificates.server_pem, client_ca=certificates.ca_pem)
@@ -173,7 +175,7 @@ def test_a_tls_alert_is_recognised(make_client: MakeClient, cleanup: ExitStack) 
 
 
 @pytest.mark.parametrize("answer", [b"\0\0\0\x04\0\0\0\0", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_tls_to_a_plain_port_that_answers(
+def test_tls_to_a_plaintext_port_that_answers(
     answer: bytes, make_client: MakeClient, cleanup: ExitStack, certificates: Certificates
 ) -> None:
     broker = cleanup.enter_context(ScriptedBroker(first_bytes=answer))
@@ -251,7 +253,7 @@ def test_no_tls_no_context() -> None:
     assert make_context(make_config()) is None
 
 
-def test_a_context_verifies_unless_told_otherwise(certificates: Certificates) -> None:
+def test_a_context_verifies_by_default(certificates: Certificates) -> None:
     context = make_context(make_config(**tls_settings(certificates, ssl_ciphers="ECDHE+AESGCM")))
     assert context is not None
     assert context.check_hostname
@@ -263,7 +265,7 @@ def _plain() -> dict[str, str]:
     return {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "p"}
 
 
-def test_files_that_are_not_what_they_should_be_are_named(certificates: Certificates, tmp_path: Path) -> None:
+def test_an_invalid_file_is_named(certificates: Certificates, tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("nonsense")
     for options, name in [

@@ -14,7 +14,7 @@ from pyconsumer.network.futures import YIELD, RequestFuture, Steps, Wait, drive
 
 
 class Poller:
-    """Lets time pass to the end of each wait, and completes futures at set times."""
+    """Advances the clock to the end of each wait, and completes futures at set times."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -68,7 +68,7 @@ def test_it_is_resumed_when_the_future_is_done() -> None:
     assert poller.clock.now() == 2.0
 
 
-def test_no_wait_goes_beyond_the_deadline_and_the_second_late_one_fails() -> None:
+def test_no_wait_exceeds_the_deadline_and_the_second_late_one_fails() -> None:
     poller = Poller()
     looked: list[float] = []
 
@@ -83,7 +83,7 @@ def test_no_wait_goes_beyond_the_deadline_and_the_second_late_one_fails() -> Non
     assert looked == [0.0, 4.0, 4.0]
 
 
-def test_a_deadline_that_has_passed_allows_one_look_without_waiting() -> None:
+def test_an_expired_deadline_allows_one_check_without_waiting() -> None:
     poller = Poller()
 
     def steps() -> Steps[str]:
@@ -94,7 +94,7 @@ def test_a_deadline_that_has_passed_allows_one_look_without_waiting() -> None:
     assert poller.polls == [0.0]
 
 
-def test_what_polling_raises_is_thrown_into_the_generator() -> None:
+def test_an_error_of_polling_is_raised_in_the_generator() -> None:
     cleaned: list[str] = []
 
     def poll(until: float, future: RequestFuture[Any] | None) -> None:
@@ -111,7 +111,7 @@ def test_what_polling_raises_is_thrown_into_the_generator() -> None:
     assert cleaned == ["yes"]
 
 
-def test_the_generator_may_go_on_after_an_error() -> None:
+def test_the_generator_may_continue_after_an_error() -> None:
     errors = [WakeupError()]
 
     def poll(until: float, future: RequestFuture[Any] | None) -> None:
@@ -128,7 +128,7 @@ def test_the_generator_may_go_on_after_an_error() -> None:
     assert drive(steps(), math.inf, poll, ManualClock().now) == "closed in good order"
 
 
-def test_an_error_of_the_generator_comes_out() -> None:
+def test_an_error_of_the_generator_is_raised() -> None:
     def steps() -> Steps[None]:
         yield Wait(None, 0.0)
         raise ValueError("broken")

@@ -1,4 +1,4 @@
-"""Both twins of what appends records."""
+"""Both implementations of the code that appends records."""
 
 from __future__ import annotations
 

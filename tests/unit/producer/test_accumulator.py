@@ -1,4 +1,4 @@
-"""Batches that wait: when they are ready, their order, sequence numbers, memory and time."""
+"""Queued batches: readiness, order, sequence numbers, memory and time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_batch_waits_for_its_linger_time() -> None:
 
 
 @pytest.mark.parametrize("reason", ["flushing", "closing", "memory_pressure"])
-def test_a_batch_is_ready_at_once_when_somebody_waits_for_it(reason: str) -> None:
+def test_a_batch_is_ready_at_once_when_a_caller_waits_for_it(reason: str) -> None:
     waiting = accumulator()
     add(waiting)
     setattr(waiting, reason, 1)
@@ -65,7 +65,7 @@ def test_a_batch_is_ready_at_once_when_somebody_waits_for_it(reason: str) -> Non
     assert waiting.ready_at(P0) == 0.0
 
 
-def test_a_full_batch_is_ready_and_the_next_record_begins_another() -> None:
+def test_a_full_batch_is_ready_and_the_next_record_starts_another() -> None:
     waiting = accumulator()
     appended = [add(waiting, value=b"%020d" % n) for n in range(12)]
     batches = list(dict.fromkeys(item.batch for item in appended))
@@ -81,7 +81,7 @@ def test_a_full_batch_is_ready_and_the_next_record_begins_another() -> None:
     assert taken == [b"%020d" % n for n in range(12)]
 
 
-def test_a_ready_batch_grows_as_long_as_it_waits() -> None:
+def test_a_ready_batch_grows_until_it_is_sent() -> None:
     waiting = accumulator(largest_batch=1000)
     first = add(waiting).batch
     for _ in range(20):
@@ -99,7 +99,7 @@ def test_a_ready_batch_grows_as_long_as_it_waits() -> None:
     assert 900 < len(take(waiting, P0, None).data or b"") <= 1000
 
 
-def test_compressed_batches_grow_by_what_they_take_uncompressed() -> None:
+def test_compressed_batches_grow_up_to_the_uncompressed_limit() -> None:
     waiting = accumulator(largest_batch=20_000, codec="gzip", batch_size=400, buffer_memory=1 << 20)
     for _ in range(10):
         first = add(waiting, value=b"x" * 50).batch
@@ -111,7 +111,7 @@ def test_compressed_batches_grow_by_what_they_take_uncompressed() -> None:
     assert 15_000 < first.record_count * 58 < 25_000
 
 
-def test_a_topic_whose_broker_refused_a_large_batch_gets_batches_of_batch_size() -> None:
+def test_a_topic_whose_broker_rejected_a_large_batch_gets_batches_of_batch_size() -> None:
     waiting = accumulator(largest_batch=1000, buffer_memory=10_000)
     for _ in range(10):
         add(waiting)
@@ -129,7 +129,7 @@ def test_a_topic_whose_broker_refused_a_large_batch_gets_batches_of_batch_size()
         waiting.done(sent)
 
 
-def test_a_topic_whose_broker_takes_less_than_batch_size_gets_batches_that_fit() -> None:
+def test_a_topic_with_a_limit_below_batch_size_gets_batches_of_that_size() -> None:
     waiting = accumulator(buffer_memory=10_000)
     for _ in range(4):
         add(waiting)
@@ -170,7 +170,7 @@ def test_one_batch_of_a_partition_is_in_flight_at_a_time() -> None:
     assert waiting.ready_at(P0) == 0.0
 
 
-def test_a_batch_that_failed_goes_to_the_front_after_its_backoff() -> None:
+def test_a_failed_batch_goes_to_the_front_after_its_backoff() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting, value=b"a")
     add(waiting, value=b"b")
@@ -184,7 +184,7 @@ def test_a_batch_that_failed_goes_to_the_front_after_its_backoff() -> None:
     assert values(again) == [b"a"]
 
 
-def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> None:
+def test_sequence_numbers_continue_and_stay_with_a_retried_batch() -> None:
     waiting = accumulator()
     for _ in range(3):
         add(waiting)
@@ -200,7 +200,7 @@ def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> No
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 3)
 
 
-def test_a_batch_whose_number_was_refused_begins_anew_with_the_new_producer_id() -> None:
+def test_a_renumbered_batch_restarts_at_sequence_0_with_the_new_producer_id() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting)
     add(waiting)
@@ -228,7 +228,7 @@ def test_a_batch_that_may_have_arrived_keeps_its_number_when_the_producer_id_cha
     assert (behind.base_sequence, behind.producer) == (0, (10, 0))
 
 
-def test_the_number_of_a_batch_that_was_certainly_not_written_is_used_again() -> None:
+def test_the_sequence_of_a_batch_that_was_certainly_not_written_is_reused() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting)
     add(waiting)
@@ -250,7 +250,7 @@ def test_partitions_take_turns_by_their_oldest_batch() -> None:
     assert list(waiting.busy_partitions()) == [P0, P1]
 
 
-def test_dropping_what_waits_leaves_what_is_in_flight() -> None:
+def test_dropping_queued_batches_keeps_those_in_flight() -> None:
     waiting = accumulator(batch_size=0)
     in_flight = add(waiting).batch
     take(waiting, P0, None)
@@ -276,7 +276,7 @@ def test_memory_is_counted_until_a_batch_is_done() -> None:
     assert waiting.is_empty
 
 
-def test_a_batch_is_incomplete_until_it_is_settled() -> None:
+def test_a_batch_is_incomplete_until_it_is_acknowledged_or_failed() -> None:
     waiting = accumulator(batch_size=0)
     old = add(waiting, P0, now=0.0).batch
     young = add(waiting, P1, now=5.0).batch
@@ -287,7 +287,7 @@ def test_a_batch_is_incomplete_until_it_is_settled() -> None:
     assert waiting.incomplete() == [young.result]
 
 
-def test_what_waits_too_long_expires_and_so_does_what_is_in_flight() -> None:
+def test_queued_and_in_flight_batches_expire_after_the_delivery_timeout() -> None:
     waiting = accumulator(batch_size=0)
     in_flight = add(waiting, P1, now=0.0).batch
     take(waiting, P1, None)
@@ -356,7 +356,7 @@ def test_compressed_batches_come_closer_to_the_batch_size_with_experience() -> N
     assert counts[-1] >= 2 * counts[0]
 
 
-def test_dropping_everything_leaves_nothing() -> None:
+def test_dropping_all_batches_frees_the_accumulator() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting)
     add(waiting)
@@ -368,7 +368,7 @@ def test_dropping_everything_leaves_nothing() -> None:
 
 
 def interrupted_at(step: int, call: Callable[[], object]) -> bool:
-    """Make a call, with Ctrl-C before the n-th line of ``append`` in it; whether it came that far."""
+    """Make a call, with Ctrl-C before the n-th line of ``append`` in it. Return whether it got that far."""
     left = step
 
     def trace(frame: Any, event: str, argument: object) -> Any:
@@ -392,7 +392,7 @@ def interrupted_at(step: int, call: Callable[[], object]) -> bool:
     return False
 
 
-def test_wherever_ctrl_c_ends_an_append_its_batch_is_there_for_everybody_or_nobody() -> None:
+def test_ctrl_c_at_any_line_of_an_append_leaves_a_consistent_batch() -> None:
     step = 1
     while True:
         waiting = accumulator()
@@ -412,7 +412,7 @@ def test_wherever_ctrl_c_ends_an_append_its_batch_is_there_for_everybody_or_nobo
     assert step > 12
 
 
-def test_a_partition_that_was_left_behind_is_found_by_the_next_append() -> None:
+def test_a_partition_lost_by_an_interrupt_is_found_by_the_next_append() -> None:
     waiting = accumulator()
     add(waiting)
     waiting._busy.clear()  # as after two Ctrl-C in a row

@@ -1,4 +1,4 @@
-"""The short way of records into their batches, and the twins of the code for it."""
+"""The fast path of records into their batches, in each implementation."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_both_builders_write_the_same_bytes(codec: str, seed: int, native: Any) 
         assert one.compression_ratio == other.compression_ratio
 
 
-def test_both_builders_refuse_the_same(native: Any) -> None:
+def test_both_builders_reject_the_same_records(native: Any) -> None:
     for kind in (BatchBuilder, native.BatchBuilder):
         builder = kind()
         builder.try_append(NOW, b"k", b"v", relative_offset=5)
@@ -130,7 +130,7 @@ def test_hashes_equal_those_of_the_partitioner(native: Any) -> None:
         assert native.murmur2(key) == murmur2(key)
 
 
-def test_records_with_a_key_go_where_the_partitioner_sends_them(native: Any) -> None:
+def test_records_with_a_key_go_to_the_partition_of_the_partitioner(native: Any) -> None:
     bench = Bench(native)
     chooser = DefaultPartitioner(1000)
     expected: list[list[tuple[bytes | None, bytes | None]]] = [[], [], [], []]
@@ -142,7 +142,7 @@ def test_records_with_a_key_go_where_the_partitioner_sends_them(native: Any) -> 
     assert all(expected)
 
 
-def test_records_without_a_key_stay_in_one_partition_until_a_batch_has_gone_there(native: Any) -> None:
+def test_records_without_a_key_stay_in_one_partition_for_one_batch(native: Any) -> None:
     bench = Bench(native)
     appended = 0
     while bench.append(b"x" * 79) is not None:
@@ -194,7 +194,7 @@ def test_subclasses_in_batches_and_results(twin: dict[str, type]) -> None:
     assert whole.of(3) == (part, 3)
 
 
-def test_hashes_of_anything_with_bytes(native: Any) -> None:
+def test_hashes_of_all_bytes_like_objects(native: Any) -> None:
     for key in (Bytes(b"key"), bytearray(b"key"), memoryview(b"a key")[2:]):
         assert native.murmur2(key) == murmur2(b"key")
 
@@ -219,7 +219,7 @@ def test_hashes_of_anything_with_bytes(native: Any) -> None:
         ({"value": b"x" * 5000}, "too large"),
     ],
 )
-def test_what_has_to_be_decided_is_left_to_python(changes: dict[str, Any], why: str, native: Any) -> None:
+def test_uncommon_appends_are_left_to_python(changes: dict[str, Any], why: str, native: Any) -> None:
     bench = Bench(native)
     before = sys.getrefcount(bench.batches[2])
     assert bench.append(**changes) is None, why
@@ -229,7 +229,7 @@ def test_what_has_to_be_decided_is_left_to_python(changes: dict[str, Any], why: 
     assert after == before
 
 
-def test_what_a_producer_is_made_for_may_be_left_to_python_altogether(native: Any) -> None:
+def test_settings_of_a_producer_can_leave_all_appends_to_python(native: Any) -> None:
     assert Bench(native, chooses=True).append() is None
     assert Bench(native, chooses=True).append(partition=1) is not None
     assert Bench(native, reads_clock=False).append(timestamp_ms=None) is None
@@ -239,7 +239,7 @@ def test_what_a_producer_is_made_for_may_be_left_to_python_altogether(native: An
     assert len(ignoring.records()[2]) == 5
 
 
-def test_nothing_joins_a_closed_batch_or_that_of_a_closed_producer(native: Any) -> None:
+def test_closed_batches_and_closed_producers_take_no_record(native: Any) -> None:
     bench = Bench(native)
     bench.batches[2].close()
     assert bench.append() is None
@@ -249,14 +249,14 @@ def test_nothing_joins_a_closed_batch_or_that_of_a_closed_producer(native: Any) 
     assert bench.append(partition=1) is None
 
 
-def test_nothing_joins_a_batch_that_was_forgotten(native: Any) -> None:
+def test_a_forgotten_batch_takes_no_record(native: Any) -> None:
     bench = Bench(native)
     assert bench.append(partition=1) is not None
     bench.appender.forget()
     assert bench.append(partition=1) is None
 
 
-def test_a_full_batch_and_full_memory_take_nothing(native: Any) -> None:
+def test_a_full_batch_and_full_memory_take_no_record(native: Any) -> None:
     small = Bench(native, size_limit=200)
     assert small.append(b"x" * 150) is not None
     assert small.append(b"x" * 150) is None
@@ -295,7 +295,7 @@ def test_memory_of_records_is_given_back_with_their_batch(native: Any) -> None:
 
 
 @pytest.mark.concurrent
-def test_records_of_several_threads_are_all_there_while_another_thread_closes_batches(native: Any) -> None:
+def test_records_of_several_threads_are_complete_while_another_thread_closes_batches(native: Any) -> None:
     memory = native.BufferMemory(1 << 40)
     bench = Bench(native, memory=1 << 40, batch_size=1 << 40)
     taken: list[Any] = []
@@ -342,7 +342,7 @@ def test_records_of_several_threads_are_all_there_while_another_thread_closes_ba
     assert bench.appender.records == 60_000
 
 
-def test_many_records_are_appended_until_something_has_to_be_decided(native: Any) -> None:
+def test_many_records_are_appended_until_python_must_decide(native: Any) -> None:
     bench = Bench(native)
     runs: list[Any] = []
     values = [b"%d" % n for n in range(100)]
@@ -357,7 +357,7 @@ def test_many_records_are_appended_until_something_has_to_be_decided(native: Any
     assert [value for found in (2, 1) for _, value in bench.records()[found]] == values[: sum(run[2] for run in runs)]
 
 
-def test_many_records_with_keys_and_one_that_is_no_text(native: Any) -> None:
+def test_many_records_with_keys_and_an_invalid_one(native: Any) -> None:
     bench = Bench(native)
     runs: list[Any] = []
     keys = [b"key-%d" % n for n in range(20)]

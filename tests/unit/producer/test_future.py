@@ -1,4 +1,4 @@
-"""The promise of where a record went."""
+"""The future of a sent record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pair(index: int = 2) -> tuple[BatchResult, FutureRecordMetadata]:
     return result, FutureRecordMetadata(result, index, 1234, 5, -1)
 
 
-def test_success_tells_where_the_record_is() -> None:
+def test_success_returns_the_place_of_the_record() -> None:
     result, future = pair()
     assert not future.is_done
     assert future.value is None
@@ -73,7 +73,7 @@ def test_the_timeout_of_get_names_the_record_and_the_last_error() -> None:
     assert caught.value.__cause__ is result.last_failure
 
 
-def test_get_waits_no_longer_than_told() -> None:
+def test_get_waits_no_longer_than_its_timeout() -> None:
     with pytest.raises(KafkaTimeoutError, match=r"t-3 within 0.01 s"):
         pair()[1].get(0.01)
 
@@ -151,7 +151,7 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
     assert "a callback of a sent record raised" in caplog.text
 
 
-def test_who_waits_goes_on_when_callbacks_have_run() -> None:
+def test_waiting_threads_continue_after_the_callbacks() -> None:
     result, future = pair()
     seen: list[bool] = []
 
@@ -166,7 +166,7 @@ def test_who_waits_goes_on_when_callbacks_have_run() -> None:
     assert result.wait(0)
 
 
-def test_a_callback_may_ask_for_its_own_result() -> None:
+def test_a_callback_may_request_its_own_result() -> None:
     seen: list[RecordMetadata] = []
 
     def send() -> None:
@@ -195,7 +195,7 @@ def test_a_split_batch_fails_only_for_the_records_of_the_part_that_failed() -> N
     assert isinstance(futures[2].exception, MessageTooLargeError)
 
 
-def test_a_future_can_be_awaited_whether_it_is_done_or_not() -> None:
+def test_a_pending_or_done_future_can_be_awaited() -> None:
     async def program() -> list[int]:
         first, done = pair(0)
         first.finish(5, -1, None)
@@ -206,7 +206,7 @@ def test_a_future_can_be_awaited_whether_it_is_done_or_not() -> None:
     assert asyncio.run(program()) == [5, 6]
 
 
-def test_an_awaited_failure_is_raised_and_a_cancelled_wait_harms_nobody() -> None:
+def test_an_awaited_failure_is_raised_and_a_cancelled_wait_does_not_affect_the_future() -> None:
     async def program() -> None:
         result, future = pair(0)
         waiting = asyncio.ensure_future(future)

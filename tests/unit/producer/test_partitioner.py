@@ -63,7 +63,7 @@ def test_the_hash_equals_javas(data: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(("data", "expected"), JAVA[:8])
-def test_a_key_goes_where_java_sends_it(data: str, expected: int) -> None:
+def test_a_key_goes_to_the_partition_that_java_chooses(data: str, expected: int) -> None:
     assert partition_for_key(bytes.fromhex(data), 7) == (expected & 0x7FFFFFFF) % 7
 
 

@@ -1,4 +1,4 @@
-"""Tests of what the producer does before a record is sent: looking topics up, waiting. A scripted client, no socket."""
+"""Tests of a producer before a record is sent: topic lookups and waits. A scripted client, no socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from pyconsumer import KafkaProducer
 from pyconsumer.clock import ManualClock
-from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError, Errors, KafkaTimeoutError, LeaderNotAvailableError
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS
@@ -22,6 +21,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pyconsumer.settings.config import ClientConfig
 from tests.support.fake_network import FakeNetwork, SentRequest
 
 pytestmark = pytest.mark.usefixtures("implementation")
@@ -30,7 +30,7 @@ TEN_MINUTES_MS = 600_000
 
 
 class Network(FakeNetwork):
-    """Stands for the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
+    """A stub of the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
 
     unasked: tuple[str, ...] = ()
     """Topics that each answer contains in addition to those that were asked for."""
@@ -81,7 +81,7 @@ class Network(FakeNetwork):
 
 
 class Bench:
-    """A producer with what it needs."""
+    """A producer with its collaborators."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -91,7 +91,7 @@ class Bench:
         self.client = cast(Network, self.producer._delegate.client)
 
     def asked_for(self, call: Callable[[], object]) -> set[str]:
-        """The topics that metadata is asked for during a call."""
+        """The topics whose metadata is requested during a call."""
         before = len(self.client.asked)
         call()
         return set(itertools.chain.from_iterable(self.client.asked[before:]))
@@ -119,7 +119,7 @@ def send_after(bench: Bench, seconds: float, topic: str) -> Callable[[], object]
     return call
 
 
-def test_a_topic_that_nobody_sends_to_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
+def test_an_unused_topic_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench()
     bench.producer.send("old").get(60)
 
@@ -138,7 +138,7 @@ def test_a_topic_in_use_is_kept(make_bench: Callable[..., Bench], use: Callable[
     assert bench.asked_for(send_after(bench, 299.0, "new")) == {"new", "old"}
 
 
-def test_a_topic_whose_records_wait_is_kept(make_bench: Callable[..., Bench]) -> None:
+def test_a_topic_with_waiting_records_is_kept(make_bench: Callable[..., Bench]) -> None:
     bench = make_bench(linger_ms=TEN_MINUTES_MS, delivery_timeout_ms=2 * TEN_MINUTES_MS)
     bench.producer.send("old")
 
@@ -199,10 +199,10 @@ def test_a_send_to_a_new_topic_names_the_last_error_of_its_metadata(make_bench: 
 
 
 @pytest.mark.concurrent
-def test_a_topic_that_an_answer_contained_before_it_was_wanted_is_asked_for(
+def test_a_topic_that_an_early_response_contained_is_requested(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once such a topic counted as known, so it was not asked for, and ``send`` waited until ``max_block_ms``."""
+    """Such a topic once counted as known, so that it was not requested and ``send`` waited until ``max_block_ms``."""
     monkeypatch.setattr(Network, "unasked", ("t",))
     bench = make_bench()
     bench.client.waits.get(timeout=60)  # the first answer, with a topic that nobody wants, has been taken

@@ -1,4 +1,4 @@
-"""The sender and each kind of answer: a scripted client, a clock that is moved by hand, no socket."""
+"""The sender and each kind of response: a scripted client, a clock that the test advances, no socket."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DUPLICATE = 46
 
 
 class Produced(SentRequest):
-    """One request that the sender made."""
+    """One request of the sender."""
 
     @property
     def batches(self) -> dict[TopicPartition, BatchInfo]:
@@ -57,7 +57,7 @@ class Produced(SentRequest):
         }
 
     def succeed(self, **codes: int) -> None:
-        """Answer a Produce request: error codes by partition, such as ``p0=6``; others succeed at offset 100."""
+        """Answer a Produce request: error codes by partition, such as ``p0=6``. Others succeed at offset 100."""
         parts = [
             PartitionProduceResponse(index=tp.partition, error_code=codes.get(f"p{tp.partition}", 0), base_offset=100)
             for tp in self.batches
@@ -66,7 +66,7 @@ class Produced(SentRequest):
 
 
 class Network(FakeNetwork):
-    """The sender's network: keeps the times until which it wanted to sleep, and may have faults."""
+    """The sender's network: records the times until which the sender sleeps, and may have faults."""
 
     kind = Produced
 
@@ -82,7 +82,7 @@ class Network(FakeNetwork):
 
 
 class Bench:
-    """A sender with what it needs."""
+    """A sender with its collaborators."""
 
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -120,7 +120,7 @@ class Bench:
         return self.accumulator.append(tp, 1, None, value, (), 100, self.clock.now()).batch.result
 
     def turn(self, seconds: float = 0.0) -> list[Produced]:
-        """Let time pass and the sender work; answer requests for a producer id; return new Produce requests."""
+        """Advance the clock, run the sender, and answer requests for a producer id. Return new Produce requests."""
         self.clock.advance(seconds)
         known = len(self.client.sent)
         self.sender._run_once()
@@ -153,7 +153,7 @@ def test_one_request_carries_a_batch_of_each_partition() -> None:
     assert set(bench.one().batches) == {P0, P1}
 
 
-def test_a_retriable_answer_repeats_the_same_batch_after_the_backoff() -> None:
+def test_a_retriable_error_repeats_the_same_batch_after_the_backoff() -> None:
     bench = Bench()
     result = bench.append()
     first = bench.one()
@@ -178,7 +178,7 @@ def test_a_duplicate_counts_as_success() -> None:
     assert result.error is None
 
 
-def test_an_answer_that_is_final_fails_the_batch_and_its_number_is_used_again() -> None:
+def test_a_fatal_error_fails_the_batch_and_its_sequence_is_reused() -> None:
     bench = Bench()
     result = bench.append()
     bench.one().succeed(p0=NOT_AUTHORIZED)
@@ -189,7 +189,7 @@ def test_an_answer_that_is_final_fails_the_batch_and_its_number_is_used_again() 
     assert (next_one.batches[P0].producer_id, next_one.batches[P0].base_sequence) == (1, 0)
 
 
-def test_a_lost_sequence_leads_to_a_new_producer_id_and_the_batch_is_sent_with_it() -> None:
+def test_a_lost_sequence_causes_a_new_producer_id_and_the_batch_is_resent_with_it() -> None:
     bench = Bench()
     result = bench.append()
     bench.one().succeed(p0=OUT_OF_ORDER)
@@ -200,7 +200,7 @@ def test_a_lost_sequence_leads_to_a_new_producer_id_and_the_batch_is_sent_with_i
     assert result.error is None
 
 
-def test_a_new_producer_id_does_not_renumber_what_may_have_arrived_in_another_partition() -> None:
+def test_a_new_producer_id_does_not_renumber_uncertain_batches_of_another_partition() -> None:
     bench = Bench()
     bench.append(P1)
     lost = bench.one()
@@ -216,7 +216,7 @@ def test_a_new_producer_id_does_not_renumber_what_may_have_arrived_in_another_pa
     assert bench.one().batches[P1].producer_id == 2
 
 
-def test_a_batch_that_expires_after_a_lost_answer_costs_the_producer_id() -> None:
+def test_a_batch_that_expires_after_a_lost_response_costs_the_producer_id() -> None:
     bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
     result = bench.append()
     bench.one().future.fail(KafkaConnectionError("gone"))
@@ -245,7 +245,7 @@ def test_a_batch_that_expires_in_flight_is_waited_for_without_spinning() -> None
     assert bench.ids == 1  # the late answer said that it was written
 
 
-def test_a_batch_that_is_too_large_is_split_and_keeps_its_order() -> None:
+def test_a_too_large_batch_is_split_and_keeps_its_order() -> None:
     bench = Bench(batch_size=100_000, linger_ms=1000)
     results = [bench.append(value=b"%d" % n * 100) for n in range(4)]
     bench.accumulator.flushing = 1
@@ -265,7 +265,7 @@ def test_a_batch_that_is_too_large_is_split_and_keeps_its_order() -> None:
     assert bench.ids == 1
 
 
-def test_one_record_that_is_too_large_fails() -> None:
+def test_one_too_large_record_fails() -> None:
     bench = Bench()
     result = bench.append()
     bench.one().succeed(p0=TOO_LARGE)
@@ -283,7 +283,7 @@ def test_retries_are_counted() -> None:
     assert result.error.errno == NOT_LEADER
 
 
-def test_an_answer_without_the_partition_fails_the_batch() -> None:
+def test_a_response_without_the_partition_fails_the_batch() -> None:
     bench = Bench()
     result = bench.append()
     bench.one().answer(ProduceResponse())
@@ -294,7 +294,7 @@ def test_an_answer_without_the_partition_fails_the_batch() -> None:
 @pytest.mark.parametrize(
     "error", [AuthenticationError("no"), TopicAuthorizationFailedError()], ids=lambda error: type(error).__name__
 )
-def test_a_refused_producer_id_fails_what_waits_at_once(error: KafkaError) -> None:
+def test_a_failed_init_producer_id_fails_queued_batches_at_once(error: KafkaError) -> None:
     bench = Bench()
     result = bench.append()
     bench.sender._run_once()
@@ -304,7 +304,7 @@ def test_a_refused_producer_id_fails_what_waits_at_once(error: KafkaError) -> No
     assert bench.accumulator.is_empty
 
 
-def test_without_a_producer_id_nothing_leaves_and_it_is_asked_for_again_later() -> None:
+def test_without_a_producer_id_no_batch_is_sent_and_init_producer_id_is_retried() -> None:
     bench = Bench()
     bench.append()
     bench.sender._run_once()
@@ -339,7 +339,7 @@ def test_a_request_stays_within_max_request_size() -> None:
     assert sorted(list(sent.batches) for sent in requests) == [[P0], [P1]]
 
 
-def test_without_a_leader_metadata_is_asked_for_and_the_sender_sleeps() -> None:
+def test_without_a_leader_metadata_is_requested_and_the_sender_sleeps() -> None:
     bench = Bench()
     bench.append(TopicPartition("unknown", 0))
 
@@ -366,7 +366,7 @@ def test_a_delivery_timeout_names_the_error_of_the_last_attempt() -> None:
     assert isinstance(result.error.__cause__ if result.error else None, KafkaError)
 
 
-def test_a_delivery_timeout_names_the_connection_that_was_refused() -> None:
+def test_a_delivery_timeout_names_the_refused_connection() -> None:
     bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
     bench.append()
     bench.one().succeed()
@@ -401,7 +401,7 @@ def test_a_producer_id_that_is_none_is_an_error() -> None:
     assert "names producer id -1" in str(result.error)
 
 
-def test_an_answer_that_cannot_be_handled_fails_its_batches_alone() -> None:
+def test_an_invalid_response_only_fails_its_own_batches() -> None:
     bench = Bench()
     result = bench.append()
     bench.one().give(ProduceResponse(responses=[None]))  # type: ignore[list-item]
@@ -432,7 +432,7 @@ def test_a_batch_that_cannot_be_built_fails_alone_and_its_partition_continues(mo
 
 
 @pytest.mark.concurrent
-def test_the_thread_survives_what_a_turn_raises() -> None:
+def test_the_thread_survives_an_error_in_a_turn() -> None:
     bench = Bench(retry_backoff_ms=1, retry_backoff_max_ms=1, linger_ms=0)
     result = bench.append()
     bench.client.faults = [OverflowError("port"), ValueError("host")]

@@ -1,4 +1,4 @@
-"""The producer's side of transactions: states, order of requests, and what errors lead to, as in Java's producer."""
+"""The producer's side of transactions: states, order of requests, and the effect of errors, as in Java's producer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ S = TransactionState
 
 
 class Producer:
-    """A manager, and the answers that a cluster gives it."""
+    """A manager, and a cluster's responses to it."""
 
     def __init__(self, version: int = 2, *, supports_bump: bool = True) -> None:
         self.version = version
@@ -69,7 +69,7 @@ class Producer:
         return request
 
     def take(self, kind: RequestKind) -> PendingRequest:
-        """Answer what comes before the next request of a kind, and return that."""
+        """Answer all requests before the next one of a kind, and return that one."""
         while (request := self.next()) is not None:
             if request.kind is kind:
                 return request
@@ -97,7 +97,7 @@ class Producer:
             core.on_ended(request, producer)
 
     def run(self) -> None:
-        """Answer everything that can be sent."""
+        """Answer every request that can be sent."""
         while (request := self.next()) is not None:
             self.answer(request)
 
@@ -108,7 +108,7 @@ class Producer:
             raise result.error
 
     def opened(self) -> Producer:
-        """In a transaction with a partition to which a batch was sent."""
+        """A manager in a transaction with a partition to which a batch was sent."""
         self.wait(self.core.initialize())
         self.core.begin()
         self.core.add_partition(P0)
@@ -125,7 +125,7 @@ def offsets(*partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetada
 
 
 def test_the_moves_are_javas() -> None:
-    """Save for those of prepared transactions (KIP-939), which no released broker has."""
+    """Without those of prepared transactions (KIP-939), which no released broker has."""
     javas = {(S[a], S[b]) for a, b in read_vectors("move") if "PREPARED_TRANSACTION" not in (a, b)}
     ours = {(a, b) for b, before in PREDECESSORS.items() for a in before}
     assert ours == javas
@@ -144,7 +144,7 @@ _KINDS = {
 
 
 def _in_state(request: str, version: int) -> tuple[Producer, PendingRequest]:
-    """A producer whose next answer is that to a request, as ``TransactionVectors.java`` prepares Java's."""
+    """A producer whose next response is that to a request, as ``TransactionVectors.java`` prepares Java's."""
     producer = Producer(version)
     core = producer.core
     if request in ("INIT", "FIND"):
@@ -177,8 +177,8 @@ _SINCE_KIP_1319 = [("COMMIT_OFFSETS", "GROUP_ID_NOT_FOUND"), ("COMMIT_OFFSETS", 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("request_name", _KINDS)
-def test_errors_lead_where_javas_producer_goes(request_name: str, version: int) -> None:
-    """For every error code. ``TransactionVectors.java`` asked Java's own TransactionManager."""
+def test_errors_have_the_effect_of_javas_producer(request_name: str, version: int) -> None:
+    """For every error code. ``TransactionVectors.java`` ran Java's own TransactionManager."""
     rows = [row for row in read_vectors("error") if row[:2] == [str(version), request_name]]
     assert len(rows) > 100
     for _, _, name, state, repeated, lookup, bump, _ in rows:
@@ -215,7 +215,7 @@ def test_batches_fail_as_with_java() -> None:
 
 
 @pytest.mark.kafka
-def test_java_still_does_what_the_vectors_say() -> None:
+def test_java_still_produces_the_vectors() -> None:
     import gzip
 
     assert expected(tools()) == gzip.decompress(VECTORS.read_bytes()).decode()
@@ -251,7 +251,7 @@ def test_the_requests_of_version_2() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_without_anything_needs_no_request(version: int, commit: bool) -> None:
+def test_an_empty_transaction_needs_no_request(version: int, commit: bool) -> None:
     producer = Producer(version)
     producer.wait(producer.core.initialize())
     before = list(producer.sent)
@@ -268,7 +268,7 @@ def test_the_end_waits_for_all_batches() -> None:
     assert producer.take(RequestKind.END).details is True
 
 
-def test_a_partition_may_be_sent_to_once_it_was_added() -> None:
+def test_a_partition_may_be_sent_to_after_it_was_added() -> None:
     producer = Producer(1)
     producer.wait(producer.core.initialize())
     producer.core.begin()
@@ -306,7 +306,7 @@ def test_the_partition_that_was_not_attempted_is_not_the_cause() -> None:
         producer.core.commit()
 
 
-def test_an_answer_that_leaves_something_out_ends_the_producer() -> None:
+def test_an_incomplete_response_is_fatal() -> None:
     producer, request = _in_state("ADD_PARTITIONS", 1)
     producer.core.on_partitions_added(request, {}, 0.0)
     assert isinstance(producer.core.last_error, ProtocolError)
@@ -315,7 +315,7 @@ def test_an_answer_that_leaves_something_out_ends_the_producer() -> None:
     assert producer.core.state is S.FATAL_ERROR
 
 
-def test_offsets_are_repeated_where_they_have_to_be() -> None:
+def test_only_offsets_with_a_retriable_error_are_repeated() -> None:
     producer = Producer(2).opened()
     result = producer.core.add_offsets(offsets(P0, P1), ConsumerGroupMetadata("g"))
     request = producer.take(RequestKind.COMMIT_OFFSETS)
@@ -341,7 +341,7 @@ def test_a_consumer_that_has_left_its_group_ends_the_transaction() -> None:
 # Calls
 
 
-def test_calls_in_the_wrong_state_say_what_to_do() -> None:
+def test_calls_in_the_wrong_state_name_the_right_call() -> None:
     core = TransactionManager("id", lambda _: 0.0)
     for call in (core.begin, core.commit, core.abort, core.check_send):
         with pytest.raises(IllegalStateError, match=r"init_transactions\(\) was not called"):
@@ -401,7 +401,7 @@ def test_after_an_abortable_error_only_an_abort_is_possible() -> None:
     assert core.drop_reason is None
 
 
-def test_a_failed_batch_fails_the_commit_that_waits_for_it() -> None:
+def test_a_failed_batch_fails_the_waiting_commit() -> None:
     producer = Producer().opened()
     result = producer.core.commit()
     assert producer.next(has_incomplete=True) is None
@@ -451,7 +451,7 @@ def test_the_version_changes_between_two_transactions_only() -> None:
     assert core.is_v2
 
 
-def test_down_again_to_version_1() -> None:
+def test_a_downgrade_to_version_1() -> None:
     producer = Producer(2).opened()
     core = producer.core
     core.on_features(2, 1)
@@ -480,7 +480,7 @@ def test_a_lost_coordinator_is_looked_up_again() -> None:
     producer.wait(result)
 
 
-def test_a_broker_that_is_too_old_ends_the_producer() -> None:
+def test_a_too_old_broker_is_a_fatal_error() -> None:
     producer = Producer()
     result = producer.core.initialize()
     producer.core.on_refused(producer.take(RequestKind.INIT_PRODUCER_ID), UnsupportedVersionError("too old"))
@@ -488,7 +488,7 @@ def test_a_broker_that_is_too_old_ends_the_producer() -> None:
         producer.wait(result)
 
 
-def test_an_abort_gives_up_what_was_to_be_added() -> None:
+def test_an_abort_drops_pending_partitions_and_offsets() -> None:
     producer = Producer(2).opened()
     result = producer.core.add_offsets(offsets(P0), ConsumerGroupMetadata("g"))
     request = producer.take(RequestKind.COMMIT_OFFSETS)
@@ -499,7 +499,7 @@ def test_an_abort_gives_up_what_was_to_be_added() -> None:
     assert producer.core.state is S.READY
 
 
-def test_a_refused_initialization_may_be_tried_again() -> None:
+def test_a_rejected_initialization_may_be_retried() -> None:
     producer = Producer()
     result = producer.core.initialize()
     request = producer.take(RequestKind.INIT_PRODUCER_ID)
@@ -525,7 +525,7 @@ def test_an_open_transaction_is_handed_over_and_not_ended(version: int) -> None:
     assert "EndTxn" not in producer.sent
 
 
-def test_nothing_is_handed_over_where_nothing_was_sent_or_something_failed() -> None:
+def test_only_an_intact_transaction_with_records_is_detached() -> None:
     producer = Producer()
     producer.wait(producer.core.initialize())
     with pytest.raises(IllegalStateError, match="no transaction is open"):
@@ -539,7 +539,7 @@ def test_nothing_is_handed_over_where_nothing_was_sent_or_something_failed() -> 
     assert failed.core.has_open_transaction
 
 
-def test_a_close_fails_whoever_waits() -> None:
+def test_a_close_fails_waiting_calls() -> None:
     producer = Producer().opened()
     result = producer.core.commit()
     producer.core.close(KafkaError("closed"))
@@ -551,7 +551,7 @@ def test_each_action_occurs() -> None:
     assert found == set(TransactionErrorAction)
 
 
-def test_offsets_are_committed_by_topic_ids_where_all_are_known() -> None:
+def test_offsets_are_committed_by_topic_ids_if_all_are_known() -> None:
     """KIP-1319."""
     producer, request = _in_state("COMMIT_OFFSETS", 2)
     by_name = call_for(producer.core, request, 60_000)

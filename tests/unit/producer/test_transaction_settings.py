@@ -1,4 +1,4 @@
-"""Settings that idempotence and transactions need, and the error codes of both."""
+"""Settings that idempotence and transactions require, and the error codes of both."""
 
 from __future__ import annotations
 
@@ -33,21 +33,19 @@ def build(**options: Any) -> ProducerConfig:
     ],
     ids=["retries", "in-flight", "acks-1", "acks-0"],
 )
-def test_a_setting_that_does_not_fit_is_named(
-    idempotence: dict[str, Any], conflict: dict[str, Any], words: str
-) -> None:
+def test_an_invalid_setting_is_named(idempotence: dict[str, Any], conflict: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match="needs acks='all', retries above 0 and at most 5 requests") as raised:
         build(**idempotence, **conflict)
     assert str(raised.value).endswith(words)
 
 
-def test_a_setting_counts_as_given_also_if_it_equals_a_default() -> None:
+def test_a_setting_equal_to_its_default_counts_as_given() -> None:
     with pytest.raises(ConfigurationError, match="acks=1"):
         build(transactional_id="id", acks=1)
     assert build(transactional_id="id", acks="all").acks == build(transactional_id="id", acks=-1).acks == -1
 
 
-def test_a_conflict_switches_idempotence_off_where_nobody_asked_for_it() -> None:
+def test_a_conflict_disables_idempotence_unless_it_was_requested() -> None:
     assert not build(acks=1).enable_idempotence
     assert not build(retries=0).enable_idempotence
     assert build(transactional_id="id").enable_idempotence

@@ -51,17 +51,17 @@ def test_the_request_header_of_flexible_versions_has_tagged_fields() -> None:
 def test_the_version_of_a_header_shows_in_its_layout_alone(
     version: int, request_tags: bytes, response_tags: bytes
 ) -> None:
-    """Header 2 of requests and 1 of responses, from JoinGroup 6 on, has tagged fields; its number is not sent."""
+    """Header 2 of requests and 1 of responses, from JoinGroup 6 on, has tagged fields. Its number is not sent."""
     request, response = JoinGroupRequest(), JoinGroupResponse()
     asked = b"".join(api.encode_request(request, version, 1, "c"))[4:]
     assert asked == b"\0\x0b" + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\1c" + request_tags + request.encode(
         version
     )
-    told = b"".join(api.encode_response(response, version, 1))[4:]
-    assert told == b"\0\0\0\1" + response_tags + response.encode(version)
+    encoded_response = b"".join(api.encode_response(response, version, 1))[4:]
+    assert encoded_response == b"\0\0\0\1" + response_tags + response.encode(version)
 
 
-def test_the_header_begins_with_the_kind_of_request() -> None:
+def test_the_header_starts_with_the_api_key() -> None:
     kinds = {"Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9, "FindCoordinator": 10}
     kinds |= {"JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "OffsetForLeaderEpoch": 23}
     found = {info.name: int(key) for key, info in API.items() if info.name in kinds}
@@ -73,7 +73,7 @@ def test_the_header_begins_with_the_kind_of_request() -> None:
 
 
 @pytest.mark.parametrize(("brokers", "chosen"), [(9, 9), (7, 7), (12, 9)])
-def test_then_comes_the_newest_version_that_both_sides_know(brokers: int, chosen: int) -> None:
+def test_the_version_is_the_newest_that_both_sides_support(brokers: int, chosen: int) -> None:
     version = BrokerVersions.of([(ApiKey.JOIN_GROUP, 0, brokers)]).choose(ApiKey.JOIN_GROUP)
     assert version == chosen
     frame = b"".join(api.encode_request(JoinGroupRequest(reason="because"), version, 1, "c"))
@@ -85,7 +85,7 @@ def test_then_comes_the_newest_version_that_both_sides_know(brokers: int, chosen
 
 
 @pytest.mark.parametrize("key", list(API), ids=lambda key: key.name)
-def test_the_header_has_one_form_whatever_the_body_is(key: ApiKey) -> None:
+def test_the_header_has_one_form_for_every_body(key: ApiKey) -> None:
     request = load(key)[0]()
     for version in range(request.MIN_VERSION, request.MAX_VERSION + 1):
         header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\x4d" + b"\0\2me"
@@ -118,12 +118,12 @@ def test_an_api_versions_request_of_the_future_still_has_a_header() -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\x0c\0\4\0\0\0\1\0\5ab", b"\0\x0c\0\0\0\0\0\1"])
-def test_a_broken_header_is_refused(frame: bytes) -> None:
+def test_an_invalid_header_is_rejected(frame: bytes) -> None:
     with pytest.raises(ProtocolError):
         api.decode_request_header(frame)
 
 
-def test_an_unknown_api_is_refused() -> None:
+def test_an_unknown_api_is_rejected() -> None:
     with pytest.raises(UnsupportedVersionError, match="api key 999"):
         api.decode_request_header(b"\3\xe7\0\0\0\0\0\1\0\0")
 
@@ -165,7 +165,7 @@ def test_the_newest_version_of_both_sides_is_chosen() -> None:
         broker.choose(ApiKey.PRODUCE)
 
 
-def test_messages_are_imported_when_they_are_first_used() -> None:
+def test_messages_are_imported_on_first_use() -> None:
     code = (
         "import sys, pyconsumer.protocol.api;"
         "loaded = [m for m in sys.modules if m.startswith('pyconsumer.protocol.messages.')];"

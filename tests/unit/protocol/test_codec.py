@@ -1,4 +1,4 @@
-"""The compiled codecs: what is written is read back at every version; bad bytes give ProtocolError, nothing else."""
+"""The compiled codecs: encoded messages decode at every version, and bad bytes raise ProtocolError alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ IDS = [f"{cls.__name__}-v{version}" for cls, version in VERSIONS]
 @pytest.mark.parametrize(("cls", "version"), VERSIONS, ids=IDS)
 @settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
-def test_decoding_gives_back_what_was_encoded(cls: type[Message], version: int, data: st.DataObject) -> None:
+def test_decoding_returns_the_encoded_message(cls: type[Message], version: int, data: st.DataObject) -> None:
     value = data.draw(structs(cls, version))
 
     assert cls.decode(value.encode(version), version) == value
@@ -70,7 +70,7 @@ def test_damaged_and_random_bytes_give_protocol_errors_only() -> None:
 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS, ids=IDS)
-def test_a_message_that_is_cut_off_anywhere_is_refused(cls: type[Message], version: int) -> None:
+def test_a_message_truncated_anywhere_is_rejected(cls: type[Message], version: int) -> None:
     good = cls().encode(version)
     for end in range(len(good)):
         with pytest.raises(ProtocolError):
@@ -79,7 +79,7 @@ def test_a_message_that_is_cut_off_anywhere_is_refused(cls: type[Message], versi
         cls.decode(good + b"\0", version)
 
 
-def test_a_huge_length_allocates_nothing() -> None:
+def test_a_huge_length_allocates_no_memory() -> None:
     # 2**31 - 1 members in a JoinGroup response of a few bytes
     body = JoinGroupResponse().encode(5)[:-4] + (0x7FFFFFFF).to_bytes(4, "big")
     tracemalloc.start()
@@ -100,21 +100,21 @@ def test_a_heartbeat_is_written_byte_for_byte() -> None:
     assert request.encode(4) == b"\2g\0\0\0\3\2m\0\0"
 
 
-def test_a_field_that_the_version_lacks_is_refused_unless_it_can_be_ignored() -> None:
+def test_a_field_missing_in_the_version_is_rejected_unless_it_is_ignorable() -> None:
     with pytest.raises(UnsupportedVersionError, match=r"version 2 has no field for HeartbeatRequest.group_inst"):
         HeartbeatRequest(group_id="g", group_instance_id="i").encode(2)
     ignorable = JoinGroupRequest(group_id="g", rebalance_timeout_ms=5, reason="because")
     assert JoinGroupRequest.decode(ignorable.encode(0), 0) == JoinGroupRequest(group_id="g")
 
 
-def test_a_version_that_does_not_exist_is_refused() -> None:
+def test_an_unknown_version_is_rejected() -> None:
     with pytest.raises(UnsupportedVersionError, match="FetchRequest has versions 4-18, not 3"):
         FetchRequest().encode(3)
     with pytest.raises(UnsupportedVersionError):
         FetchRequest.decode(b"", 19)
 
 
-def test_null_is_refused_where_the_version_has_none() -> None:
+def test_null_is_rejected_where_the_version_has_none() -> None:
     with pytest.raises(ProtocolError, match=r"MetadataRequest.topics is null"):
         MetadataRequest(topics=None).encode(0)
     assert MetadataRequest.decode(MetadataRequest(topics=None).encode(1), 1).topics is None
@@ -131,14 +131,14 @@ def test_null_is_refused_where_the_version_has_none() -> None:
         (HeartbeatRequest(group_id="x" * 32768), "32768 bytes, more than the 32767"),
     ],
 )
-def test_a_value_that_does_not_fit_gives_a_protocol_error(bad: HeartbeatRequest, reason: str) -> None:
+def test_a_value_out_of_range_raises_a_protocol_error(bad: HeartbeatRequest, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         bad.encode(0)
 
 
 @pytest.mark.parametrize(("length", "fits"), [(32_767, True), (32_768, False), (40_000, False)])
 def test_a_compact_string_is_no_longer_than_others(length: int, fits: bool) -> None:
-    """Else it would be taken, and no answer or record could carry it."""
+    """Without it the value would be accepted, and no response or record could carry it."""
     empty = HeartbeatRequest().encode(4)
     assert empty[0] == 1
     body = encode_uvarint(length + 1) + b"x" * length + empty[1:]
@@ -169,7 +169,7 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert HeartbeatRequest.decode(tagged, 4) == HeartbeatRequest(group_id="g", member_id="m")
 
 
-def test_a_tagged_field_of_the_wrong_size_is_refused() -> None:
+def test_a_tagged_field_of_the_wrong_size_is_rejected() -> None:
     body = FetchRequest().encode(12)
     assert body[-1] == 0  # no tagged fields
     too_long = body[:-1] + b"\1" + b"\0\4\2x__"  # cluster id "x" in 4 bytes where 2 are used
@@ -189,7 +189,7 @@ def test_tagged_fields_are_written_only_when_set() -> None:
     assert FetchRequest.decode(request.encode(15), 15) == request
 
 
-def test_record_sets_are_neither_copied_when_read_nor_when_written() -> None:
+def test_record_sets_are_read_and_written_without_a_copy() -> None:
     records = memoryview(bytes(range(256)) * 64)
     from pyconsumer.protocol.messages import fetch, produce
 
@@ -208,12 +208,12 @@ def test_record_sets_are_neither_copied_when_read_nor_when_written() -> None:
 
 
 @pytest.mark.parametrize("error", ["", "3-2x", "a"])
-def test_a_version_range_that_makes_no_sense_is_refused(error: str) -> None:
+def test_an_invalid_version_range_is_rejected(error: str) -> None:
     with pytest.raises(ValueError):
         Versions.parse(error)
 
 
-def test_version_ranges_read_as_kafka_writes_them() -> None:
+def test_version_ranges_are_read_in_kafkas_form() -> None:
     assert [str(Versions.parse(text)) for text in ("3", "3-5", "3+", "none")] == ["3", "3-5", "3+", "none"]
     assert 4 in Versions.parse("3-5")
     assert 6 not in Versions.parse("3-5")
@@ -232,7 +232,7 @@ def test_blobs_with_a_newer_version_are_read_as_our_newest() -> None:
             ConsumerProtocolSubscription.decode_with_version(bad)
 
 
-def test_a_struct_may_be_null_where_its_version_allows() -> None:
+def test_a_struct_may_be_null_where_its_version_allows_it() -> None:
     assert MetadataResponse.decode(MetadataResponse().encode(12), 12) == MetadataResponse()
 
 

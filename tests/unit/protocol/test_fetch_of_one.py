@@ -1,4 +1,4 @@
-"""Fetches of one partition: the short ways to write and to read them give what the codecs give that know every form."""
+"""Fetches of one partition: the short encoder and decoder equal the full codecs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def general(data: bytes, version: int) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("version", range(FIRST_VERSION_WITH_TOPIC_IDS, NEWEST + 1))
-def test_a_response_is_read_as_by_the_codec_whatever_it_has(version: int) -> None:
+def test_any_response_is_read_as_by_the_codec(version: int) -> None:
     for name, message in FORMS.items():
         if name == "endpoints" and version < 16:
             continue
@@ -113,8 +113,8 @@ def test_records_stay_views_of_the_response() -> None:
     assert records.obj is data.obj
 
 
-def test_damaged_responses_give_what_the_codec_gives() -> None:
-    """Each byte takes many values, and each length is tried: the same message and end, or an error from both."""
+def test_damaged_responses_decode_as_by_the_codec() -> None:
+    """Each byte takes many values, and each length is tried: the same message and end offset, or an error from both."""
     chance = random.Random(20261126)
     decode = _codegen.compile_codec(FetchResponse, NEWEST, True)[1]
     short = errors = 0

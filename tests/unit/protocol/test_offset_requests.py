@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch at every version: what we ask, and what we read from the answer."""
+"""OffsetCommit and OffsetFetch at every version: the request, and the decoded response."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_version_2_has_the_bytes_that_kafka_writes() -> None:
 
 
 @pytest.mark.parametrize(("version", "follows"), [(2, b"\xff" * 8), (4, b"\xff" * 8), (5, b"")])
-def test_the_retention_is_always_that_of_the_broker_and_gone_in_version_5(version: int, follows: bytes) -> None:
+def test_the_retention_is_the_brokers_default_and_absent_from_version_5_on(version: int, follows: bytes) -> None:
     request = offset_commit_request(
         version, group_id="g", generation_id=1, member_id="m", group_instance_id=None, offsets={}, ids=None
     )
@@ -62,7 +62,7 @@ def test_the_retention_is_always_that_of_the_broker_and_gone_in_version_5(versio
 
 
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
-def test_a_commit_says_what_its_version_can_say(version: int) -> None:
+def test_a_commit_has_the_fields_of_its_version(version: int) -> None:
     offsets = {A0: OffsetAndMetadata(5, "m", 3), B0: OffsetAndMetadata(7), A1: OffsetAndMetadata(6)}
     request = offset_commit_request(
         version,
@@ -111,7 +111,7 @@ def test_each_partition_of_a_commit_has_its_code(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-def test_a_fetch_asks_for_partitions_of_one_group(version: int) -> None:
+def test_an_offset_fetch_has_partitions_of_one_group(version: int) -> None:
     request = offset_fetch_request(version, group_id="g", partitions=[B0, A1, A0], ids=IDS)
     read = OffsetFetchRequest.decode(request.encode(version), version)
     assert read.require_stable is (version >= 7)
@@ -165,7 +165,7 @@ def test_fetched_offsets_of_every_version(version: int) -> None:
     assert found.error_code == (14 if version >= 2 else 0)
 
 
-def test_answers_about_something_else_are_protocol_errors() -> None:
+def test_responses_about_other_partitions_are_protocol_errors() -> None:
     with pytest.raises(ProtocolError, match="lacks group"):
         read_offset_fetch(8, OffsetFetchResponse(), group_id="g", ids=IDS)
     response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(topic_id=b"?" * 16)])
@@ -174,7 +174,7 @@ def test_answers_about_something_else_are_protocol_errors() -> None:
         read_offset_commit(10, response, IDS)
 
 
-def test_ids_are_used_where_all_are_known() -> None:
+def test_topic_ids_are_used_if_all_are_known() -> None:
     assert topic_ids({"a"}, lambda topic: IDS[topic]) == {"a": IDS["a"]}
     assert topic_ids({"a", "b"}, lambda topic: IDS[topic] if topic == "a" else ZERO_UUID) is None
     assert LAST_VERSION_WITH_NAMES == 9

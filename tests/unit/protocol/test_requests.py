@@ -51,7 +51,7 @@ def test_find_coordinator_raises_the_error_of_the_response(version: int) -> None
     assert not caught.value.retriable
 
 
-def test_find_coordinator_refuses_a_response_without_the_group() -> None:
+def test_find_coordinator_rejects_a_response_without_the_group() -> None:
     with pytest.raises(CoordinatorNotAvailableError, match="does not name group g"):
         read_coordinator("g", FIRST_VERSION_WITH_KEYS, FindCoordinatorResponse())
 
@@ -100,13 +100,13 @@ def test_a_fetch_at_every_version(version: int) -> None:
     assert found == [(0, 7, 1000, epochs[0]), (1, 9, 3000, epochs[1]), (0, 8, 2000, epochs[2])]
 
 
-def test_a_fetch_names_topics_where_an_id_is_missing() -> None:
+def test_a_fetch_uses_topic_names_if_an_id_is_missing() -> None:
     assert newest_version([b"A" * 16, b"B" * 16]) is None
     assert newest_version([b"A" * 16, ZERO_UUID]) == 12
 
 
 @pytest.mark.parametrize("version", range(ListOffsetsRequest.MIN_VERSION, ListOffsetsRequest.MAX_VERSION + 1))
-def test_list_offsets_carries_the_leader_epochs_it_is_given(version: int) -> None:
+def test_list_offsets_has_the_given_leader_epochs(version: int) -> None:
     request = list_offsets_request({A0: -1, A1: -1}, leader_epochs={A0: 5})
     (topic,) = ListOffsetsRequest.decode(request.encode(version), version).topics
     expected = [5, -1] if version >= 4 else [-1, -1]

@@ -142,6 +142,6 @@ def test_the_value_of_a_state(item: str, value: TransactionLogValue, expected: s
     assert decode_value(bytes.fromhex(expected)) == value
 
 
-def test_a_value_of_an_unknown_version_is_refused() -> None:
+def test_a_value_of_an_unknown_version_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="not 2"):
         decode_value(b"\0\2" + bytes(40))

@@ -1,4 +1,4 @@
-"""Tests of the Spark source and sink, which need pyspark but no JVM: without it all modules are skipped here."""
+"""Tests of the Spark source and sink, which need pyspark but no JVM. Without pyspark all modules here are skipped."""
 
 import pytest
 

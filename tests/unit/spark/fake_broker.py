@@ -32,13 +32,13 @@ class FakeConnection:
     """As much of :class:`pyconsumer.spark.client_cache.SparkClient` as the readers use.
 
     Args:
-        batches: the log; each answer to a fetch holds one of them, the first that ends after the offset asked for.
+        batches: the log. Each response to a fetch holds one of them, the first that ends after the fetch offset.
         log_start: offsets below are out of range.
         options: ``kafka.*`` options.
 
     Attributes:
         fetched: offset and node of each fetch, when it was sent.
-        troubles: what the next fetches get in place of data: an error code, or an error that their future fails with.
+        troubles: failures of the next fetches: an error code, or an error for their future.
         on_fetch: called with each request.
     """
 
@@ -51,7 +51,7 @@ class FakeConnection:
         self.log_start = log_start
         self.aborted = aborted
         self.end = max((scan(found)[-1].next_offset for found in batches), default=0)
-        self.told_end = self.end  # by ListOffsets
+        self.reported_end = self.end  # by ListOffsets
         self.fetched: list[tuple[int, int]] = []
         self.requests: list[FetchRequest] = []
         self.troubles: list[Any] = []
@@ -109,6 +109,6 @@ class FakeConnection:
 
     def _list_offsets(self, request: Any) -> ListOffsetsResponse:
         asked = request.topics[0].partitions[0]
-        offset = self.log_start if asked.timestamp == -2 else self.told_end
+        offset = self.log_start if asked.timestamp == -2 else self.reported_end
         answer = ListOffsetsPartitionResponse(partition_index=TP.partition, offset=offset)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TP.topic, partitions=[answer])])

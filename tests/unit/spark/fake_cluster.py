@@ -1,4 +1,4 @@
-"""A cluster made up for planning: logs that grow, shrink, come and go as a test says."""
+"""A fake cluster for planning, with logs that grow, shrink, come and go."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ A0, A1, A2 = (TopicPartition("a", number) for number in range(3))
 
 
 class FakeCluster:
-    """Answers of a cluster.
+    """Responses of a cluster.
 
     Attributes:
-        logs: first offset and end of each partition; at offset n the timestamp is 100 n.
+        logs: first offset and end of each partition. At offset n the timestamp is 100 n.
         asked: the timestamps of each call of ``offsets``.
-        groups: what groups have committed.
+        groups: committed offsets of groups.
         bytes_each: bytes per offset.
         listed: how often partitions were listed.
         missing_ok: whether topics might be missing the last time.
-        stale: ends that the next calls tell in place of the true ones.
+        stale: ends that the next calls return in place of the true ones.
     """
 
     def __init__(self, **ends: int) -> None:

@@ -1,4 +1,4 @@
-"""The archive's query, which is started again where Spark did not wait for a slow machine."""
+"""The archive's query, which is restarted when Spark did not wait for a slow machine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ BROKEN = (
 
 
 def batch(number: int, rows: int, end: int) -> SimpleNamespace:
-    """Return what Spark tells of a batch of a topic that has 10 records."""
+    """Return Spark's progress for a batch of a topic that has 10 records."""
     source = {"endOffset": json.dumps({"t": {"0": end}}), "latestOffset": json.dumps({"t": {"0": 10}})}
     return SimpleNamespace(batchId=number, numInputRows=rows, sources=[source])
 
 
 class Query:
-    """A query that ran some batches, and ended well or by an error."""
+    """A query that ran some batches, and ended with success or with an error."""
 
     def __init__(self, batches: Sequence[Any], error: str | None = None) -> None:
         self.recentProgress = batches
@@ -44,7 +44,7 @@ class Query:
 
 
 class Spark:
-    """A session whose streams end in the given queries, one after the other; it stands for reader and writer, too."""
+    """A session whose streams end in the given queries, one after the other. It is reader and writer, too."""
 
     def __init__(self, *queries: Query) -> None:
         self.queries = list(queries)
@@ -64,7 +64,7 @@ def run(spark: Spark, seen: list[Archived]) -> Archived:
     return pipelines._archive(spark, files, "folder", "t", {}, False, seen.append)
 
 
-def test_a_query_that_spark_did_not_wait_for_is_started_again_and_counts_each_batch_once() -> None:
+def test_a_query_that_spark_did_not_wait_for_is_restarted_and_counts_each_batch_once() -> None:
     first, second = batch(0, 6, 6), batch(1, 4, 10)
     queries = [Query([], SLOW), Query([first], SLOW), Query([first, second, batch(2, 0, 10)])]
     seen: list[Archived] = []
@@ -81,14 +81,14 @@ def test_patience_ends() -> None:
     assert len(spark.queries) == 10
 
 
-def test_other_failures_are_told_at_once_by_their_cause() -> None:
+def test_other_failures_are_raised_at_once_with_their_cause() -> None:
     spark = Spark(Query([batch(0, 6, 6)], BROKEN), Query([]))
     with pytest.raises(KafkaError, match=r"archiving t failed: pyconsumer.*DataLossError: .* t-0 ends before$"):
         run(spark, [])
     assert len(spark.queries) == 1
 
 
-def test_the_line_that_tells_most_is_found() -> None:
+def test_the_line_with_the_reason_is_found() -> None:
     java = "An error occurred while calling None.x.\n: org.apache.spark.SparkException: Could not parse 'foo'\n\tat x.y"
     assert reason_from_spark(java) == "org.apache.spark.SparkException: Could not parse 'foo'"
     assert reason_from_spark(BROKEN).startswith("pyconsumer.spark.errors.DataLossError: ")

@@ -98,7 +98,7 @@ def test_all_columns_of_all_records() -> None:
     ]
 
 
-def test_columns_come_in_the_order_asked_for() -> None:
+def test_columns_come_in_the_requested_order() -> None:
     batch = record_batch(columns(*ROWS), 3, ("offset", "value"))
     assert batch.schema.equals(arrow_schema(("offset", "value")))
     assert batch.to_pydict() == {"offset": [100, 101, 102], "value": [b"v", b"", None]}
@@ -122,7 +122,7 @@ def test_many_nulls() -> None:
     assert [row["headers"] is None for row in batch.to_pylist()] == [not headers for *_, headers in rows]
 
 
-def test_a_timestamp_that_spark_cannot_hold_is_told_with_its_place() -> None:
+def test_a_timestamp_outside_sparks_range_is_named_with_its_place() -> None:
     found = columns((TIME, None, b"", []), (0x7FFFFFFFFFFFFF00, None, b"", []))
     with pytest.raises(ReadError, match=r"-3 at offset 101: the record's timestamp.*option columns"):
         record_batch(found, 2, ALL)

@@ -10,7 +10,7 @@ import pytest
 from pyconsumer.spark import client_cache
 
 
-def test_an_idle_producer_serves_again_but_not_in_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_producer_is_reused_but_not_in_a_forked_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_cache, "_idle_producers", client_cache.deque())
     monkeypatch.setattr("pyconsumer.producer.KafkaProducer", lambda settings: MagicMock())
     options = {"bootstrap.servers": "localhost:9092"}

@@ -95,7 +95,7 @@ def test_certificates_may_be_given_as_text(certificates: Certificates, text: str
         ({"request__timeout__ms": "x"}, "request.timeout.ms"),
     ],
 )
-def test_what_is_wrong_with_a_setting_is_told(options: dict[str, str], message: str) -> None:
+def test_an_invalid_setting_is_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         build(**options)
 

@@ -1,4 +1,4 @@
-"""The exactly-once sink: the record of a decision, and the driver's steps against a cluster that exists in memory."""
+"""The exactly-once sink: the record of a decision, and the driver's steps against a cluster in memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_names() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 500])
-def test_a_decision_is_read_as_it_was_written(count: int) -> None:
+def test_a_decision_is_decoded_as_encoded(count: int) -> None:
     won = tuple(
         DetachedTransaction(NAMES.task(number, number % 3), 2**62 + number, 32000, number % 2 == 0)
         for number in range(count)
@@ -73,7 +73,7 @@ def test_a_decision_is_read_as_it_was_written(count: int) -> None:
         ["pyconsumer-1 2 run", "pyconsumer-1 2 other"],
     ],
 )
-def test_a_record_of_somebody_else_is_refused(texts: list[str]) -> None:
+def test_a_foreign_record_is_rejected(texts: list[str]) -> None:
     with pytest.raises(WriteError, match="cannot be read"):
         read_pieces(1, texts, NAMES)
 
@@ -82,7 +82,7 @@ def test_a_record_of_somebody_else_is_refused(texts: list[str]) -> None:
 
 
 class FakeCluster:
-    """The coordinator's side: what is open, what was committed to groups, and a log of what was done.
+    """The coordinator's side: open transactions, committed offsets of groups, and a log of requests.
 
     Attributes:
         states: of transactional ids.
@@ -213,7 +213,7 @@ def test_a_batch_is_decided_before_it_is_committed(cluster: FakeCluster) -> None
         opened(NAMES, 0),
         opened(NAMES, 1),
     )
-    commit_batch(DELIVERY, reports(cluster, batch=1))  # no rows: the progress goes on
+    commit_batch(DELIVERY, reports(cluster, batch=1))  # no rows: only the progress moves
     assert cluster.offsets["p.query.0"].offset == 1
 
 
@@ -250,7 +250,7 @@ def test_a_driver_that_dies_after_a_step_is_followed_by_another_run(cluster: Fak
     assert [state for state in cluster.states.values() if state.transaction_state == "Ongoing"] == []
 
 
-def test_what_is_decided_is_not_aborted_and_what_is_not_is(cluster: FakeCluster) -> None:
+def test_only_an_undecided_batch_is_aborted(cluster: FakeCluster) -> None:
     won = reports(cluster, 0)
     abort_batch(DELIVERY, won)
     assert cluster.state(opened(NAMES, 0)) == "Empty"
@@ -266,7 +266,7 @@ def test_what_is_decided_is_not_aborted_and_what_is_not_is(cluster: FakeCluster)
     assert cluster.state(opened(NAMES, 0)) == "Ongoing"
 
 
-def test_tasks_that_wrote_a_decided_batch_again_lose(cluster: FakeCluster) -> None:
+def test_tasks_that_rewrite_a_decided_batch_lose(cluster: FakeCluster) -> None:
     commit_batch(DELIVERY, reports(cluster, 0, names=OLDER))
     cluster.log.clear()
     commit_batch(DELIVERY, reports(cluster, 0, 1))
@@ -280,7 +280,7 @@ def test_tasks_that_wrote_a_decided_batch_again_lose(cluster: FakeCluster) -> No
 
 @pytest.mark.parametrize("number", [8, 6], ids=["the next one", "an old one"])
 @pytest.mark.parametrize("step", ["decided", "one ended", "ended", "cleared"])
-def test_a_named_write_finishes_what_the_last_one_has_left(cluster: FakeCluster, step: str, number: int) -> None:
+def test_a_named_write_completes_the_last_one(cluster: FakeCluster, step: str, number: int) -> None:
     def die(reached: str) -> None:
         if reached == step:
             raise Died
@@ -298,7 +298,7 @@ def test_a_named_write_finishes_what_the_last_one_has_left(cluster: FakeCluster,
     assert cluster.offsets["p.query.0"].offset == max(number, 7)
 
 
-def test_a_named_write_tells_that_the_last_one_has_lost_rows(cluster: FakeCluster) -> None:
+def test_a_named_write_reports_lost_rows_of_the_last_one(cluster: FakeCluster) -> None:
     commit_batch(DELIVERY, reports(cluster, 0, 1, names=OLDER, batch=7), of_checkpoint=False)
     lost = opened(OLDER, 1)
     cluster.open(lost, state="CompleteAbort")
@@ -343,7 +343,7 @@ def test_a_transaction_that_was_ended_before_stops_the_decision(cluster: FakeClu
     assert cluster.offsets == {}
 
 
-def test_a_winner_that_is_refused_after_the_decision_is_told(cluster: FakeCluster) -> None:
+def test_a_decided_transaction_that_is_rejected_is_reported_by_each_run(cluster: FakeCluster) -> None:
     mine = reports(cluster, 0, 1)
     cluster.refusals["p.query.run.1.0"] = InvalidProducerEpochError()
     for _ in range(2):  # and again by each run that comes after
@@ -351,7 +351,7 @@ def test_a_winner_that_is_refused_after_the_decision_is_told(cluster: FakeCluste
             commit_batch(DELIVERY, mine)
 
 
-def test_a_progress_that_does_not_fit_the_checkpoint(cluster: FakeCluster) -> None:
+def test_a_progress_that_contradicts_the_checkpoint(cluster: FakeCluster) -> None:
     with pytest.raises(WriteError, match=r"missing at batch 5.*offsets\.retention\.minutes.*onMissingProgress=begin"):
         commit_batch(DELIVERY, reports(cluster, 0, batch=5))
     commit_batch(DELIVERY._replace(may_begin=True), reports(cluster, 0, batch=5))
@@ -392,8 +392,8 @@ def test_clearing_that_fails_does_not_fail_the_batch(
     assert "may stay open until they time out, or until the next batch" in caplog.text
 
 
-def test_an_id_whose_transaction_is_open_is_left_alone(cluster: FakeCluster) -> None:
-    """As of an attempt of the same number, of another attempt of the stage."""
+def test_a_transactional_id_with_an_open_transaction_is_left_alone(cluster: FakeCluster) -> None:
+    """The id may belong to an attempt of the same number in another attempt of the stage."""
     cluster.open(opened(NAMES, 0))
     assert exactly_once._free_id(None, NAMES, 0, 0) == "p.query.run.0.0.1"  # type: ignore[arg-type]
     cluster.open(opened(NAMES, 0), state="CompleteCommit")

@@ -37,7 +37,7 @@ class Group:
         self.closed += 1
 
 
-def test_the_same_position_is_committed_once_and_again_before_brokers_forget_it() -> None:
+def test_the_same_position_is_committed_once_and_again_before_it_expires() -> None:
     group = Group()
     group.progress.commit({A0: 5})
     group.progress.commit({A0: 5})

@@ -1,4 +1,4 @@
-"""Which Java is found, and the one that comes as a Python package."""
+"""The choice of a Java, and the one that comes as a Python package."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
 
 
 def make_java(home: Path, version: str) -> Path:
-    """A program that answers as java does when it is asked for its properties."""
+    """A program that prints its properties as java does."""
     (home / "bin").mkdir(parents=True)
     program = home / "bin" / "java"
     program.write_text(
@@ -51,7 +51,7 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("old", ["1.8", "11"])
-def test_one_that_is_too_old_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str) -> None:
+def test_a_java_that_is_too_old_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str) -> None:
     make_java(tmp_path / "old", old)
     monkeypatch.setenv("JAVA_HOME", f"{tmp_path}/old")
     assert launch.java_home() is None
@@ -68,7 +68,7 @@ def test_a_link_on_the_path_is_followed(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/nowhere\n"])
-def test_what_does_not_answer_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
+def test_a_program_without_a_version_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     make_java(tmp_path / "jdk", "17").write_text(text)
     monkeypatch.setenv("JAVA_HOME", f"{tmp_path}/jdk")
     assert launch.java_home() is None
@@ -90,7 +90,7 @@ def home() -> Path:
     return Path(found)
 
 
-def test_the_packages_java_starts_without_the_module_that_it_lacks(packaged: Path) -> None:
+def test_the_packaged_java_starts_without_its_missing_module(packaged: Path) -> None:
     said = subprocess.run(
         [home() / "bin" / "java", "-Da=b c", "--add-modules=jdk.incubator.vector", "*", "Main"],
         capture_output=True,
@@ -101,7 +101,7 @@ def test_the_packages_java_starts_without_the_module_that_it_lacks(packaged: Pat
     assert said.stdout == "started with: -Da=b c * Main\n"
 
 
-def test_the_wrapper_is_made_once_and_nobody_else_may_change_it(packaged: Path, tmp_path: Path) -> None:
+def test_the_wrapper_is_made_once_and_only_its_owner_may_change_it(packaged: Path, tmp_path: Path) -> None:
     first = home()
     assert tmp_path / "cache" in first.parents
     before = (first / "bin" / "java").stat()
@@ -111,7 +111,7 @@ def test_the_wrapper_is_made_once_and_nobody_else_may_change_it(packaged: Path, 
     assert [path.name for path in (first / "bin").iterdir()] == ["java"]
 
 
-def test_a_wrapper_that_was_changed_is_made_anew(packaged: Path) -> None:
+def test_a_changed_wrapper_is_made_again(packaged: Path) -> None:
     wrapper = home() / "bin" / "java"
     good = wrapper.read_text()
     wrapper.write_text("#!/bin/sh\necho something else\n")

@@ -14,7 +14,7 @@ def source(end: object, latest: object) -> dict[str, Any]:
     return {"endOffset": end, "latestOffset": latest}
 
 
-def test_what_is_left_in_each_partition() -> None:
+def test_lag_of_each_partition() -> None:
     progress = {"sources": [source('{"a": {"0": 5}}', '{"a": {"0": 9, "1": 2}}')]}
     expected = {A0: 4, A1: 2}
     assert lag(progress) == expected
@@ -22,7 +22,7 @@ def test_what_is_left_in_each_partition() -> None:
     assert lag(SimpleNamespace(sources=[SimpleNamespace(**progress["sources"][0])])) == expected
 
 
-def test_what_is_no_source_of_kafka_is_passed_over() -> None:
+def test_other_sources_are_skipped() -> None:
     others = [source("7", "9"), source(None, None), source('{"logOffset": 3}', '{"logOffset": 3}'), source("x", "y")]
     assert lag({"sources": others}) == {}
     assert lag({"sources": [*others, source('{"a":{"0":5}}', '{"a":{"0":6}}')]}) == {A0: 1}
@@ -41,5 +41,5 @@ def test_before_the_first_batch_there_is_none() -> None:
     assert lag(None) == {}
 
 
-def test_an_end_beyond_the_latest_known_is_no_lag() -> None:
+def test_an_end_beyond_the_latest_known_offset_is_no_lag() -> None:
     assert lag({"sources": [source('{"a":{"0":9}}', '{"a":{"0":5}}')]}) == {A0: 0}

@@ -19,7 +19,7 @@ FOLDER = "spark.python.unix.domain.socket.dir"
 
 @pytest.fixture(autouse=True)
 def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A POSIX system with a short temporary folder and the newest Spark, of which nothing runs."""
+    """A POSIX system with a short temporary folder and the newest Spark. No program runs."""
     monkeypatch.setattr(launch.os, "name", "posix")
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", None)
@@ -35,7 +35,7 @@ def test_those_of_a_cluster_do_not() -> None:
     assert launch._prepare("spark://host:7077", {"a": 1}) == {"a": 1}
 
 
-def test_what_the_user_says_counts() -> None:
+def test_settings_of_the_user_are_kept() -> None:
     assert launch._prepare("local", {ENABLED: False})[ENABLED] is False
 
 
@@ -112,7 +112,7 @@ class FakeContext:
 
 
 class FakeSession:
-    """A session whose registry refuses with a message."""
+    """A session whose registry fails with a message."""
 
     _jvm = None
 
@@ -133,14 +133,14 @@ def python_that_says(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_source_that_spark_has_found_by_itself_is_registered() -> None:
-    """PySpark 4.0 refuses its name, then."""
+def test_a_source_found_by_spark_is_registered() -> None:
+    """PySpark 4.0 rejects the name of the source then."""
     launch.register(FakeSession(FakeContext(sys.executable), "[DATA_SOURCE_ALREADY_EXISTS] Data source 'pyconsumer'"))
     with pytest.raises(ValueError, match="another"):
         launch.register(FakeSession(FakeContext(sys.executable), "another"))
 
 
-def test_workers_that_could_not_run_are_told_with_the_cure(tmp_path: Path) -> None:
+def test_workers_that_could_not_run_are_reported_with_the_remedy(tmp_path: Path) -> None:
     own = f"{sys.version_info[0]} {sys.version_info[1]}"
     for said, reason in ((f"{own} False", "lacks pyarrow"), ("3 8 True", "is Python 3.8, not 3")):
         folder = tmp_path / reason[:2]

@@ -1,4 +1,4 @@
-"""From options to offsets, on a cluster made up for it."""
+"""From options to offsets, on a fake cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plan(cluster: FakeCluster | None = None, **extra: str) -> list[tuple[int, in
     return [(found.start, found.end) for found in batch_ranges(options, cluster or small_cluster())]
 
 
-def test_everything_by_default() -> None:
+def test_all_offsets_by_default() -> None:
     assert plan() == [(10, 20), (5, 5)]
 
 
@@ -33,7 +33,7 @@ def test_starts_are_looked_up_before_ends() -> None:
     assert [set(asked.values()) for asked in cluster.asked] == [{-2}, {-1}]
 
 
-def test_nothing_where_there_is_no_topic() -> None:
+def test_an_empty_plan_without_topics() -> None:
     cluster = FakeCluster()
     cluster.logs = {}
     assert plan(cluster) == []
@@ -63,7 +63,7 @@ def test_times_by_partition() -> None:
     assert plan(endingOffsetsByTimestamp=times) == [(10, 15), (5, 5)]
 
 
-def test_a_start_after_the_last_record_is_an_error_unless_the_user_says_otherwise() -> None:
+def test_a_start_after_the_last_record_is_an_error_unless_configured() -> None:
     with pytest.raises(OffsetsError, match=r"startingTimestamp.*a-0 \(9999\), a-1 \(9999\).*Strategy=latest"):
         plan(startingTimestamp="9999")
     assert plan(startingTimestamp="9999", startingOffsetsByTimestampStrategy="latest") == [(20, 20), (5, 5)]
@@ -80,7 +80,7 @@ def test_a_start_after_its_end() -> None:
         plan(startingTimestamp="1800", endingTimestamp="1500", startingOffsetsByTimestampStrategy="latest")
 
 
-def test_an_end_that_was_not_reached_yet_is_lost_data() -> None:
+def test_an_end_that_is_not_reached_yet_is_lost_data() -> None:
     ends = '{"a":{"0":99,"1":5}}'
     with pytest.raises(OffsetsError, match=r"KAFKA_DATA_LOSS.*a-0 ends at offset 20, before offset 99"):
         plan(endingOffsets=ends)
@@ -97,7 +97,7 @@ def test_ranges_carry_their_partition() -> None:
     assert batch_ranges(options, small_cluster())[0] == OffsetRange("a", 0, 10, 20)
 
 
-def test_where_a_group_stands() -> None:
+def test_the_position_of_a_group() -> None:
     cluster = small_cluster()
     cluster.groups["g"] = {A0: 15}
     assert plan(cluster, startingOffsets="group", **{"kafka.group.id": "g"}) == [(15, 20), (5, 5)]

@@ -1,4 +1,4 @@
-"""Tests of what is tried again when the cluster does not answer."""
+"""Tests of retries while the cluster does not respond."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.spark.fake_broker import TP, FakeConnection
 
 
 def asked(*, retry_timeouts: bool) -> tuple[float, list[float]]:
-    """Return how long an unreachable leader is waited for, and the pauses between."""
+    """Return the waiting time for an unreachable leader, and the pauses in between."""
     connection = FakeConnection(default_api_timeout_ms="500")
     connection.leader_known = False
     pauses: list[float] = []
@@ -29,7 +29,7 @@ def asked(*, retry_timeouts: bool) -> tuple[float, list[float]]:
     return connection.clock.now() - start, pauses
 
 
-def test_a_batch_tells_soon_that_the_cluster_is_not_there() -> None:
+def test_a_batch_soon_reports_an_absent_cluster() -> None:
     elapsed, pauses = asked(retry_timeouts=False)
     assert elapsed == pytest.approx(0.5, abs=0.11)
     assert pauses == []
@@ -41,8 +41,8 @@ def test_a_stream_outlives_a_longer_outage() -> None:
     assert pauses == [0.2, 0.2]
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["as an error", "by its absence"])
-def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
+@pytest.mark.parametrize("by_error", [True, False], ids=["as an error", "by its absence"])
+def test_a_deleted_topic_is_reported_soon(by_error: bool) -> None:
     connection = FakeConnection()
     metadata = connection.metadata
     connection.leader_known = False
@@ -51,7 +51,7 @@ def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
     def update() -> int:
         metadata.update_count += 1
         metadata.topic = lambda name: None
-        metadata.topic_error = lambda name: UnknownTopicOrPartitionError(name) if told else None
+        metadata.topic_error = lambda name: UnknownTopicOrPartitionError(name) if by_error else None
         return int(metadata.update_count) - 1
 
     metadata.request_update = update
@@ -67,7 +67,7 @@ def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
     [Subscribe(("events", "gone")), Assign((TP, TopicPartition("gone", 0)))],
     ids=["topics", "partitions"],
 )
-def test_a_named_topic_that_is_gone_can_be_left_out_after_a_second_look(subscription: Subscription) -> None:
+def test_a_deleted_topic_can_be_left_out_after_a_second_metadata_request(subscription: Subscription) -> None:
     connection = FakeConnection()
     metadata = connection.metadata
 
@@ -93,7 +93,7 @@ def test_a_named_topic_that_is_gone_can_be_left_out_after_a_second_look(subscrip
         cluster.partitions(subscription)
 
 
-def test_sizes_that_nobody_tells_in_time_are_left_out() -> None:
+def test_sizes_that_do_not_come_in_time_are_left_out() -> None:
     connection = FakeConnection()
     connection.troubles = [None]  # a broker that stands still
     start = connection.clock.now()

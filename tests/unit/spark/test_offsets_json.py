@@ -18,7 +18,7 @@ def test_partitions_are_sorted() -> None:
     "text",
     ["", "a,b", "[]", "{}", '{"a":1}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', '{"a":[0,0]}', '{"a":[0],"a":[1]}'],
 )
-def test_what_is_no_list_of_partitions_is_told(text: str) -> None:
+def test_an_invalid_list_of_partitions_is_rejected(text: str) -> None:
     with pytest.raises(ConfigurationError, match="option assign"):
         parse_partitions("assign", text)
 
@@ -32,12 +32,12 @@ def test_numbers_by_partition() -> None:
     "text",
     ['{"a":[0]}', '{"a":{"x":1}}', '{"a":{"0":1.5}}', '{"a":{"0":-3}}', '{"a":{"0":true}}', '{"a":{"0":1e30}}', "{"],
 )
-def test_what_is_no_offset_is_told_with_an_example(text: str) -> None:
+def test_an_invalid_offset_is_rejected_with_an_example(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"option startingOffsets.*should look like EXAMPLE"):
         parse_numbers("startingOffsets", text, example="EXAMPLE", legal=lambda n: n >= -2)
 
 
-def test_offsets_are_written_in_one_order_whatever_order_they_come_in() -> None:
+def test_offsets_are_written_in_one_order() -> None:
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 2): 5, TopicPartition("a", 0): 7}
     assert format_offsets(offsets) == '{"a":{"0":7},"b":{"2":5,"10":1}}'
     assert format_offsets(dict(reversed(offsets.items()))) == format_offsets(offsets)

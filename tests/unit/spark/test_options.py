@@ -57,7 +57,7 @@ def test_columns_are_chosen_in_any_order_and_case() -> None:
         ),
     ],
 )
-def test_one_time_is_stronger_than_times_and_those_than_offsets(extra: dict[str, str], expected: Bound) -> None:
+def test_one_timestamp_precedes_timestamps_and_those_precede_offsets(extra: dict[str, str], expected: Bound) -> None:
     assert parse(**extra).batch_bounds()[0] == expected
     ending = {name.replace("starting", "ending"): value for name, value in extra.items()}
     if expected.kind in ("timestamp", "timestamps"):
@@ -106,7 +106,7 @@ def test_a_batch_begins_before_its_end(extra: dict[str, str], message: str) -> N
         ({"kafka__request__timeout__ms": "soon"}, "request.timeout.ms"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(extra: dict[str, str], message: str) -> None:
+def test_an_invalid_option_raises_one_line(extra: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message) as caught:
         parse(**extra)
     assert "\n" not in str(caught.value)
@@ -120,7 +120,7 @@ def test_servers_and_topics_are_required() -> None:
 
 
 @pytest.mark.parametrize("name", ["groupIdPrefix", "kafka.group.id", "kafka.max.poll.records"])
-def test_what_has_no_meaning_without_a_group_is_accepted(name: str) -> None:
+def test_options_of_groups_are_accepted_without_a_group(name: str) -> None:
     SourceOptions.parse(LEAST | {name: "5"})
 
 

@@ -1,4 +1,4 @@
-"""Reading one range: what comes out, and what happens when the broker does not play along."""
+"""Reading one range: its rows, and failures of the broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyconsumer.protocol.records import ControlRecordType, build_end_transaction
 from pyconsumer.spark.errors import DataLossError, ReadError
 from pyconsumer.spark.offset_ranges import OffsetRange
 from pyconsumer.spark.partition_reader import PartitionReader
-from tests.unit.protocol.records.helpers import TIME, batch
+from tests.unit.protocol.records.helpers import TIME, batch, values_of
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
 LEADER = 1
@@ -49,18 +49,18 @@ def test_a_range_is_read_from_start_to_end() -> None:
     assert [offset for offset, _ in log.fetched] == [3, 10, 20]
 
 
-def test_an_empty_range_asks_nothing() -> None:
+def test_an_empty_range_sends_no_request() -> None:
     log = FakeConnection(batch(0, 10))
     assert read(log, 4, 4) == []
     assert log.fetched == []
 
 
-def test_blocks_have_at_most_the_rows_asked_for() -> None:
+def test_blocks_have_at_most_the_requested_rows() -> None:
     assert [len(block) for block in read(FakeConnection(batch(0, 10)), 0, 10, rows=4)] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("names", [(), ("key",), ("value", "offset"), ("headers", "value", "key")])
-def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
+def test_only_the_requested_columns_are_built(names: tuple[str, ...]) -> None:
     log: Any = FakeConnection(batch(0, 10))
     reader = PartitionReader(log, OffsetRange(*TP, 2, 7), fail_on_data_loss=True, poll_timeout_ms=1000)
     ((columns, count),) = reader.blocks(10_000, 1 << 20, names)
@@ -68,10 +68,10 @@ def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
     made = {"key": columns.keys, "value": columns.values, "headers": columns.headers}
     assert {name for name, column in made.items() if column is not None} == set(names) - {"offset"}
     for column, letter in ((columns.keys, "k"), (columns.values, "v")):
-        assert column is None or column.to_list()[:count] == [f"{letter}{i}".encode() for i in range(2, 7)]
+        assert column is None or values_of(column)[:count] == [f"{letter}{i}".encode() for i in range(2, 7)]
 
 
-def test_the_next_fetch_leaves_before_records_are_handed_out() -> None:
+def test_the_next_fetch_is_sent_before_records_are_returned() -> None:
     log: Any = FakeConnection(batch(0, 10), batch(10, 10))
     reader = PartitionReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
     blocks = reader.blocks(10_000, 1 << 20, ())
@@ -85,7 +85,7 @@ def test_the_last_fetch_is_not_followed_by_another() -> None:
     assert [offset for offset, _ in log.fetched] == [0]
 
 
-def test_missing_offsets_are_passed_over() -> None:
+def test_missing_offsets_are_skipped() -> None:
     log = FakeConnection(batch(0, offsets=[0, 3, 4], last_offset=9), batch(10, offsets=[15, 30], last_offset=40))
     assert offsets(log, 1, 20) == [3, 4, 15]
 
@@ -111,7 +111,7 @@ def test_aborted_records_are_hidden_with_read_committed() -> None:
 
 
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, 100, 103])
-def test_errors_that_pass_are_tried_again_with_new_metadata(code: int) -> None:
+def test_retriable_errors_are_retried_with_new_metadata(code: int) -> None:
     log = FakeConnection(batch(0, 10))
     log.troubles = [code, code]
     assert offsets(log, 0, 10) == list(range(10))
@@ -119,7 +119,7 @@ def test_errors_that_pass_are_tried_again_with_new_metadata(code: int) -> None:
     assert log.updates == 2
 
 
-def test_a_lost_connection_is_tried_again() -> None:
+def test_a_lost_connection_is_retried() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10))
     log.troubles = [0, KafkaConnectionError("reset by peer")]
     assert offsets(log, 0, 20) == list(range(20))
@@ -138,7 +138,7 @@ def test_a_partition_without_a_leader_is_waited_for() -> None:
     assert offsets(log, 0, 10) == list(range(10))
 
 
-def test_a_refusal_is_told_with_its_place() -> None:
+def test_an_error_of_the_broker_is_raised_with_its_place() -> None:
     log = FakeConnection(batch(0, 10))
     log.troubles = [29]
     with pytest.raises(ReadError, match="events-2 at offset 4:") as caught:
@@ -162,7 +162,7 @@ def test_a_read_without_progress_ends_in_time(trouble: int | None, reason: str) 
 
 
 def deleted(log: FakeConnection, *, back_after: float | None = None) -> None:
-    """Let the topic be unknown from the next fetch on, for some seconds or for good."""
+    """Make the topic unknown from the next fetch on, for some seconds or for ever."""
     since = log.clock.now()
 
     def error(name: str) -> KafkaError | None:
@@ -190,19 +190,19 @@ def test_a_topic_that_is_unknown_for_a_moment_is_read() -> None:
     assert offsets(log, 0, 10) == list(range(10))
 
 
-def test_offsets_that_are_gone_are_an_error() -> None:
+def test_deleted_offsets_are_an_error() -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] events-2: offsets 5 to 11 are missing"):
         read(log, 5, 20)
 
 
-def test_offsets_that_are_gone_are_passed_over_where_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_offsets_are_skipped_where_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     assert offsets(log, 5, 20, fail=False) == list(range(12, 20))
     assert "offsets 5 to 11 are missing" in caplog.text
 
 
-def test_a_range_that_is_gone_altogether_has_no_records_then() -> None:
+def test_a_fully_deleted_range_has_no_records_then() -> None:
     log = FakeConnection(batch(10, 10), log_start=12)
     assert read(log, 5, 8, fail=False) == []
 
@@ -219,13 +219,13 @@ def test_a_log_that_ends_within_the_range_has_lost_the_rest() -> None:
     log = FakeConnection(batch(0, 10))
     before = log.clock.now()
     assert offsets(log, 0, 20, fail=False) == list(range(10))
-    assert 3 <= log.clock.now() - before < 4  # so long a leader may need to know how far its log goes
+    assert 3 <= log.clock.now() - before < 4  # a leader may need that time to learn the end of its log
 
 
-def test_a_leader_that_does_not_know_yet_how_far_its_log_goes_is_waited_for() -> None:
+def test_a_leader_that_does_not_know_the_end_of_its_log_yet_is_waited_for() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10))
     later = log.batches.pop()
-    log.end, log.told_end = 10, 20
+    log.end, log.reported_end = 10, 20
     start = log.clock.now()
 
     def grow() -> None:
@@ -236,7 +236,7 @@ def test_a_leader_that_does_not_know_yet_how_far_its_log_goes_is_waited_for() ->
     assert offsets(log, 0, 20) == list(range(20))
 
 
-def test_damage_is_told_with_its_place_after_the_good_records() -> None:
+def test_corrupt_data_raises_with_its_place_after_the_good_records() -> None:
     damaged = bytearray(batch(10, 10))
     damaged[-1] ^= 1
     log: Any = FakeConnection(batch(0, 10), bytes(damaged))
@@ -253,7 +253,7 @@ def test_checksums_may_be_left_out() -> None:
     assert offsets(FakeConnection(bytes(damaged), check_crcs="false"), 0, 10) == list(range(10))
 
 
-def test_a_closer_replica_is_read_as_the_leader_advises_and_left_when_it_fails() -> None:
+def test_the_preferred_replica_is_used_and_left_when_it_fails() -> None:
     log = FakeConnection(batch(0, 10), batch(10, 10), client_rack="r1")
     log.preferred_replica = 2
     assert offsets(log, 0, 20) == list(range(20))
@@ -266,7 +266,7 @@ def test_a_closer_replica_is_read_as_the_leader_advises_and_left_when_it_fails()
     assert log.fetched == [(0, LEADER), (0, 2), (0, LEADER), (0, 2)]
 
 
-def test_requests_carry_what_brokers_need() -> None:
+def test_requests_carry_all_required_fields() -> None:
     log = FakeConnection(batch(0, 10), max_partition_fetch_bytes="1000", fetch_max_wait_ms="7")
     read(log, 0, 10)
     request = log.requests[0]

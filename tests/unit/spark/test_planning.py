@@ -22,7 +22,7 @@ def test_a_task_for_each_range_that_is_not_empty() -> None:
     assert cut(5, 0, 1) == [(0, 1, 6), (2, 1, 2)]
 
 
-def test_enough_ranges_are_left_as_they_are() -> None:
+def test_enough_ranges_are_left_unchanged() -> None:
     assert cut(5, 3, minimum=2) == [(0, 1, 6), (1, 1, 4)]
 
 
@@ -43,7 +43,7 @@ def test_shares_are_rounded_half_up() -> None:
     assert len(cut(100, 100, minimum=5)) == 6
 
 
-def test_no_part_is_empty_where_there_are_fewer_offsets_than_parts() -> None:
+def test_no_part_is_empty_with_fewer_offsets_than_parts() -> None:
     assert cut(3, minimum=10) == [(0, 1, 2), (0, 2, 3), (0, 3, 4)]
 
 
@@ -74,6 +74,6 @@ def test_parts_cover_each_range_exactly_once(sizes: list[int], minimum: int | No
 
 
 @pytest.mark.parametrize("minimum", [None, 4])
-def test_nothing_to_read_makes_no_task(minimum: int | None) -> None:
+def test_an_empty_range_makes_no_task(minimum: int | None) -> None:
     assert cut(minimum=minimum) == []
     assert cut(0, 0, minimum=minimum) == []

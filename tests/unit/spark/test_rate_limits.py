@@ -1,4 +1,4 @@
-"""Tests of how much goes into a micro-batch."""
+"""Tests of the size of a micro-batch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_bytes_are_shared_in_proportion() -> None:
     assert limit_bytes(begins, until, 400_000, {A0: 100.0, A1: 3000.0}) == until
 
 
-def test_what_cannot_be_estimated_counts_as_the_others() -> None:
+def test_a_partition_without_an_estimate_counts_as_the_others() -> None:
     begins, until = {A0: 0, A1: 0, A2: 0}, {A0: 100, A1: 100, A2: 100}
     assert limit_bytes(begins, until, 3000, {A0: 150.0, A1: 50.0}) == {A0: 10, A1: 10, A2: 10}
     assert limit_bytes(begins, until, 1024 * 30, {}) == {A0: 10, A1: 10, A2: 10}
@@ -61,7 +61,7 @@ def test_a_batch_waits_for_enough_or_for_the_delay() -> None:
     assert not gate.passes(9)
 
 
-def test_without_a_minimum_nothing_waits() -> None:
+def test_without_a_minimum_every_batch_passes() -> None:
     gate = MinimumGate(None, 60.0, ManualClock(0.0).now)
     assert gate.passes(1)
     assert gate.passes(1)

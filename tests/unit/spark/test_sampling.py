@@ -1,4 +1,4 @@
-"""Tests of how large records are, told from a few batches."""
+"""Tests of the estimate of record sizes from a few batches."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ def test_one_small_fetch_to_each_leader() -> None:
             assert [p.fetch_offset for p in topic.partitions] == [7]
 
 
-def test_what_fails_is_left_out() -> None:
+def test_failed_samples_are_left_out() -> None:
     leaders = Leaders({0: batch(1, 1), 1: NotLeaderOrFollowerError("moved")})
     assert set(look(leaders, ("a", 0), ("a", 1), ("a", 9))) == {("a", 0)}
 
 
-def test_large_batches_are_asked_for_alone() -> None:
+def test_large_batches_are_requested_alone() -> None:
     records = batch(100, 1000)
     leaders = Leaders({0: records, 1: records})
     expected = pytest.approx(len(records) / 100)

@@ -23,7 +23,7 @@ OPTIONS = {
 }
 
 
-def test_where_a_secret_may_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_places_of_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TEST_SECRET", "s3cret")
     (tmp_path / "secrets.properties").write_text("# a comment\n\n a = b=c \nuser=u\n")
     (tmp_path / "password").write_text("p:w\n")
@@ -39,7 +39,7 @@ def test_where_a_secret_may_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert resolved(f"${{directory:{tmp_path}:password}}") == "p:w"
 
 
-def test_what_is_not_there_is_told_without_its_surroundings(tmp_path: Path) -> None:
+def test_an_unresolved_reference_is_named_without_its_surroundings(tmp_path: Path) -> None:
     for reference in ("${env:TEST_NO_SUCH}", "${directory:/no/such:x}", "${file:/no/such:x}"):
         with pytest.raises(
             ConfigurationError, match=r"option kafka.x: \$\{.*\} cannot be resolved on this machine"
@@ -48,7 +48,7 @@ def test_what_is_not_there_is_told_without_its_surroundings(tmp_path: Path) -> N
         assert "hidden" not in str(caught.value)
 
 
-def test_every_client_resolves_them_and_plans_hold_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_client_resolves_secrets_and_plans_hold_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_SECRET", "s3cret")
     assert build_config(OPTIONS).sasl_plain_password == "s3cret"
     assert admin_settings(OPTIONS)["sasl.password"] == "s3cret"

@@ -1,4 +1,4 @@
-"""The package as a zip: it runs where nothing but Spark and pyarrow is installed."""
+"""The package as a zip: it runs where only Spark and pyarrow are installed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ sys.path.insert(1, {zip!r})
 
 
 def run(program: str, *, hidden: tuple[str, ...] = (), paths: tuple[str, ...] = ()) -> str:
-    """Return what a program with the zip on its path prints; modules may be hidden, and folders taken off its path."""
+    """Return the output of a program with the zip on its path. Modules can be hidden, and folders taken off it."""
     prelude = _HIDE.format(hidden=set(hidden) | {"nothing"}, paths=set(paths) | {"nothing"}, zip=str(package_zip()))
     found = subprocess.run(
         [sys.executable, "-I", "-c", prelude + program],
@@ -70,7 +70,7 @@ def test_readers_need_the_standard_library_and_pyarrow_alone() -> None:
     assert run(_READ, hidden=_NOT_ON_WORKERS, paths=(ROOT,)).startswith(str(package_zip()))
 
 
-def test_readers_import_neither_the_command_line_nor_the_broker_nor_asyncio() -> None:
+def test_readers_import_no_command_line_no_broker_and_no_asyncio() -> None:
     program = _READ.rpartition("print")[0] + (
         "print(*[name for name in ('click', 'rich', 'asyncio', 'pandas', 'pyconsumer.broker', 'pyconsumer.cli',"
         " 'pyconsumer.consumer.consumer', 'pyconsumer.producer') if name in sys.modules])"
@@ -81,7 +81,7 @@ def test_readers_import_neither_the_command_line_nor_the_broker_nor_asyncio() ->
 
 
 @pytest.mark.parametrize(("version", "used"), [(__version__, True), ("0.0.1", False)])
-def test_an_installed_package_is_used_if_it_is_of_the_same_version(tmp_path: Path, version: str, used: bool) -> None:
+def test_an_installed_package_of_the_same_version_is_used(tmp_path: Path, version: str, used: bool) -> None:
     installed = tmp_path / "pyconsumer"
     installed.mkdir()
     (installed / "__init__.py").write_text(f'__version__ = "{version}"\n')
@@ -99,7 +99,7 @@ def test_a_zip_of_the_same_sources_has_the_same_name() -> None:
     assert second.read_bytes() == first.read_bytes()
 
 
-def test_the_zip_holds_what_tasks_need_and_nothing_large() -> None:
+def test_the_zip_holds_the_modules_of_tasks_and_no_large_file() -> None:
     with zipfile.ZipFile(package_zip()) as archive:
         names = archive.namelist()
     assert {"pyconsumer/__init__.py", "pyconsumer/spark/partition_reader.pyc", "pyconsumer/network/client.py"} <= set(
@@ -109,7 +109,7 @@ def test_the_zip_holds_what_tasks_need_and_nothing_large() -> None:
     assert package_zip().stat().st_size < 2_200_000
 
 
-def test_a_source_takes_the_zip_along_to_a_process_of_the_same_machine_that_has_not_got_it() -> None:
+def test_a_source_sends_the_zip_to_a_process_of_the_same_machine_that_lacks_it() -> None:
     program = """
 from pyspark import cloudpickle
 from pyconsumer.spark.source import KafkaDataSource
@@ -126,7 +126,7 @@ print(found.options["subscribe"], pyconsumer.__file__)
 
 
 class FakeSession:
-    """Notes what is sent to a session; ``connect`` makes it one of Spark Connect."""
+    """Records the artifacts of a session. ``connect`` makes it one of Spark Connect."""
 
     def __init__(self, *, connect: bool) -> None:
         self.sent: list[str] = []
@@ -174,7 +174,7 @@ def test_over_connect_a_zip_that_is_there_already_is_no_error() -> None:
 
 
 class FakeLogger:
-    """Notes the levels that it is given; its own is INFO."""
+    """Records its log levels. Its own is INFO."""
 
     def __init__(self) -> None:
         self.levels = [Level("INFO", 400)]

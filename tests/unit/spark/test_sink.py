@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from pyconsumer.errors import ConfigurationError, NotEnoughReplicasError, RecordTooLargeError
-from pyconsumer.producer.future import FutureRecordMetadata
+from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
 from pyconsumer.spark import sink
 from pyconsumer.spark.errors import WriteError
 from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkColumns, SinkOptions, StreamWriter, sink_columns
@@ -99,7 +99,7 @@ def test_options() -> None:
         ({"kafka__max__poll__records": "5"}, "unknown option 'kafka.max.poll.records'"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(
+def test_an_invalid_option_raises_one_line(
     extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_ACKS", "0")
@@ -165,7 +165,7 @@ def test_the_option_is_stronger_than_the_column() -> None:
     assert sink_columns(schema("topic bigint,value binary"), "t") == SinkColumns(value=1)
 
 
-def test_times_only_if_asked_for() -> None:
+def test_times_only_on_request() -> None:
     columns = schema("value binary,timestamp timestamp")
     assert sink_columns(columns, "t") == SinkColumns(value=0)
     assert sink_columns(columns, "t", timestamps=True) == SinkColumns(value=0, timestamp=1)
@@ -202,7 +202,7 @@ def test_times_need_their_column() -> None:
 
 
 class FakeProducer:
-    """Takes records; those with the value ``lost`` fail when flushed, ``large`` ones at once."""
+    """Takes records. Those with the value ``lost`` fail when flushed, ``large`` ones at once."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []
@@ -216,7 +216,9 @@ class FakeProducer:
         error = NotEnoughReplicasError("no") if value == b"lost" else None
         if error is None:
             return self
-        return FutureRecordMetadata.failed_with(TopicPartition(topic, 0), error)
+        result = BatchResult(TopicPartition(topic, 0))
+        result.finish(-1, -1, error)
+        return FutureRecordMetadata(result, 0, -1, -1, -1)
 
     def send_many(self, topic: str, values: list[Any], keys: list[Any] | None) -> Any:
         for row, value in enumerate(values):
@@ -274,7 +276,7 @@ def test_topics_of_a_column(producer: FakeProducer) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
-def test_strings_that_are_not_text_are_written_as_they_are(producer: FakeProducer, kind: pa.DataType) -> None:
+def test_strings_that_are_not_text_are_written_unchanged(producer: FakeProducer, kind: pa.DataType) -> None:
     odd = pa.array([b"\xff\xfe", None]).cast(kind, safe=False)
     batch = pa.RecordBatch.from_pydict({"value": odd, "key": odd})
     BatchWriter(parse(topic="t"), SinkColumns(value=0, key=1)).write(iter([batch]))

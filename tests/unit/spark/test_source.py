@@ -1,4 +1,4 @@
-"""Tests of what Spark sees of the source before it runs anything."""
+"""Tests of the source as Spark sees it before it runs a job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_schema_has_the_columns_of_sparks_connector() -> None:
     assert source(includeHeaders="true").schema().endswith("`headers` array<struct<key: string, value: binary>>")
 
 
-def test_load_tells_what_is_wrong_with_options() -> None:
+def test_load_names_invalid_options() -> None:
     with pytest.raises(ConfigurationError, match="startingOffsets"):
         source(startingOffset="earliest").schema()
 
@@ -53,17 +53,17 @@ def test_spark_calls_by_keyword() -> None:
     assert isinstance(source(columns="value").reader(schema=schema("value")), BatchReader)
 
 
-def test_a_schema_of_the_users_is_refused() -> None:
+def test_a_schema_of_the_user_is_rejected() -> None:
     with pytest.raises(ConfigurationError, match="cannot change the columns"):
         source().reader(schema=schema("mine"))
 
 
-def test_what_a_batch_cannot_do_is_told_before_it_runs() -> None:
+def test_an_option_that_a_batch_does_not_support_is_rejected_before_it_runs() -> None:
     with pytest.raises(ConfigurationError, match="latest cannot be used"):
         source(columns="value", startingOffsets="latest").reader(schema=schema("value"))
 
 
-def test_a_task_that_spark_made_up_has_no_records() -> None:
+def test_a_task_made_by_spark_has_no_records() -> None:
     reader = source(columns="value").reader(schema=schema("value"))
     assert list(reader.read(InputPartition(None))) == []
     assert list(reader.read(None)) == []  # PySpark 4.1
@@ -88,7 +88,7 @@ def autoload() -> ModuleType:
     return module
 
 
-def test_spark_finds_the_source_by_itself() -> None:
+def test_spark_finds_the_source() -> None:
     found = autoload().DefaultSource
     assert issubclass(found, DataSource)
     assert found is KafkaDataSource
@@ -109,7 +109,7 @@ def test_public_names() -> None:
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
-def test_what_is_not_installed_is_told_in_one_line(missing: str) -> None:
+def test_a_missing_package_is_named_in_one_line(missing: str) -> None:
     program = (
         "import importlib.util as u; real = u.find_spec\n"
         f"u.find_spec = lambda name, *a: None if name == {missing!r} else real(name, *a)\n"

@@ -1,4 +1,4 @@
-"""Which offsets micro-batches read, played as Spark plays it: with crashes, and with logs that change meanwhile."""
+"""The offsets of micro-batches, run as Spark runs them: with crashes, and with logs that change in between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Query:
         self.start()
 
     def start(self, *, available_now: bool = False) -> None:
-        """Start, for the first time or again; a batch that was not finished is run again."""
+        """Start, for the first time or again. A batch that was not finished is run again."""
         self.planner = StreamPlanner(self.options, self.cluster, now=self.clock.now, sleep=self.clock.advance)
         if available_now:
             self.planner.prepare_available_now()
@@ -47,7 +47,7 @@ class Query:
         return self.offsets[self.commits - 1] if self.commits else self.planner.initial()
 
     def plan(self, *, limited: bool = True) -> bool:
-        """Write down the next batch, if there is one."""
+        """Log the next batch, if there is one."""
         assert self.commits == len(self.offsets)
         self.clock.advance(1.0)
         start = self._position()
@@ -64,14 +64,14 @@ class Query:
         self.commits += 1
 
     def trigger(self, *, limited: bool = True) -> list[tuple[int, int, int]] | None:
-        """One trigger: what it read, or None if there was no batch."""
+        """Run one trigger. Return its offsets, or None if there was no batch."""
         if not self.plan(limited=limited):
             return None
         self._run()
         return self.read[-1]
 
     def run_available(self) -> list[tuple[int, int, int]]:
-        """Run with Trigger.AvailableNow; all that it read."""
+        """Run with Trigger.AvailableNow. Return all offsets of its batches."""
         done = len(self.read)
         self.start(available_now=True)
         for _ in range(100):
@@ -96,7 +96,7 @@ def test_from_the_earliest_the_first_batch_reads() -> None:
     assert query.trigger() == [(1, 3, 5)]
 
 
-def test_a_stream_begins_with_what_arrives_from_now_on() -> None:
+def test_a_stream_begins_with_records_that_arrive_from_now_on() -> None:
     query = Query(FakeCluster(a0=5))
     assert query.trigger() == []  # it only writes down where the query begins
     assert query.trigger() is None
@@ -104,7 +104,7 @@ def test_a_stream_begins_with_what_arrives_from_now_on() -> None:
     assert query.trigger() == [(0, 5, 7)]
 
 
-def test_the_initial_offset_is_asked_for_twice_and_stays() -> None:
+def test_the_initial_offset_is_requested_twice_and_stays() -> None:
     query = Query(FakeCluster(a0=5))
     first = query.planner.initial()
     grow(query.cluster, A0, 100)
@@ -121,7 +121,7 @@ def test_the_initial_offset_is_asked_for_twice_and_stays() -> None:
     ],
     ids=str,
 )
-def test_a_crash_in_the_first_batch_loses_nothing(options: dict[str, str]) -> None:
+def test_a_crash_in_the_first_batch_loses_no_record(options: dict[str, str]) -> None:
     query = Query(FakeCluster(a0=5), **options)
     assert query.plan()
     assert query.offsets == [{A0: 5}]
@@ -131,7 +131,7 @@ def test_a_crash_in_the_first_batch_loses_nothing(options: dict[str, str]) -> No
     assert query.trigger() == [(0, 5, 15)]
 
 
-def test_the_first_batch_is_not_empty_where_the_start_does_not_move() -> None:
+def test_the_first_batch_is_not_empty_if_the_start_does_not_move() -> None:
     for starting in ("earliest", '{"a":{"0":2}}', '{"a":{"0":-2}}'):
         query = Query(FakeCluster(a0=5), startingOffsets=starting)
         begin = 2 if "2}" in starting and "-2" not in starting else 0
@@ -147,7 +147,7 @@ def test_offsets_and_times() -> None:
     assert query.trigger() == [(0, 7, 9)]
 
 
-def test_it_begins_where_a_group_stands() -> None:
+def test_a_stream_begins_at_the_position_of_a_group() -> None:
     cluster = FakeCluster(a0=9, a1=4)
     cluster.groups["g"] = {A0: 6}
     query = Query(cluster, startingOffsets="group", commitToGroup="g")
@@ -171,7 +171,7 @@ def test_a_stream_has_no_end() -> None:
 # -- batches that are run again ----------------------------------------------------------------------------------------
 
 
-def test_a_batch_that_was_not_finished_is_run_again_as_it_was() -> None:
+def test_an_unfinished_batch_is_run_again_unchanged() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
     grow(query.cluster, A0, 5)
@@ -190,7 +190,7 @@ def test_a_checkpoint_is_all_that_counts_after_a_restart() -> None:
     assert query.trigger() == [(0, 5, 10)]
 
 
-def test_a_group_that_was_moved_back_does_not_matter_once_the_first_batch_is_written_down() -> None:
+def test_a_group_that_moves_back_has_no_effect_after_the_first_batch() -> None:
     cluster = FakeCluster(a0=9)
     cluster.groups["g"] = {A0: 6}
     query = Query(cluster, startingOffsets="group", commitToGroup="g")
@@ -210,7 +210,7 @@ def test_offsets_of_a_batch_are_limited() -> None:
     assert query.trigger() is None
 
 
-def test_trigger_once_reads_everything() -> None:
+def test_trigger_once_reads_all_records() -> None:
     query = Query(FakeCluster(a0=30), startingOffsets="earliest", maxOffsetsPerTrigger="20")
     assert query.trigger(limited=False) == [(0, 0, 30)]
 
@@ -224,7 +224,7 @@ def test_bytes_of_a_batch_are_limited() -> None:
     assert query.trigger() == [(0, 0, 4), (1, 0, 4)]
 
 
-def test_what_was_learnt_of_sizes_is_kept() -> None:
+def test_estimated_sizes_are_kept() -> None:
     cluster = FakeCluster(a0=100)
     cluster.bytes_each = {A0: 100.0}
     query = Query(cluster, startingOffsets="earliest", maxBytesPerTrigger="1000")
@@ -247,7 +247,7 @@ def test_a_batch_waits_for_enough_offsets() -> None:
     assert query.trigger() == [(0, 15, 16)]
 
 
-def test_the_minimum_is_looked_at_before_the_maximum() -> None:
+def test_the_minimum_is_checked_before_the_maximum() -> None:
     query = Query(FakeCluster(a0=9), startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
     assert query.trigger() == [(0, 0, 5)]
     assert query.trigger() is None
@@ -272,7 +272,7 @@ def test_available_now_reads_up_to_its_target_in_limited_batches() -> None:
     assert [query.trigger() for _ in range(4)] == [[(0, 0, 10)], [(0, 10, 20)], [(0, 20, 25)], None]
 
 
-def test_a_target_before_the_start_reads_nothing() -> None:
+def test_a_target_before_the_start_reads_no_record() -> None:
     query = Query(FakeCluster(a0=5))
     query.start(available_now=True)
     grow(query.cluster, A0, 3)  # between the target and the first look at the start
@@ -284,7 +284,7 @@ def test_a_target_before_the_start_reads_nothing() -> None:
     assert query.run_available() == [(0, 8, 10)]
 
 
-def test_available_now_ends_although_fewer_than_the_minimum_wait() -> None:
+def test_available_now_ends_with_fewer_records_than_the_minimum() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest", minOffsetsPerTrigger="10")
     assert query.run_available() == [(0, 0, 5)]
     grow(query.cluster, A0, 1)
@@ -299,14 +299,14 @@ def test_available_now_after_a_crash_in_the_first_batch_still_reads() -> None:
     assert query.run_available() == [(0, 4, 9)]
 
 
-def test_available_now_with_partitions_that_came_while_it_was_down() -> None:
+def test_available_now_with_partitions_added_during_a_stop() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.run_available() == [(0, 0, 5)]
     query.cluster.logs[A1] = (0, 2)
     assert query.run_available() == [(1, 0, 2)]
 
 
-def test_available_now_passes_over_partitions_that_come_after_its_target() -> None:
+def test_available_now_skips_partitions_added_after_its_target() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.start(available_now=True)
     query.cluster.logs[A1] = (0, 2)
@@ -348,7 +348,7 @@ def test_the_first_records_of_a_new_partition_must_be_there() -> None:
     assert lenient.trigger() == [(1, 2, 3)]
 
 
-def test_a_first_batch_that_is_gone_when_it_is_run_again_is_lost_data() -> None:
+def test_a_first_batch_deleted_before_its_repetition_is_lost_data() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     assert query.plan()
     query.cluster.logs[A0] = (8, 9)  # while it is down
@@ -370,12 +370,12 @@ def test_a_topic_deleted_since_partitions_were_listed_is_noticed(caplog: pytest.
 def test_a_named_topic_may_be_missing_once_the_query_has_begun(lenient: bool) -> None:
     query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss=str(not lenient).lower())
     query.planner.initial()
-    assert query.cluster.missing_ok is False  # a name that is wrong is told
+    assert query.cluster.missing_ok is False  # a wrong name raises
     query.planner.prepare_available_now()
     assert query.cluster.missing_ok is lenient
 
 
-def test_partitions_that_are_gone_are_lost_data() -> None:
+def test_deleted_partitions_are_lost_data() -> None:
     query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest")
     query.trigger()
     del query.cluster.logs[A1]
@@ -387,7 +387,7 @@ def test_partitions_that_are_gone_are_lost_data() -> None:
     assert len(query.offsets) == 1
 
 
-def test_partitions_that_are_gone_can_be_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_partitions_can_be_skipped(caplog: pytest.LogCaptureFixture) -> None:
     query = Query(FakeCluster(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
     del query.cluster.logs[A1]
@@ -409,7 +409,7 @@ def test_a_log_that_ends_before_our_position_is_lost_data() -> None:
     assert query.trigger() == [(0, 5, 6)]
 
 
-def test_a_log_that_was_made_anew_can_be_read_on_from_its_end() -> None:
+def test_a_recreated_log_can_be_read_from_its_end() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest", failOnDataLoss="false")
     query.trigger()
     query.cluster.logs[A0] = (0, 3)
@@ -419,14 +419,14 @@ def test_a_log_that_was_made_anew_can_be_read_on_from_its_end() -> None:
     assert query.trigger() == [(0, 3, 7)]
 
 
-def test_a_new_leader_that_is_behind_for_a_moment_does_no_harm() -> None:
+def test_a_new_leader_that_lags_for_a_moment_does_no_harm() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets="earliest")
     query.trigger()
     query.cluster.stale = [{A0: 4}, {A0: 4}]
     assert query.trigger() is None
 
 
-def test_a_start_beyond_the_end_is_told() -> None:
+def test_a_start_beyond_the_end_is_reported() -> None:
     query = Query(FakeCluster(a0=5), startingOffsets='{"a":{"0":50}}')
     with pytest.raises(DataLossError, match="a-0 ends at offset 5, before offset 50"):
         query.trigger()
@@ -435,7 +435,7 @@ def test_a_start_beyond_the_end_is_told() -> None:
         query.trigger()
 
 
-# -- what it costs, what it tells --------------------------------------------------------------------------------------
+# -- requests and reports ----------------------------------------------------------------------------------------------
 
 
 def test_partitions_are_listed_once_a_second() -> None:
@@ -458,7 +458,7 @@ def test_the_latest_known_offsets_are_the_true_ends() -> None:
     assert query.planner.latest_known == {A0: 30}
 
 
-def test_progress_is_what_was_read() -> None:
+def test_progress_needs_a_batch_that_was_read() -> None:
     query = Query(FakeCluster(a0=5))
     start = query.planner.initial()
     assert not query.planner.is_progress(start)

@@ -1,4 +1,4 @@
-"""The traps of PySpark's streaming API, each as Spark's runner springs it."""
+"""The pitfalls of PySpark's streaming API, each as Spark's runner meets it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reader(cluster: FakeCluster, admin: FakeAdmin | None = None, **options: str)
 
 
 def through(position: Any) -> Any:
-    """A position as Spark hands it back: written as JSON, compared as text, read again."""
+    """A position as Spark returns it: written as JSON, compared as text, read again."""
     return json.loads(json.dumps(position))
 
 
@@ -68,7 +68,7 @@ def test_positions_have_one_order_of_keys() -> None:
     assert list(made.latestOffset(through(made.initialOffset()), NO_LIMIT)["a"]) == ["0", "1", "2"]
 
 
-def test_where_nothing_is_new_the_position_comes_back_as_it_was() -> None:
+def test_without_new_records_the_same_position_is_returned() -> None:
     made = reader(FakeCluster(a0=5, a1=7))
     # As Spark's connector may have written it: in another order.
     position = {"a": {"1": 7, "0": 5}}
@@ -92,7 +92,7 @@ def test_spark_recognises_limits_and_available_now() -> None:
     assert isinstance(made, SupportsTriggerAvailableNow)
 
 
-def test_the_limit_tells_trigger_once_from_no_limit() -> None:
+def test_the_read_limit_distinguishes_trigger_once() -> None:
     made = reader(FakeCluster(a0=50), startingOffsets="earliest", maxOffsetsPerTrigger="10")
     assert made.getDefaultReadLimit() == ReadMaxRows(10)
     start = through(made.initialOffset())
@@ -108,7 +108,7 @@ def test_ranges_become_tasks() -> None:
     assert made.partitions({"a": {"0": 10}}, {"a": {"0": 10}}) == []
 
 
-def test_progress_is_committed_when_a_batch_is_finished_the_last_one_too() -> None:
+def test_progress_is_committed_after_each_batch_including_the_last() -> None:
     cluster, admin = FakeCluster(a0=5), FakeAdmin()
     made = reader(cluster, admin, startingOffsets="earliest", commitToGroup="g")
     start = through(made.initialOffset())
@@ -120,7 +120,7 @@ def test_progress_is_committed_when_a_batch_is_finished_the_last_one_too() -> No
     assert admin.commits == [{A0: 5}]
 
 
-def test_commits_of_sparks_change_nothing() -> None:
+def test_commits_of_sparks_own_offsets_send_no_request() -> None:
     admin = FakeAdmin()
     made = reader(FakeCluster(a0=5), admin, commitToGroup="g")
     made.commit({"a": {"0": 5}})
@@ -159,11 +159,11 @@ def test_the_reader_travels_without_its_connection() -> None:
     assert copy._made is None
 
 
-def test_a_task_of_nothing_has_no_records() -> None:
+def test_a_task_without_a_range_has_no_records() -> None:
     assert list(reader(FakeCluster(a0=5)).read(InputPartition(None))) == []
 
 
-def test_a_checkpoint_of_another_source_is_told() -> None:
+def test_a_checkpoint_of_another_source_is_rejected() -> None:
     made = reader(FakeCluster(a0=5))
     for position in ({"index": 5}, 7, {"a": {"x": 5}}, {"a": {"0": "5"}}):
         with pytest.raises(ConfigurationError, match=r"instead of Kafka offsets.*checkpointLocation of its own"):

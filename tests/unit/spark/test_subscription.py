@@ -1,4 +1,4 @@
-"""Which partitions to read."""
+"""The choice of partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_partitions() -> None:
 
 
 @pytest.mark.parametrize("options", [{"subscribe": " , "}, {"assign": "{}"}, {"subscribePattern": " "}])
-def test_an_empty_one_is_told(options: dict[str, str]) -> None:
+def test_an_empty_option_is_rejected(options: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(options))):
         parse_subscription(options)
 
@@ -59,6 +59,6 @@ def test_javas_notation_is_understood(pattern: str, yes: str, no: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", r"\X", "[a-z&&[^b]]", r"\p{Greek}", r"[\P{Digit}]"])
-def test_what_only_java_knows_is_told(pattern: str) -> None:
+def test_a_pattern_that_only_java_supports_is_rejected(pattern: str) -> None:
     with pytest.raises(ConfigurationError, match="subscribePattern"):
         parse_subscription({"subscribePattern": pattern})

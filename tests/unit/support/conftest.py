@@ -9,7 +9,7 @@ import pytest
 def inner(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> pytest.Pytester:
-    """A folder for another run of pytest, with this project on its path and no plugin but those that are named."""
+    """A folder for another run of pytest, with this project on its path and only the named plugins."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
     return pytester

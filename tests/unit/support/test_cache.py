@@ -1,4 +1,4 @@
-"""Filling the cache does not count in a test's time; where it fails, the tests that need it fail."""
+"""Filling the cache does not count in a test's time. If it fails, the tests that need it fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ it.fill_cache = fill
 
 @pytest.fixture
 def run(inner: pytest.Pytester) -> pytest.Pytester:
-    """A pytest of its own under the rules of tests/conftest.py, and in it a test that takes no time."""
+    """A pytest of its own under the rules of tests/conftest.py, with a test that takes no time."""
     inner.makepyfile("def test_it(): pass")
     return inner
 
@@ -34,7 +34,7 @@ def test_filling_the_cache_does_not_count_in_a_tests_time(run: pytest.Pytester) 
     _result(run, "time.sleep(1)").assert_outcomes(passed=1)
 
 
-def test_a_failure_to_fill_it_fails_the_test_that_needs_it(run: pytest.Pytester) -> None:
+def test_a_failure_to_fill_the_cache_fails_the_test_that_needs_it(run: pytest.Pytester) -> None:
     result = _result(run, "raise AssertionError('status 1 from: mvn')")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*AssertionError: status 1 from: mvn*"])

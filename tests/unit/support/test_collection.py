@@ -33,7 +33,7 @@ sys.exit(pytest.main(["--collect-only", "-q", "-p", "no:cacheprovider", *sys.arg
 
 
 def _installed_with(name: str, extras: Collection[str], found: dict[str, set[str]]) -> None:
-    """Add a distribution to ``found``, and all that it needs with these extras."""
+    """Add a distribution to ``found``, with all its requirements for these extras."""
     known = found.setdefault(name, set())
     if known and known.issuperset(extras):
         return
@@ -66,7 +66,7 @@ def _modules_not_in(lane: str) -> set[str]:
         ("sim", ("tests/simulation",), {"pyspark", "matplotlib", "confluent_kafka", "pyarrow"}),
     ],
 )
-def test_modules_are_collected_without_what_a_lane_does_not_install(
+def test_modules_are_collected_without_the_packages_that_a_lane_lacks(
     lane: str, folders: tuple[str, ...], missing: set[str]
 ) -> None:
     hidden = _modules_not_in(lane)

@@ -37,7 +37,7 @@ def test_an_editable_installation_and_none_are_right(editable: bool | None, tmp_
     assert other_copy(tmp_path, [] if editable is None else install(tmp_path / "x", editable=True)) is None
 
 
-def test_the_tests_refuse_to_run_beside_a_copy(tmp_path: Path) -> None:
+def test_the_tests_do_not_run_beside_a_copy(tmp_path: Path) -> None:
     install(tmp_path, editable=False)
     started = run(
         [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", __file__],

@@ -1,4 +1,4 @@
-"""The ledger of a group finds what is lost, what goes back, and what is done twice."""
+"""The ledger of a group finds lost records, rewinds, and records processed twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.support.ledger import Commit, GroupLog, Ledger
 
 
-def told(ledger: Ledger, *events: tuple[str, str, Any]) -> None:
+def feed(ledger: Ledger, *events: tuple[str, str, Any]) -> None:
     for at, (member, what, data) in enumerate(events):
         names = {"processed": "records", "committed": "offsets", "refused": "offsets", "failed": "detail"}
         ledger.note(json.dumps({"at": at, "member": member, "what": what, names.get(what, "partitions"): data}))
@@ -18,62 +18,62 @@ def told(ledger: Ledger, *events: tuple[str, str, Any]) -> None:
 
 def test_partitions_are_followed() -> None:
     ledger = Ledger()
-    told(ledger, ("a", "assigned", [0, 1, 2]), ("a", "revoked", [1]), ("a", "lost", [2]), ("a", "assigned", [5]))
+    feed(ledger, ("a", "assigned", [0, 1, 2]), ("a", "revoked", [1]), ("a", "lost", [2]), ("a", "assigned", [5]))
     assert ledger.members["a"].owned == {0, 5}
     assert ledger.members["a"].of("lost") == [[2]]
 
 
-def test_what_is_told_after_the_end_is_not_noted() -> None:
+def test_events_after_the_end_are_not_noted() -> None:
     ledger = Ledger()
-    told(ledger, ("a", "assigned", [0, 1]))
+    feed(ledger, ("a", "assigned", [0, 1]))
     ledger.close()
-    told(ledger, ("a", "revoked", [0, 1]), ("b", "processed", [[0, 0, 7]]))
+    feed(ledger, ("a", "revoked", [0, 1]), ("b", "processed", [[0, 0, 7]]))
     assert (ledger.members["a"].owned, list(ledger.members), ledger.processed) == ({0, 1}, ["a"], {})
 
 
-def test_a_record_that_nobody_processed_is_missing() -> None:
+def test_an_unprocessed_record_is_missing() -> None:
     ledger = Ledger()
     ledger.written(0, 0, 0)
     ledger.written(1, 0, 1)
-    told(ledger, ("a", "processed", [[0, 0, 0]]))
+    feed(ledger, ("a", "processed", [[0, 0, 0]]))
     assert ledger.missing() == [1]
 
 
-def test_records_that_are_processed_again_are_counted_for_the_one_before() -> None:
+def test_repeated_records_are_counted_for_the_previous_member() -> None:
     ledger = Ledger()
-    told(ledger, *((name, "processed", [[0, 0, 7]]) for name in ("a", "b", "a")))
+    feed(ledger, *((name, "processed", [[0, 0, 7]]) for name in ("a", "b", "a")))
     assert ledger.repeated == {"a": 1, "b": 1}
 
 
-def test_who_begins_before_what_is_committed_rewinds() -> None:
+def test_a_start_below_the_committed_offset_is_a_rewind() -> None:
     records = [[0, number, number] for number in range(3)]
     before = ("a", "processed", records), ("a", "committed", [[0, 2]])
     right, wrong = Ledger(), Ledger()
-    told(right, *before, ("b", "processed", records[2:]))
+    feed(right, *before, ("b", "processed", records[2:]))
     assert right.rewinds() == []
-    told(wrong, *before, ("b", "processed", records[1:]))
+    feed(wrong, *before, ("b", "processed", records[1:]))
     assert wrong.rewinds() == ["b processed 0@1 after a committed 2"]
 
 
-def test_who_was_expelled_and_hears_of_it_later_does_not() -> None:
+def test_a_member_that_learns_of_its_expulsion_later_does_not_rewind() -> None:
     ledger = Ledger()
     records = [[0, number, number] for number in range(3)]
-    told(ledger, ("a", "processed", records), ("a", "committed", [[0, 2]]), ("b", "processed", records))
+    feed(ledger, ("a", "processed", records), ("a", "committed", [[0, 2]]), ("b", "processed", records))
     assert ledger.rewinds()
     ledger.note(json.dumps({"at": 9, "member": "b", "what": "lost", "partitions": [0]}))
     assert not ledger.rewinds()
 
 
-def test_an_offset_that_goes_back_is_found() -> None:
+def test_a_decreasing_offset_is_found() -> None:
     commits = [Commit(0, 0, 5, "a"), Commit(1, 1, 1, "a"), Commit(2, 0, 4, "b")]
     with pytest.raises(AssertionError, match="went back"):
         Ledger()._check_order(GroupLog(commits, []))
 
 
-def test_what_a_late_commit_of_kafka_python_has_read_again_is_nobodys_fault() -> None:
+def test_records_repeated_by_a_late_commit_of_kafka_python_count_as_no_fault() -> None:
     ledger = Ledger()
     records = [[0, number, number] for number in range(6)]
-    told(ledger, ("a", "processed", records[:5]), ("a", "committed", [[0, 5]]), ("b", "processed", records[3:]))
+    feed(ledger, ("a", "processed", records[:5]), ("a", "committed", [[0, 5]]), ("b", "processed", records[3:]))
     assert (ledger.repeated, len(ledger.rewinds())) == ({"a": 2}, 2)
     commits = [Commit(0, 0, 5, "a"), Commit(1, 0, 4, "kafka-python-7"), Commit(2, 0, 6, "b")]
     ledger._check_order(GroupLog(commits, []))
@@ -84,7 +84,7 @@ def test_what_a_late_commit_of_kafka_python_has_read_again_is_nobodys_fault() ->
 def test_a_late_commit_of_kafka_python_is_not_held_against_the_next_owner(member: str, rewinds: int) -> None:
     ledger = Ledger()
     records = [[0, number, number] for number in range(6)]
-    told(
+    feed(
         ledger,
         (member, "processed", records[:5]),
         (member, "committed", [[0, 3]]),
@@ -101,13 +101,13 @@ def test_a_late_commit_of_kafka_python_is_not_held_against_the_next_owner(member
 
 def test_an_acknowledged_commit_that_is_not_in_the_log_is_found() -> None:
     ledger = Ledger()
-    told(ledger, ("a", "committed", [[0, 5], [1, 6]]))
+    feed(ledger, ("a", "committed", [[0, 5], [1, 6]]))
     with pytest.raises(AssertionError, match=r"commits of a .* \[\(1, 6\)\]"):
         ledger._check_acknowledged_commits(GroupLog([Commit(0, 0, 5, "a"), Commit(1, 1, 6, "b")], []))
 
 
 def test_waiting_ends_with_a_member_that_failed() -> None:
     ledger = Ledger()
-    told(ledger, ("a", "failed", "ValueError"))
+    feed(ledger, ("a", "failed", "ValueError"))
     with pytest.raises(AssertionError, match="a failed: ValueError"):
         ledger.wait(lambda: False, 60.0, "anything")

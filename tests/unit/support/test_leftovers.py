@@ -1,4 +1,4 @@
-"""A test that leaves a thread behind fails; a run that leaves a process behind fails."""
+"""A test that leaves a thread behind fails, and so does a run that leaves a process behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.concurrent
 
 @pytest.fixture
 def run(inner: pytest.Pytester) -> pytest.Pytester:
-    """A pytest of its own under the rules of tests/conftest.py, with little patience."""
+    """A pytest of its own under the rules of tests/conftest.py, with short timeouts."""
     inner.makeconftest("import tests.conftest as it; it._THREADS_END_WITHIN_S = it._CHILDREN_END_WITHIN_S = 0.3")
     return inner
 

@@ -1,4 +1,4 @@
-"""Child processes end when they should, and what they printed is not lost."""
+"""Child processes end when they should, and their output is kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_command_gets_its_input_and_gives_its_outputs_and_status() -> None:
         finished.check()
 
 
-def test_a_command_that_takes_too_long_is_ended_and_its_output_told() -> None:
+def test_a_command_that_takes_too_long_is_ended_and_its_output_shown() -> None:
     before = descendants()
     with pytest.raises(AssertionError, match=r"(?s)not done after 0.5 s.*on"):
         run([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"], timeout_s=0.5)
@@ -52,7 +52,7 @@ def test_stop_kills_a_command_that_ignores_sigterm() -> None:
     assert descendants().keys() <= before.keys()
 
 
-def test_lines_can_be_had_as_they_come() -> None:
+def test_lines_can_be_read_as_they_come() -> None:
     lines: list[str] = []
     program = "import sys; print('one', flush=True); sys.stdin.readline(); print('two')"
     with GuardedProcess([sys.executable, "-c", program], on_line=lines.append) as process:
@@ -63,7 +63,7 @@ def test_lines_can_be_had_as_they_come() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_a_command_can_be_stopped_and_let_go_on() -> None:
+def test_a_command_can_be_stopped_and_continued() -> None:
     program = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
     with GuardedProcess([sys.executable, "-c", program]) as process:
         process.write("a\n")

@@ -1,4 +1,4 @@
-"""The proxy hides the brokers' addresses, obeys its rules, and records what came through."""
+"""The proxy hides the brokers' addresses, obeys its rules, and records the traffic."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_events_come_in_order_and_hold_the_messages(client: RawClient, proxy: Ka
     assert answered.message.throttle_time_ms == 1
 
 
-def test_fail_replaces_the_error_code_as_often_as_told(client: RawClient, proxy: KafkaProxy) -> None:
+def test_fail_replaces_the_error_code_as_often_as_requested(client: RawClient, proxy: KafkaProxy) -> None:
     rule = proxy.fail(ApiKey.HEARTBEAT, 27, skip=1, count=2)
     codes = [client.request(HeartbeatRequest(), 4).error_code for _ in range(4)]
     assert codes == [0, 27, 27, 0]
@@ -157,7 +157,9 @@ def test_limit_versions_makes_the_broker_look_older(client: RawClient, proxy: Ka
     assert client.versions.choose(ApiKey.FIND_COORDINATOR) == FindCoordinatorRequest.MAX_VERSION
 
 
-def test_a_dropped_request_never_reaches_the_broker(client: RawClient, proxy: KafkaProxy, broker: FakeBroker) -> None:
+def test_a_dropped_request_does_not_arrive_at_the_broker(
+    client: RawClient, proxy: KafkaProxy, broker: FakeBroker
+) -> None:
     proxy.drop(ApiKey.HEARTBEAT, direction="request", count=1)
     client.send(HeartbeatRequest(), 4)
     second = client.send(HeartbeatRequest(), 4)
@@ -196,7 +198,7 @@ def test_hold_keeps_frames_until_released(client: RawClient, proxy: KafkaProxy) 
     assert [client.receive()[0] for _ in range(2)] == [0, 1]
 
 
-def test_a_rule_may_look_at_the_frame(client: RawClient, proxy: KafkaProxy) -> None:
+def test_a_rule_may_inspect_the_frame(client: RawClient, proxy: KafkaProxy) -> None:
     proxy.fail(ApiKey.HEARTBEAT, 25, where=lambda event: event.correlation_id == 1)
     assert [client.request(HeartbeatRequest(), 4).error_code for _ in range(3)] == [0, 25, 0]
 
@@ -221,7 +223,7 @@ def test_delay_applies_to_its_api_alone(client: RawClient, proxy: KafkaProxy) ->
     assert time.monotonic() - start >= 0.15
 
 
-def test_refuse_looks_dead_until_accept(client: RawClient, proxy: KafkaProxy) -> None:
+def test_refuse_simulates_a_dead_broker_until_accept(client: RawClient, proxy: KafkaProxy) -> None:
     client.request(HeartbeatRequest(), 4)
     address = proxy.bootstrap_servers
     proxy.refuse()
@@ -272,13 +274,13 @@ def test_stopping_while_clients_connect_leaves_no_socket_open(broker: FakeBroker
         gc.collect()  # what is open would warn, and warnings are errors
 
 
-def test_wait_for_tells_what_was_seen_when_it_is_late(client: RawClient, proxy: KafkaProxy) -> None:
+def test_wait_for_names_the_requests_seen_when_it_times_out(client: RawClient, proxy: KafkaProxy) -> None:
     client.request(HeartbeatRequest(), 4)
     with pytest.raises(AssertionError, match="request Heartbeat v4"):
         proxy.wait_for(ApiKey.METADATA, timeout_s=0.01)
 
 
-def test_an_error_inside_a_rule_comes_out_at_stop(broker: FakeBroker) -> None:
+def test_an_error_inside_a_rule_is_raised_by_stop(broker: FakeBroker) -> None:
     proxy = KafkaProxy(f"127.0.0.1:{broker.port}")
     proxy.start()
     proxy.edit(ApiKey.HEARTBEAT, lambda message: message.no_such_field)
@@ -289,7 +291,7 @@ def test_an_error_inside_a_rule_comes_out_at_stop(broker: FakeBroker) -> None:
         proxy.stop()
 
 
-def test_error_codes_are_replaced_where_told() -> None:
+def test_error_codes_are_replaced_at_the_given_path() -> None:
     def response() -> FetchResponse:
         return FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(records=b"x")])])
 

@@ -19,12 +19,12 @@ def test_kafkas_classes_come_from_the_file(kafka_tools: KafkaTools) -> None:
     share_kafkas_classes()
     command = kafka_tools.command("TopicCommand", "--help")
     command.insert(command.index("-cp"), "-Xlog:class+load:stdout")
-    told = run(command).stdout
-    assert "org.apache.kafka.tools.TopicCommand source: shared objects file" in told
+    output = run(command).stdout
+    assert "org.apache.kafka.tools.TopicCommand source: shared objects file" in output
 
 
 def test_jars_that_were_replaced_get_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Java ignores a file made from others, without a word: each new installation would have been slow from then on."""
+    """Java silently ignores a file made from other jars: each new installation would have been slow from then on."""
     monkeypatch.setenv("PYCONSUMER_TEST_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
     monkeypatch.setattr("tests.support.shared_classes.what_java_says", lambda java: "the same")
@@ -56,8 +56,8 @@ spark.stop()
 @pytest.mark.slow
 def test_spark_starts_fast(tmp_path: Path) -> None:
     """Tests marked ``spark`` start their programs so: Java classes from a file, PySpark in workers from no archive."""
-    told = tmp_path / "classes"
-    options = {"SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={told}"}
+    output = tmp_path / "classes"
+    options = {"SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} -Xlog:class+load:file={output}"}
     printed = run([sys.executable, "-c", _PROGRAM], env=options).check().stdout
-    assert "org.apache.spark.SparkContext source: shared objects file" in told.read_text()
+    assert "org.apache.spark.SparkContext source: shared objects file" in output.read_text()
     assert "True" in printed.split()

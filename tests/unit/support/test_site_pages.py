@@ -1,10 +1,11 @@
-"""Pages of the site that are made from code, and what is done to those that are not."""
+"""Pages of the site that are made from code, and the changes to those that are not."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.support.site.api import PACKAGES, api_pages
 from tests.support.site.diagrams import DiagramError, svg
 from tests.support.site.docstrings import markdown
-from tests.support.site.pages import api_navigation, example_navigation, generated_pages, render
+from tests.support.site.pages import api_navigation, example_navigation, generated_pages, own_pages, render
 
 pytest.importorskip("pyspark", reason="the reference has the pages of pyconsumer.spark")
 PAGES = api_pages()
@@ -67,7 +68,7 @@ def test_links_between_api_pages_lead_somewhere() -> None:
             assert not anchor or f"{{ #{anchor} }}" in PAGES[f"api/{name}"], (path, target)
 
 
-def test_every_made_page_is_in_the_navigation() -> None:
+def test_every_generated_page_is_in_the_navigation() -> None:
     named = re.findall(r"'((?:api|examples)/[^']+\.md)'", repr([api_navigation(), example_navigation()]))
     made = [path for path in generated_pages() if "/" in path]
     assert sorted(named) == sorted(made)
@@ -138,7 +139,7 @@ def test_a_diagram_is_drawn() -> None:
         ("", "only sequence diagrams"),
     ],
 )
-def test_what_cannot_be_drawn_is_an_error(source: str, message: str) -> None:
+def test_an_invalid_diagram_is_an_error(source: str, message: str) -> None:
     with pytest.raises(DiagramError, match=message):
         svg(source)
 
@@ -153,14 +154,21 @@ def test_what_cannot_be_drawn_is_an_error(source: str, message: str) -> None:
         ("guide.md", "[a](../README.md#produce)", "[a](index.md#produce)"),
         ("guide.md", "[a](groups.md#eager)", "[a](groups.md#eager)"),
         ("guide.md", "[a](https://kafka.apache.org)", "[a](https://kafka.apache.org)"),
+        ("guide.md", "[a](proof/README.md)", "[a](proof/index.md)"),
         ("how-it-works.md", "[a](../tests/spec)", "a"),
         ("proof/README.md", "[a](../spark.md)", "[a](../spark.md)"),
         ("guide.md", "```sh\n[a](../tests/spec)\n```", "```sh\n[a](../tests/spec)\n```"),
         ("guide.md", "text\n* item", "text\n\n* item"),
     ],
 )
-def test_links_and_lists_of_a_page(page: str, text: str, wanted: str) -> None:
-    assert render(text, page, lambda path: False) == wanted
+def test_links_and_lists_of_a_page(
+    page: str, text: str, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "docs" / page).parent.mkdir(parents=True)
+    (tmp_path / "docs" / page).write_text(text)
+    monkeypatch.setattr("tests.support.site.pages.ROOT", tmp_path)
+    ((place, moved),) = own_pages().items()
+    assert render(moved, place, lambda path: False) == wanted
 
 
 def test_an_example_has_title_text_and_listing() -> None:

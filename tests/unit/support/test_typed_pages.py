@@ -1,4 +1,4 @@
-"""A page's commands print what a reader in a terminal sees."""
+"""A page's commands print the output that a reader sees in a terminal."""
 
 from __future__ import annotations
 

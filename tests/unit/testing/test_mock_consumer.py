@@ -24,7 +24,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def program(consumer: Consumer) -> list[str]:
-    """Return what a user would write: it knows only the interface."""
+    """Run a program as a user would write it: it only uses the interface."""
     seen: list[str] = []
     try:
         while True:
@@ -52,7 +52,7 @@ class Noting(ConsumerRebalanceListener):
         self.calls.append(("assigned", sorted(assigned)))
 
 
-def test_a_program_cannot_tell_it_from_the_real_one() -> None:
+def test_a_program_runs_with_the_mock_as_with_the_real_consumer() -> None:
     consumer = MockConsumer("earliest", group_id="g")
     consumer.subscribe(["t"])
     consumer.update_beginning_offsets({T0: 0, T1: 5})
@@ -82,11 +82,11 @@ def test_both_have_every_method_of_the_interface_with_the_same_arguments() -> No
     for name in [*wanted, "__iter__", "__next__", "__enter__", "__exit__"]:
         expected = list(inspect.signature(getattr(Consumer, name)).parameters)
         for cls in (KafkaConsumer, MockConsumer):
-            assert name in vars(cls), f"{cls.__name__} has no {name} of its own"
+            assert getattr(cls, name) is not getattr(Consumer, name), f"{cls.__name__} has no {name} of its own"
             assert list(inspect.signature(getattr(cls, name)).parameters) == expected, (cls, name)
 
 
-def test_rebalances_are_told_as_the_group_tells_them() -> None:
+def test_rebalances_call_the_listener_as_the_group_does() -> None:
     consumer, listener = MockConsumer("earliest"), Noting()
     with pytest.raises(IllegalStateError):
         consumer.rebalance([T0])
@@ -105,7 +105,7 @@ def test_rebalances_are_told_as_the_group_tells_them() -> None:
     assert (consumer.subscription(), consumer.assignment()) == (set(), set())
 
 
-def test_where_it_begins() -> None:
+def test_a_consumer_starts_by_its_reset_policy() -> None:
     for policy, position in (("earliest", 3), ("latest", 9)):
         consumer = MockConsumer(policy)
         consumer.assign([T0])
@@ -127,7 +127,7 @@ def test_where_it_begins() -> None:
 
 
 @pytest.mark.parametrize("first", ["the end", "the assignment"])
-def test_latest_begins_at_the_end_before_the_records_that_are_added(first: str) -> None:
+def test_latest_starts_at_the_end_before_added_records(first: str) -> None:
     consumer = MockConsumer()
     consumer.subscribe(["t"])
     if first == "the end":
@@ -191,7 +191,7 @@ def test_limits_pauses_seeks_and_iteration() -> None:
     assert (consumer.partitions_for_topic("t"), consumer.topics()) == ({0}, {"t"})
 
 
-def test_what_a_consumer_refuses_it_refuses_too() -> None:
+def test_invalid_calls_are_rejected_as_by_a_consumer() -> None:
     consumer = MockConsumer(group_id=None)
     with pytest.raises(IllegalStateError):
         consumer.poll()
@@ -218,7 +218,7 @@ def test_what_a_consumer_refuses_it_refuses_too() -> None:
         consumer.poll()
 
 
-def test_subscriptions_that_a_consumer_refuses_it_refuses_too() -> None:
+def test_subscriptions_that_a_consumer_rejects_are_rejected() -> None:
     consumer = MockConsumer()
     for topics in ("orders", None):
         with pytest.raises(TypeError, match="topics must be a list of names"):
@@ -244,12 +244,12 @@ def test_subscriptions_that_a_consumer_refuses_it_refuses_too() -> None:
         MockConsumer("by_duration:PT1H")
 
 
-def test_commits_are_kept_and_told() -> None:
-    consumer, told = MockConsumer("earliest"), []
+def test_commits_are_kept_and_passed_to_the_callback() -> None:
+    consumer, notified = MockConsumer("earliest"), []
     consumer.assign([T0])
     consumer.seek(T0, 7)
-    consumer.commit_async(callback=lambda offsets, error: told.append((offsets, error)))
-    assert told == [({T0: OffsetAndMetadata(7)}, None)]
+    consumer.commit_async(callback=lambda offsets, error: notified.append((offsets, error)))
+    assert notified == [({T0: OffsetAndMetadata(7)}, None)]
     consumer.commit({T0: OffsetAndMetadata(9, "note")})
     assert consumer.committed(T0, metadata=True) == OffsetAndMetadata(9, "note")
     assert consumer.committed(T1) is None
@@ -267,7 +267,7 @@ def joined(listener: ConsumerRebalanceListener | None = None, **options: object)
 
 
 def test_commits_fail_as_planned_and_only_that_often() -> None:
-    consumer, told = joined(), []
+    consumer, notified = joined(), []
     consumer.fail_next("commit", CommitFailedError("too late"), times=2)
     for _ in range(2):
         with pytest.raises(CommitFailedError, match="too late"):
@@ -275,9 +275,9 @@ def test_commits_fail_as_planned_and_only_that_often() -> None:
     assert consumer.committed(T0) is None
     consumer.commit({T0: 1})
     consumer.fail_next("commit_async", KafkaError("lost"))
-    future = consumer.commit_async({T0: 2}, lambda offsets, error: told.append((offsets, str(error))))
+    future = consumer.commit_async({T0: 2}, lambda offsets, error: notified.append((offsets, str(error))))
     assert isinstance(future.exception, KafkaError)
-    assert told == [({T0: OffsetAndMetadata(2)}, "lost")]
+    assert notified == [({T0: OffsetAndMetadata(2)}, "lost")]
     assert consumer.committed(T0) == 1
     for call, run in (
         ("position", lambda: consumer.position(T0)),
@@ -300,7 +300,7 @@ def test_commits_fail_as_planned_and_only_that_often() -> None:
         consumer.fail_next("poll", "no error")  # type: ignore[arg-type]
 
 
-def test_lost_partitions_are_told_and_cannot_be_committed() -> None:
+def test_lost_partitions_call_the_listener_and_cannot_be_committed() -> None:
     class Losing(Noting):
         def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
             self.calls.append(("lost", sorted(lost)))
@@ -316,11 +316,11 @@ def test_lost_partitions_are_told_and_cannot_be_committed() -> None:
     assert isinstance(consumer.commit_async({T0: 1}).exception, CommitFailedError)
     consumer.rebalance([T1])
     consumer.commit({T1: 1})
-    with pytest.raises(IllegalStateError, match="nothing is subscribed"):
+    with pytest.raises(IllegalStateError, match="no topic is subscribed"):
         MockConsumer().lose()
 
 
-def test_automatic_commits_cover_what_the_last_poll_returned() -> None:
+def test_automatic_commits_cover_the_records_of_the_last_poll() -> None:
     consumer = joined(enable_auto_commit=True)
     consumer.add_records(make_records("t", ["a", "b"]))
     assert consumer.poll(max_records=1).count() == 1
@@ -354,7 +354,7 @@ def test_no_record_is_lost_when_another_partition_has_no_position() -> None:
     assert [r.offset for r in consumer.poll().records()] == [0]
 
 
-def test_columns_hold_what_records_held() -> None:
+def test_columns_have_the_content_of_the_records() -> None:
     pytest.importorskip("pyarrow")
     consumer = joined(value_deserializer=bytes.decode)
     consumer.add_records(make_records("t", [b"a", None], keys=[b"k", b"k"], headers={"h": b"1"}))
@@ -371,7 +371,7 @@ def test_columns_hold_what_records_held() -> None:
         consumer.poll_arrow()
 
 
-def test_coroutines_are_refused_here_and_awaited_on_a_loop() -> None:
+def test_coroutines_are_rejected_by_the_blocking_mock_and_awaited_on_a_loop() -> None:
     class Waiting(ConsumerRebalanceListener):
         async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:  # type: ignore[override]
             seen.append(sorted(assigned))
@@ -389,17 +389,27 @@ def test_coroutines_are_refused_here_and_awaited_on_a_loop() -> None:
         other.mock.schedule_poll_task(lambda: other.rebalance([T0]))
         await other.poll()
         assert seen == [[T0]]
-        told = []
+        notified = []
 
         async def callback(offsets: object, error: object) -> None:
-            told.append(error)
+            notified.append(error)
 
         await other.commit_async({T0: 1}, callback)
-        assert not told
+        assert not notified
         await other.poll()
-        assert told == [None]
+        assert notified == [None]
         other.mock.fail_next("commit_async", KafkaError("lost"))
         with pytest.raises(KafkaError, match="lost"):
             await other.commit_async({T0: 1})
 
     asyncio.run(on_a_loop())
+
+
+def test_an_empty_list_is_refused_on_an_event_loop_where_it_would_have_to_wait() -> None:
+    """As by the consumer: to unsubscribe is a coroutine."""
+    consumer: AsyncMockConsumer = AsyncMockConsumer()
+    for call in (consumer.subscribe, consumer.assign):
+        with pytest.raises(ValueError, match="await unsubscribe"):
+            call([])
+    consumer.assign([T0])
+    assert consumer.assignment() == {T0}

@@ -1,4 +1,4 @@
-"""The pytest plugin hands out one cluster and fresh topics, and takes its settings from the user's conftest."""
+"""The pytest plugin provides one cluster and fresh topics, and takes its settings from the user's conftest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.concurrent
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> pytest.Pytester:
-    """A pytest of its own with the plugin, and with nothing else that is installed."""
+    """A pytest of its own with the plugin, and with no other installed one."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
     return pytester
@@ -66,7 +66,7 @@ def test_the_mark_shapes_the_topic(run: pytest.Pytester) -> None:
     _passes(run, 2)
 
 
-def test_a_wrong_mark_is_told(run: pytest.Pytester) -> None:
+def test_an_invalid_mark_is_reported(run: pytest.Pytester) -> None:
     run.makepyfile(
         """
         import pytest
@@ -184,6 +184,6 @@ def test_a_run_without_the_fixtures_imports_no_broker(run: pytest.Pytester) -> N
     _passes(run, 1)
 
 
-def test_the_clock_is_handed_out() -> None:
+def test_the_clock_is_exported() -> None:
     clock = ManualClock(now=5.0)
     assert clock.advance(1.5) == 6.5

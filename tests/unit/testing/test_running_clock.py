@@ -1,4 +1,4 @@
-"""The clock that a test moves ahead: whoever waits looks at the time again."""
+"""The clock that a test advances: waiting code checks the time again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.concurrent
 _NOBODY = "127.0.0.1:1"
 
 
-def test_it_runs_and_moves_ahead() -> None:
+def test_the_clock_runs_and_can_be_advanced() -> None:
     clock = RunningClock()
     before, wall = clock.now(), clock.wall_ms()
     assert clock.advance(100) - before >= 100
@@ -29,7 +29,7 @@ def test_it_runs_and_moves_ahead() -> None:
             clock.advance(wrong)
 
 
-def test_it_keeps_nobody_alive() -> None:
+def test_the_clock_keeps_no_watcher_alive() -> None:
     class Watcher:
         calls = 0
 

@@ -1,1 +1,1 @@
-"""A program that type checkers read, and the types that they must find in it."""
+"""A program for type checkers, and the types that they must find in it."""

@@ -1,6 +1,6 @@
 """A program as users write it, for type checkers alone: it is never run.
 
-``# reveals: TYPE`` stands beside what a checker must find, ``# error`` beside what it must refuse.
+``# reveals: TYPE`` stands beside an expression of that type, ``# error`` beside a line that a checker must reject.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ orders.seek("orders", 0)  # error
 
 
 def total(consumer: Consumer[str, Order]) -> int:
-    """Return a sum; a program that takes a ``Consumer`` can be tested with a ``MockConsumer``."""
+    """Return a sum. A program that takes a ``Consumer`` can be tested with a ``MockConsumer``."""
     return sum(record.value.amount for record in consumer.poll(100).records() if record.value is not None)
 
 
@@ -205,7 +205,7 @@ KafkaProducer(key_serializer=5)  # error
 
 
 def producer_of(keys: Callable[[str], bytes] | None, **settings: Unpack[ProducerSettings]) -> Producer[str, Order]:
-    """Return a producer; without a serializer of keys they are text."""
+    """Return a producer. Without a serializer of keys they are text."""
     return KafkaProducer(key_serializer=keys, value_serializer=write_order, **settings)
 
 

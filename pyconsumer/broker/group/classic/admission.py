@@ -14,10 +14,9 @@ from functools import partial
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
-from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.results import JoinResult, SyncResult
+from pyconsumer.broker.group.classic.rebalance import ClassicGroupStore, GroupRebalancer
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.results import JoinResult, SyncResult
 from pyconsumer.errors import Errors, IllegalStateError
 
 __all__ = ["JoinHandler", "JoinRequest"]
@@ -34,9 +33,9 @@ class JoinRequest:
 
     Args:
         member_id: empty for a new member.
-        require_known_member_id: a new dynamic member first gets MEMBER_ID_REQUIRED and its id (KIP-394; JoinGroup from
+        require_known_member_id: a new dynamic member first gets MEMBER_ID_REQUIRED and its id (KIP-394, JoinGroup from
             version 4).
-        can_skip_assignment: the client understands ``skip_assignment`` (KIP-814; JoinGroup from version 9).
+        can_skip_assignment: the client understands ``skip_assignment`` (KIP-814, JoinGroup from version 9).
         protocols: those that it supports, in order of preference, each name once.
         reason: why the client joins, for log lines (KIP-800).
     """
@@ -69,7 +68,7 @@ class JoinHandler:
     def __init__(
         self,
         config: GroupConfig,
-        manager: GroupMetadataManager,
+        manager: ClassicGroupStore,
         rebalancer: GroupRebalancer,
         replies: PendingReplies,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -81,7 +80,7 @@ class JoinHandler:
         self._new_uuid = new_uuid
 
     def join(self, group: GroupMetadata, request: JoinRequest, waiter: Deferred[JoinResult]) -> None:
-        """Handle a request; ``waiter`` is set now or when the join phase ends. Call inside ``with replies``."""
+        """Handle a request. ``waiter`` is set now or when the join phase ends. Call inside ``with replies``."""
         member_id = request.member_id
         if not self._accepts(group, member_id):
             member = group.members.get(member_id)
@@ -163,7 +162,7 @@ class JoinHandler:
     def _replace_static(
         self, group: GroupMetadata, request: JoinRequest, new_id: str, waiter: Deferred[JoinResult]
     ) -> None:
-        """Give the instance id to the member that joins with it; the one that had it before is fenced."""
+        """Give the instance id to the member that joins with it. The one that had it before is fenced."""
         instance_id = request.group_instance_id
         assert instance_id is not None
         old_id = group.static_members[instance_id]
@@ -296,7 +295,7 @@ class JoinHandler:
 
 
 def check_member(group: GroupMetadata, member_id: str, group_instance_id: str | None) -> int:
-    """Check that the group has the member, and that its instance id is not another member's; return an error code."""
+    """Check that the group has the member, and that its instance id is not another member's. Return an error code."""
     if group_instance_id is not None:
         if group.is_static_member_fenced(member_id, group_instance_id):
             return Errors.FENCED_INSTANCE_ID

@@ -1,7 +1,7 @@
 """A group of the classic protocol: its state machine, its members, and its generation, protocol and assignment.
 
 :class:`GroupMetadata` owns its members (:class:`MemberMetadata`) and has the rules that need nothing but the group
-itself. The coordinator calls it; nothing here waits, writes to the log or sends a reply. A member's pending request is
+itself. The coordinator calls it. Nothing here waits, writes to the log or sends a reply. A member's pending request is
 a :class:`Deferred` that the group only keeps: ``take_*`` returns it to the coordinator, which sets it.
 
 States, with their transitions in :data:`PREDECESSORS`:
@@ -22,8 +22,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.offsets import GroupOffsets
-from pyconsumer.broker.group.results import (
+from pyconsumer.broker.group.common.offsets import GroupOffsets
+from pyconsumer.broker.group.common.results import (
     CLASSIC_TYPE,
     GroupOverview,
     GroupSummary,
@@ -57,7 +57,7 @@ Protocols = Sequence[tuple[str, bytes]]
 
 
 class GroupState(Enum):
-    """State of a group; the value is its name on the wire."""
+    """State of a group. The value is its name on the wire."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -88,14 +88,14 @@ class MemberMetadata:
     """A member: its ids, timeouts, protocols, assignment and pending requests.
 
     Args:
-        member_id: made by the coordinator; a static member that rejoins without it gets a new one.
+        member_id: made by the coordinator. A static member that rejoins without it gets a new one.
         group_instance_id: that of a static member (KIP-345), None for a dynamic one.
         client_host: the address that its requests come from, such as ``/127.0.0.1``.
         rebalance_timeout_ms: the client's ``max.poll.interval.ms``: how long a rebalance waits for it.
         session_timeout_ms: the longest time without a heartbeat.
         protocol_type: ``consumer``, ``connect`` or whatever the group is used for.
         supported_protocols: the preferred one first.
-        is_new: its first JoinGroup is pending; see the attribute.
+        is_new: its first JoinGroup is pending. See the attribute.
     """
 
     __slots__ = (
@@ -175,7 +175,7 @@ class MemberMetadata:
         self.sync_waiter = waiter
 
     def take_sync_waiter(self) -> Deferred[SyncResult] | None:
-        """Return its pending SyncGroup for the caller to reply to; the member no longer waits for it."""
+        """Return its pending SyncGroup for the caller to reply to. The member no longer waits for it."""
         waiter, self.sync_waiter = self.sync_waiter, None
         return waiter
 
@@ -214,14 +214,14 @@ class MemberMetadata:
         return self.supported_protocols == tuple(protocols)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return its metadata for a protocol; ``ValueError`` if it does not support the protocol."""
+        """Return its metadata for a protocol. Raises ``ValueError`` if it does not support the protocol."""
         for name, metadata in self.supported_protocols:
             if name == protocol:
                 return metadata
         raise ValueError(f"member {self.member_id} does not support protocol {protocol!r}")
 
     def vote(self, candidates: Container[str]) -> str:
-        """Return the first of its protocols that is a candidate; ``ValueError`` if none is."""
+        """Return the first of its protocols that is a candidate. Raises ``ValueError`` if none is."""
         for name, _ in self.supported_protocols:
             if name in candidates:
                 return name
@@ -240,10 +240,33 @@ class MemberMetadata:
 
 
 def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
-    """Raise ``IllegalStateError`` if a protocol is listed twice; the handler of JoinGroup refuses that."""
+    """Raise ``IllegalStateError`` if a protocol is listed twice. The handler of JoinGroup refuses that."""
     names = [name for name, _ in protocols]
     if len(set(names)) != len(names):
         raise IllegalStateError(f"a member lists a protocol twice: {names}")
+
+
+class _PhaseTimer:
+    """The timer of one phase of a rebalance: it ends the join phase, or the wait for SyncGroups."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self) -> None:
+        self._handle: TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._handle is not None
+
+    def start(self, handle: TimerHandle) -> None:
+        """Keep the handle of the timer."""
+        self._handle = handle
+
+    def stop(self) -> None:
+        """Cancel the timer if it runs."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
 
 
 class GroupMetadata:
@@ -290,8 +313,8 @@ class GroupMetadata:
         self.rebalance_reason = ""
         self.rebalance_started = 0.0
         self.last_members: frozenset[str] = frozenset()
-        self.join_timer: TimerHandle | None = None
-        self.sync_timer: TimerHandle | None = None
+        self.join_timer = _PhaseTimer()
+        self.sync_timer = _PhaseTimer()
         self.offsets = GroupOffsets()
         self.received_transactional_commits = False
         self.received_consumer_commits = False
@@ -385,7 +408,7 @@ class GroupMetadata:
         return self.state in PREDECESSORS[GroupState.PREPARING_REBALANCE]
 
     def transition_to(self, state: GroupState) -> None:
-        """Change the state; ``IllegalStateError``, without any change, if the table does not allow it."""
+        """Change the state. ``IllegalStateError``, without any change, if the table does not allow it."""
         if self.state not in PREDECESSORS[state]:
             raise IllegalStateError(f"group {self.group_id} cannot move from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
@@ -411,7 +434,7 @@ class GroupMetadata:
         return member_id in self.members
 
     def get(self, member_id: str) -> MemberMetadata:
-        """Return the member; ``KeyError`` if there is none."""
+        """Return the member. Raises ``KeyError`` if there is none."""
         return self.members[member_id]
 
     @property
@@ -433,7 +456,7 @@ class GroupMetadata:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of the members; 0 without members."""
+        """The longest rebalance timeout of the members, or 0 without members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -446,7 +469,7 @@ class GroupMetadata:
         return [member for member in self.members.values() if not member.is_awaiting_join]
 
     def add(self, member: MemberMetadata, waiter: Deferred[JoinResult] | None = None) -> None:
-        """Add a member; the first one becomes the leader.
+        """Add a member. The first one becomes the leader.
 
         Raises:
             IllegalStateError: it is a member already, belongs to another group or protocol type, or has no protocol
@@ -523,14 +546,14 @@ class GroupMetadata:
         self.pending_members[member_id] = expiry
 
     def remove_pending_member(self, member_id: str) -> bool:
-        """Remove a pending member; return whether there was one."""
+        """Remove a pending member and return whether there was one."""
         expiry = self.pending_members.pop(member_id, None)
         if expiry is not None:
             expiry.cancel()
         return expiry is not None
 
     def maybe_elect_joined_leader(self) -> bool:
-        """Make a member that has rejoined the leader, unless the leader has; return False if no member has."""
+        """Make a member that has rejoined the leader, unless the leader has, and return False if no member has."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None or not leader.is_awaiting_join:
             joined = next((member for member in self.members.values() if member.is_awaiting_join), None)
@@ -547,7 +570,7 @@ class GroupMetadata:
         self.new_member_added = False
 
     def note_new_member(self, added: bool = True) -> None:
-        """Record that a new member joined during the initial rebalance delay; False when the delay is extended."""
+        """Record that a new member joined during the initial rebalance delay, or False when the delay is extended."""
         self.new_member_added = added
 
     def remember_members(self) -> None:
@@ -561,30 +584,10 @@ class GroupMetadata:
         else:
             self.received_consumer_commits = True
 
-    def start_join_timer(self, timer: TimerHandle) -> None:
-        """Keep the timer that ends the join phase."""
-        self.join_timer = timer
-
-    def stop_join_timer(self) -> None:
-        """Cancel the timer that ends the join phase."""
-        if self.join_timer is not None:
-            self.join_timer.cancel()
-            self.join_timer = None
-
-    def start_sync_timer(self, timer: TimerHandle) -> None:
-        """Keep the timer that ends the wait for SyncGroups."""
-        self.sync_timer = timer
-
-    def stop_sync_timer(self) -> None:
-        """Cancel the timer that ends the wait for SyncGroups."""
-        if self.sync_timer is not None:
-            self.sync_timer.cancel()
-            self.sync_timer = None
-
     def stop_timers(self) -> None:
         """Cancel all timers of the group and of its members."""
-        self.stop_join_timer()
-        self.stop_sync_timer()
+        self.join_timer.stop()
+        self.sync_timer.stop()
         for handle in self.pending_members.values():
             handle.cancel()
         for member in self.members.values():
@@ -593,7 +596,7 @@ class GroupMetadata:
     # Pending requests
 
     def take_join_waiter(self, member: MemberMetadata) -> Deferred[JoinResult] | None:
-        """Return a member's pending JoinGroup for the caller to reply to; the member no longer waits for it."""
+        """Return a member's pending JoinGroup for the caller to reply to. The member no longer waits for it."""
         waiter = member.join_waiter
         self._set_join_waiter(member, None)
         return waiter
@@ -622,7 +625,7 @@ class GroupMetadata:
         return protocol_type == group_type and any(self.supported_protocols[name] == self.size for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol with the most votes; each member votes for the first candidate in its own order.
+        """Return the protocol with the most votes. Each member votes for the first candidate in its own order.
 
         In Kafka the order of a hash map decides between ties. Here the member that joined first does.
 
@@ -700,7 +703,7 @@ class GroupMetadata:
         return GroupOverview(self.group_id, self.protocol_type or "", self.state.value)
 
     def summary(self) -> GroupSummary:
-        """Return the group as DescribeGroups shows it; ``IllegalStateError`` if it is Stable without a protocol."""
+        """Return the group as DescribeGroups shows it. ``IllegalStateError`` if it is Stable without a protocol."""
         protocol = None
         if self.state is GroupState.STABLE:
             protocol = self.protocol_name

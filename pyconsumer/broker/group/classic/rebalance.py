@@ -1,6 +1,6 @@
 """Rebalances of classic groups: when the join phase ends, which members are removed, which requests get their replies.
 
-The state is the group's (:mod:`.group_metadata`); this module sets the group's timers. A rebalance in steps:
+The state is the group's (:mod:`.group_metadata`). This module sets the group's timers. A rebalance in steps:
 
 1. *Prepare*: a member joined, left, failed or changed. Pending SyncGroups get REBALANCE_IN_PROGRESS.
 2. *Join phase*: JoinGroups are held. It ends (:meth:`GroupRebalancer.maybe_complete_join`) when all members have joined
@@ -24,18 +24,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Protocol
 
 from pyconsumer.background_log import Log
-from pyconsumer.broker.deferred import PendingReplies
+from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.results import JoinMember, JoinResult, SyncResult
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.results import JoinMember, JoinResult, SyncResult
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, error_name
 
-__all__ = ["GroupRebalancer"]
+__all__ = ["ClassicGroupStore", "GroupRebalancer"]
 
 _log = Log(__name__)
 
@@ -45,11 +45,21 @@ _NO_MEMBER_JOINED_MS = 1000
 _SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
+class ClassicGroupStore(Protocol):
+    """The part of the group manager that classic groups need."""
+
+    def partition_for(self, group_id: str) -> int:
+        """Return a group's partition of ``__consumer_offsets``."""
+
+    def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
+        """Write the group's record with these assignments. The result is an error code for clients."""
+
+
 class GroupRebalancer:
     """The rules above for all classic groups of one coordinator. Call its methods inside ``with replies``."""
 
     def __init__(
-        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, replies: PendingReplies
+        self, config: GroupConfig, manager: ClassicGroupStore, timer: Timer, clock: Clock, replies: PendingReplies
     ) -> None:
         self._config = config
         self._manager = manager
@@ -99,7 +109,7 @@ class GroupRebalancer:
         self.maybe_complete_join(group)
 
     def remove_members(self, group: GroupMetadata, members: Iterable[MemberMetadata]) -> None:
-        """Remove members; pending requests of theirs get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` afterwards."""
+        """Remove members. Pending requests of theirs get UNKNOWN_MEMBER_ID. Call :meth:`after_removal` afterwards."""
         for member in members:
             # A client that still runs joins again when it gets this.
             join = JoinResult(Errors.UNKNOWN_MEMBER_ID, "")
@@ -108,7 +118,7 @@ class GroupRebalancer:
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance because members were removed; or end the join phase, if it waited only for them."""
+        """Begin a rebalance because members were removed, or end the join phase, if it waited only for them."""
         if group.is_(*_SYNC_STATES):
             self.prepare(group, reason)
         else:
@@ -117,7 +127,7 @@ class GroupRebalancer:
     # Join phase
 
     def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance; if one is in its join phase, end that phase if nobody is missing."""
+        """Begin a rebalance. If one is in its join phase, end that phase if nobody is missing."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -152,7 +162,7 @@ class GroupRebalancer:
 
     def _wait_for_members(self, group: GroupMetadata, least_ms: int = 0) -> None:
         delay_ms = max(group.rebalance_timeout_ms, least_ms)
-        group.start_join_timer(self._after(delay_ms, partial(self._complete_join, group)))
+        group.join_timer.start(self._after(delay_ms, partial(self._complete_join, group)))
 
     def _wait_for_more(self, group: GroupMetadata, delay_ms: int, remaining_ms: int) -> None:
         def over() -> None:
@@ -163,7 +173,7 @@ class GroupRebalancer:
             else:
                 self._complete_join(group)
 
-        group.start_join_timer(self._after(delay_ms, over))
+        group.join_timer.start(self._after(delay_ms, over))
 
     def maybe_complete_join(self, group: GroupMetadata) -> None:
         """End the join phase if nobody is missing. That of a group that was Empty always lasts its whole delay."""
@@ -175,7 +185,7 @@ class GroupRebalancer:
             self._complete_join(group)
 
     def _complete_join(self, group: GroupMetadata) -> None:
-        group.stop_join_timer()
+        group.join_timer.stop()
         if group.is_(GroupState.DEAD):
             _log.info("Group %s: its rebalance ends because the group is dead", group.group_id)
             return
@@ -210,7 +220,7 @@ class GroupRebalancer:
             member.joined()
             group.pending_sync_members.add(member.member_id)
         expire = partial(self._expire_sync, group, group.generation_id)
-        group.start_sync_timer(self._after(group.rebalance_timeout_ms, expire))
+        group.sync_timer.start(self._after(group.rebalance_timeout_ms, expire))
 
     @staticmethod
     def current_generation(
@@ -253,14 +263,14 @@ class GroupRebalancer:
     # Sync phase
 
     def note_sync(self, group: GroupMetadata, member_id: str) -> None:
-        """Record that the member has sent its SyncGroup; the last one ends the wait for them."""
+        """Record that the member has sent its SyncGroup. The last one ends the wait for them."""
         group.pending_sync_members.discard(member_id)
         if not group.pending_sync_members:
             self._end_sync_phase(group)
 
     def _end_sync_phase(self, group: GroupMetadata) -> None:
         group.pending_sync_members.clear()
-        group.stop_sync_timer()
+        group.sync_timer.stop()
 
     def _expire_sync(self, group: GroupMetadata, generation_id: int) -> None:
         if group.generation_id != generation_id or not group.is_(*_SYNC_STATES) or not group.pending_sync_members:
@@ -271,13 +281,13 @@ class GroupRebalancer:
         self.prepare(group, f"no SyncGroup within the rebalance timeout from {names}")
 
     def reset_assignment(self, group: GroupMetadata, error_code: int) -> None:
-        """Remove all assignments; pending SyncGroups get the error."""
+        """Remove all assignments. Pending SyncGroups get the error."""
         for member in group.members.values():
             member.assign(b"")
         self._propagate(group, error_code)
 
     def set_assignment(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> None:
-        """Set the assignment of every member; pending SyncGroups get it."""
+        """Set the assignment of every member. Pending SyncGroups get it."""
         for member in group.members.values():
             member.assign(assignments.get(member.member_id, b""))
         self._propagate(group, Errors.NONE)
@@ -298,11 +308,11 @@ class GroupRebalancer:
     # End of a group
 
     def abandon(self, group: GroupMetadata) -> None:
-        """End a group that this broker no longer coordinates; pending requests get NOT_COORDINATOR."""
+        """End a group that this broker no longer coordinates. Pending requests get NOT_COORDINATOR."""
         self._end(group, Errors.NOT_COORDINATOR)
 
     def convert(self, group: GroupMetadata) -> None:
-        """End a group that has become a consumer group; pending requests get REBALANCE_IN_PROGRESS."""
+        """End a group that has become a consumer group. Pending requests get REBALANCE_IN_PROGRESS."""
         self._end(group, Errors.REBALANCE_IN_PROGRESS)
 
     def _end(self, group: GroupMetadata, error_code: int) -> None:

@@ -9,7 +9,7 @@
     Every subscriber of a topic gets a contiguous range of its partitions, in the order of instance ids (static members
     first), then of member ids. Topics with the same subscribers and the same number of partitions are divided alike.
 
-In Kafka the order of members and topics is that of hash maps. Here it is the order of the arguments; the vectors in the
+In Kafka the order of members and topics is that of hash maps. Here it is the order of the arguments. The vectors in the
 tests have Kafka's order.
 """
 
@@ -45,7 +45,7 @@ _Result = dict[str, dict[bytes, set[int]]]
 
 
 def assign_range(members: Sequence[AssignorMember], counts: Counts, *, homogeneous: bool) -> _Result:
-    """Compute an assignment by ``range``; ``homogeneous`` does not change the result."""
+    """Compute an assignment by ``range``. ``homogeneous`` does not change the result."""
     ordered = sorted(members, key=lambda one: (one.instance_id is None, one.instance_id or one.member_id))
     subscribers: dict[bytes, int] = {}
     for member in ordered:
@@ -69,7 +69,7 @@ def assign_range(members: Sequence[AssignorMember], counts: Counts, *, homogeneo
 
 
 def assign_uniform(members: Sequence[AssignorMember], counts: Counts, *, homogeneous: bool) -> _Result:
-    """Compute an assignment by ``uniform``; ``homogeneous`` if all members subscribe to the same topics."""
+    """Compute an assignment by ``uniform``. ``homogeneous`` if all members subscribe to the same topics."""
     if not members:
         return {}
     return _Homogeneous(members, counts).build() if homogeneous else _Heterogeneous(members, counts).build()
@@ -103,7 +103,7 @@ class _Homogeneous:
         return self._result
 
     def _keep(self, least: int, extra: int) -> None:
-        """Let every member keep the partitions that its quota allows; record the members below their quota.
+        """Let every member keep the partitions that its quota allows. Record the members below their quota.
 
         Args:
             least: the quota of every member.
@@ -217,7 +217,7 @@ class _Heterogeneous:
                     last_moved = index
 
     def _balance_topic(self, topic_id: bytes) -> int:
-        """Move partitions of one topic between its subscribers; return how many."""
+        """Move partitions of one topic between its subscribers and return how many."""
         by_load = _MembersByLoad(self._subscribers[topic_id], self._sizes)
         if by_load.imbalance <= 1:
             return 0
@@ -246,7 +246,7 @@ class _MembersByLoad:
     """The subscribers of a topic in the order of their load, their number of partitions.
 
     Two ranges grow towards each other: at the start of the order the least loaded members, which all have the same load
-    and take turns to get a partition; at the end the most loaded ones, which take turns to lose one.
+    and take turns to get a partition. At the end the most loaded ones, which take turns to lose one.
     """
 
     def __init__(self, members: Sequence[int], sizes: Sequence[int]) -> None:
@@ -264,7 +264,7 @@ class _MembersByLoad:
         return self._most - self._least <= 1
 
     def next_least_loaded(self) -> int:
-        """Return the member that gets the next partition; the caller gives it one."""
+        """Return the member that gets the next partition. The caller gives it one."""
         order = self._order
         if self._next_least >= self._least_end:
             self._least += 1
@@ -275,7 +275,7 @@ class _MembersByLoad:
         return order[self._next_least - 1]
 
     def next_most_loaded(self) -> int:
-        """Return the member that loses the next partition, -1 if none is left; the caller takes one."""
+        """Return the member that loses the next partition, -1 if none is left. The caller takes one."""
         order = self._order
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:

@@ -1,12 +1,12 @@
 """Members of a consumer group that use the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Such a member's state is that of any other member; its generation is its member epoch, and its protocol the first of
+Such a member's state is that of any other member. Its generation is its member epoch, and its protocol the first of
 those that it supports. JoinGroup does what a heartbeat of the consumer protocol does: the owned partitions of the
 subscription confirm revocations. The reply comes without a join phase, and the SyncGroup response has the partitions
-that the member may use. While the member is behind the target assignment, its Heartbeat gets REBALANCE_IN_PROGRESS; it
+that the member may use. While the member is behind the target assignment, its Heartbeat gets REBALANCE_IN_PROGRESS. It
 then has its rebalance timeout to join again.
 
-A member that is not in the group but owns partitions was removed and does not know it yet; other members may own these
+A member that is not in the group but owns partitions was removed and does not know it yet. Other members may own these
 partitions by now. It gets UNKNOWN_MEMBER_ID, which makes it revoke everything first. (Kafka 4.3.1 lets it join, and it
 keeps its partitions until it has its SyncGroup response: two members may own one.)
 
@@ -24,7 +24,8 @@ from functools import partial
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.admission import JoinRequest
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.results import JoinResult, LeaveResult, LeavingMember, SyncResult
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import ClassicMember, ConsumerGroupMember, MemberState
 from pyconsumer.broker.group.consumer.membership import ConsumerGroups, MemberUpdate
@@ -38,7 +39,6 @@ from pyconsumer.broker.group.consumer.rules import (
 from pyconsumer.broker.group.consumer.timers import Deadline
 from pyconsumer.broker.group.consumer.topics import from_names, to_names
 from pyconsumer.broker.group.consumer.writer import Change
-from pyconsumer.broker.group.results import JoinResult, LeaveResult, LeavingMember, SyncResult
 from pyconsumer.errors import (
     BrokerResponseError,
     Errors,

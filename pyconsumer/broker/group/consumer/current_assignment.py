@@ -1,6 +1,6 @@
 """Reconciliation: the next step of one member from its present partitions to its target assignment (KIP-848).
 
-Pure functions on :class:`ConsumerGroupMember` values; the caller writes the record of the new one.
+Pure functions on :class:`ConsumerGroupMember` values. The caller writes the record of the new one.
 
 Rules
 -----
@@ -9,7 +9,7 @@ Rules
 2. Then it moves to the epoch of the target assignment, with the partitions that no member holds. While others hold some
    of its target it is UNRELEASED_PARTITIONS, and gets those in later heartbeats, as they are released.
 3. A member holds a partition as long as it is assigned or pending revocation. A member confirms a revocation by a
-   heartbeat whose owned partitions do not contain the partition; a heartbeat without owned partitions confirms nothing.
+   heartbeat whose owned partitions do not contain the partition. A heartbeat without owned partitions confirms nothing.
 4. If a member's own subscription has changed, partitions of topics that it no longer subscribes to are revoked at once,
    even if the target assignment has not been computed again.
 5. Each partition has the epoch of the target assignment in which it was assigned to the member. By that, late commits
@@ -39,7 +39,7 @@ def next_assignment(
     owned: OwnedPartitions,
     subscription_changed: bool = False,
 ) -> ConsumerGroupMember:
-    """Return the member after its next step; the same one if there is none.
+    """Return the member after its next step. The same one if there is none.
 
     Args:
         epoch, target: the epoch of the target assignment, and the member's part of it.

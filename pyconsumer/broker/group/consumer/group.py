@@ -10,12 +10,12 @@ Epochs
 2. The *assignment epoch* is the group epoch for which the target assignment was computed. While it is behind the group
    epoch, the group is Assigning.
 3. Each *member epoch* follows the assignment epoch. While one is behind, or a member has not all of its target, the
-   group is Reconciling; otherwise it is Stable. Without members it is Empty.
+   group is Reconciling, otherwise it is Stable. Without members it is Empty.
 
 One owner for each partition
 ----------------------------
 ``_owners`` has each partition that a member holds, assigned or pending revocation, with the epoch of that member. A
-member only gets partitions that are not in it; :meth:`ConsumerGroup.replay` raises ``IllegalStateError`` for a record
+member only gets partitions that are not in it. :meth:`ConsumerGroup.replay` raises ``IllegalStateError`` for a record
 that would break this.
 """
 
@@ -27,6 +27,9 @@ from enum import Enum
 from typing import cast
 
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
+from pyconsumer.broker.group.common.offsets import GroupOffsets
+from pyconsumer.broker.group.common.results import CONSUMER_TYPE, GroupOverview
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.member import (
     LEAVE_EPOCH,
@@ -38,19 +41,17 @@ from pyconsumer.broker.group.consumer.member import (
     Target,
 )
 from pyconsumer.broker.group.consumer.records import GroupRecord, ResolvedRegex
-from pyconsumer.broker.group.offsets import GroupOffsets
-from pyconsumer.broker.group.results import CONSUMER_TYPE, GroupOverview
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.protocol import consumer_group_records as wire
 from pyconsumer.protocol.consumer_group_records import RecordType
 
-__all__ = ["ConsumerGroup", "ConsumerGroupState", "TopicCounts"]
+__all__ = ["ConsumerGroup", "ConsumerGroupState", "Group", "TopicCounts"]
 
 _NEVER = -1
 
 
 class ConsumerGroupState(Enum):
-    """State of a group; the value is its name on the wire."""
+    """State of a group. The value is its name on the wire."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -205,7 +206,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
-        """Return the target of a member; with an instance id, that of the member that has it now."""
+        """Return the target of a member. With an instance id, that of the member that has it now."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, NO_TARGET)
@@ -242,7 +243,7 @@ class ConsumerGroup:
     def preferred_assignor(
         self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
     ) -> str | None:
-        """Return the assignor that most members ask for, with ``new`` in place of ``old``; None if no member does."""
+        """Return the assignor that most members ask for, with ``new`` in place of ``old``. None if no member does."""
         counts = self.assignors.copy()
         if old is not None and old.server_assignor is not None:
             counts[old.server_assignor] -= 1
@@ -409,3 +410,7 @@ def _swap(counter: Counter[str], old: str | None, new: str | None) -> None:
             del counter[old]
     if new:
         counter[new] += 1
+
+
+#: A group of either protocol.
+Group = GroupMetadata | ConsumerGroup

@@ -8,7 +8,7 @@ States
 1. *STABLE*: the member has all partitions of its target assignment.
 2. *UNREVOKED_PARTITIONS*: it was asked to revoke partitions and has not confirmed that.
 3. *UNRELEASED_PARTITIONS*: it is in the new epoch, but other members still hold partitions of its target.
-4. *UNKNOWN*: a state of a later version, read from the log; the member has to revoke everything and join again.
+4. *UNKNOWN*: a state of a later version, read from the log. The member has to revoke everything and join again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NO_TARGET: Final[Target] = MappingProxyType({})
 
 
 class MemberState(IntEnum):
-    """State of a member; the value is the one in its record."""
+    """State of a member. The value is the one in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -85,7 +85,7 @@ class ConsumerGroupMember:
     """One member.
 
     Attributes:
-        member_epoch: expected in its heartbeats; 0 before it has joined, -1 after its assignment record was removed, -2
+        member_epoch: expected in its heartbeats. 0 before it has joined, -1 after its assignment record was removed, -2
             for a static member that has left temporarily.
         previous_member_epoch: accepted as well, in case the response with the present one was lost.
         assigned: partitions that it may use now.
@@ -114,7 +114,7 @@ class ConsumerGroupMember:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def with_member_epoch(self, epoch: int, **changes: object) -> ConsumerGroupMember:
-        """Return a copy in another epoch; the present one becomes the previous one."""
+        """Return a copy in another epoch. The present one becomes the previous one."""
         return self.replace(member_epoch=epoch, previous_member_epoch=self.member_epoch, **changes)
 
     @property
@@ -126,7 +126,7 @@ class ConsumerGroupMember:
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return the epoch in which it got a partition that is assigned or pending revocation; None for others."""
+        """Return the epoch in which it got a partition that is assigned or pending revocation, or None for others."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 

@@ -1,6 +1,6 @@
 """Heartbeats of the consumer protocol: members join, change, reconcile, leave and fail (KIP-848).
 
-The state is that of the groups (:mod:`.group`); a heartbeat collects the records that change it, in steps:
+The state is that of the groups (:mod:`.group`). A heartbeat collects the records that change it, in steps:
 
 1. *Member*: the group is found or created, or a classic one converted. The member is found or created, or replaces the
    static member that has its instance id.
@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeVar
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.current_assignment import OwnedPartitions, next_assignment
 from pyconsumer.broker.group.consumer.group import ConsumerGroup, TopicCounts
@@ -57,8 +57,7 @@ from pyconsumer.broker.group.consumer.rules import (
 from pyconsumer.broker.group.consumer.target_assignment import compute_target, may_compute
 from pyconsumer.broker.group.consumer.timers import Deadline, MemberTimers
 from pyconsumer.broker.group.consumer.topics import TopicImage
-from pyconsumer.broker.group.consumer.writer import Change, GroupWriter
-from pyconsumer.broker.group.manager import GroupMetadataManager
+from pyconsumer.broker.group.consumer.writer import Change, ConsumerGroupStore, GroupWriter
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, Errors, GroupIdNotFoundError
@@ -113,7 +112,7 @@ class ConsumerGroups:
     def __init__(
         self,
         config: GroupConfig,
-        manager: GroupMetadataManager,
+        manager: ConsumerGroupStore,
         rebalancer: GroupRebalancer,
         timer: Timer,
         clock: Clock,
@@ -242,7 +241,7 @@ class ConsumerGroups:
         self.writer.write(change, reply, result, _failed)
 
     def _group(self, group_id: str, *, create: bool) -> Change:
-        """Return an empty change of the group; with ``create``, one that creates it or converts a classic one.
+        """Return an empty change of the group. With ``create``, one that creates it or converts a classic one.
 
         Raises:
             GroupIdNotFoundError: there is no such group, or it cannot be converted to this protocol.
@@ -313,7 +312,7 @@ class ConsumerGroups:
         return member
 
     def update_member(self, change: Change, before: ConsumerGroupMember, after: ConsumerGroupMember) -> MemberUpdate:
-        """Record a member's metadata; raise the group epoch if its subscription or the group's topics have changed.
+        """Record a member's metadata. Raise the group epoch if its subscription or the group's topics have changed.
 
         Raises:
             InvalidRegularExpressionError: the member's regular expression is new in the group, and it is invalid.
@@ -368,7 +367,7 @@ class ConsumerGroups:
         return may_compute(group.assignment_timestamp, interval_ms, self._clock.wall_ms())
 
     def update_target(self, change: Change, update: MemberUpdate) -> tuple[int, Target]:
-        """Compute the target assignment if it is due; return the assignment epoch and the member's target."""
+        """Compute the target assignment if it is due and return the assignment epoch and the member's target."""
         group, member, now_ms = change.group, update.after, self._clock.wall_ms()
         if not self.target_is_due(group, update.epoch):
             target = group.targets.get(member.member_id)
@@ -396,7 +395,7 @@ class ConsumerGroups:
     def reconcile(
         self, change: Change, update: MemberUpdate, epoch: int, target: Target, owned: OwnedPartitions
     ) -> ConsumerGroupMember:
-        """Record the member's next step to its target; return the member after it."""
+        """Record the member's next step to its target and return the member after it."""
         group, member = change.group, update.after
         if not update.subscription_changed and member.is_reconciled_to(epoch):
             return member
@@ -495,7 +494,7 @@ class ConsumerGroups:
         self.writer.write(Change(group, records=[records.current_assignment(away)]), reply, result, _failed)
 
     def get(self, group_id: str) -> ConsumerGroup:
-        """Return the group of this protocol with the id; ``GroupIdNotFoundError`` if there is none."""
+        """Return the group of this protocol with the id. Raises ``GroupIdNotFoundError`` if there is none."""
         group = self.manager.get_group(group_id)
         if group is None or group.is_dead:
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
@@ -511,7 +510,7 @@ class ConsumerGroups:
         result: T,
         failed: Callable[[int], T],
     ) -> bool:
-        """Remove members; the group becomes a classic one if only members of that protocol are left.
+        """Remove members. The group becomes a classic one if only members of that protocol are left.
 
         Returns:
             False if the append failed at once, and nothing has changed.

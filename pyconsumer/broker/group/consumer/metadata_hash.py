@@ -1,7 +1,7 @@
 """The metadata hash, by which a coordinator notices that topics of a group have changed (KIP-1101).
 
 It equals Apache Kafka's, because it is in the group's record. The hash of a topic is that of its id, name, partition
-count and racks, by XXH3 over little-endian numbers and UTF-16 units; the hash of a group is that of its topics' hashes
+count and racks, by XXH3 over little-endian numbers and UTF-16 units. The hash of a group is that of its topics' hashes
 in the order of their names. Racks are hashed although no assignor uses them. The only state is a cache of the topics'
 hashes.
 """
@@ -54,7 +54,7 @@ def _utf16_key(text: str) -> bytes:
 
 
 def group_hash(topic_hashes: dict[str, int]) -> int:
-    """Return the hash of a group from those of its existing topics; 0 without topics."""
+    """Return the hash of a group from those of its existing topics, or 0 without topics."""
     if not topic_hashes:
         return 0
     ordered = (topic_hashes[name] for name in sorted(topic_hashes, key=_utf16_key))
@@ -73,7 +73,7 @@ class MetadataHasher:
         self._cache.pop(topic, None)
 
     def of_topics(self, names: Iterable[str]) -> int:
-        """Return the hash of a group that subscribes to these topics; those that do not exist are left out."""
+        """Return the hash of a group that subscribes to these topics. Those that do not exist are left out."""
         hashes: dict[str, int] = {}
         for name in names:
             known = self._cache.get(name)

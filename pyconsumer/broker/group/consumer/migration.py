@@ -3,7 +3,7 @@
 The state is that of the groups. A conversion is one change: the records remove the old group and create the new one,
 which replaces the old one in the manager's cache when the records have been accepted.
 
-* An empty group of the other protocol is always replaced; the new one has its offsets.
+* An empty group of the other protocol is always replaced. The new one has its offsets.
 * *Upgrade*: a member of the consumer protocol joins a classic group of consumers. All classic members become members of
   a consumer group with their present assignments, and continue to use JoinGroup and SyncGroup. Under cooperative
   rebalancing a member may still own partitions that it listed in its JoinGroup and that the present assignment gives to
@@ -32,7 +32,8 @@ from pyconsumer.broker.group.classic.group_metadata import (
     MemberMetadata,
 )
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.classic.records import group_record, group_tombstone
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import (
@@ -45,9 +46,7 @@ from pyconsumer.broker.group.consumer.member import (
 from pyconsumer.broker.group.consumer.metadata_hash import MetadataHasher
 from pyconsumer.broker.group.consumer.timers import MemberTimers
 from pyconsumer.broker.group.consumer.topics import TopicImage, from_names, to_names
-from pyconsumer.broker.group.consumer.writer import Change
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.records import group_record, group_tombstone
+from pyconsumer.broker.group.consumer.writer import Change, ConsumerGroupStore
 from pyconsumer.clock import Clock
 from pyconsumer.errors import GroupIdNotFoundError, ProtocolError
 from pyconsumer.protocol.consumer_protocol import (
@@ -71,7 +70,7 @@ class Migration:
     def __init__(
         self,
         config: GroupConfig,
-        manager: GroupMetadataManager,
+        manager: ConsumerGroupStore,
         rebalancer: GroupRebalancer,
         timers: MemberTimers,
         clock: Clock,
@@ -92,7 +91,7 @@ class Migration:
         """Return a change that makes a classic group a consumer group, to which the caller adds records.
 
         Raises:
-            GroupIdNotFoundError: the group has members, and it cannot be upgraded; the message says why.
+            GroupIdNotFoundError: the group has members, and it cannot be upgraded. The message says why.
         """
         group_id = group.group_id
         if group.is_empty:
@@ -209,7 +208,7 @@ class Migration:
         Args:
             leaving: ids of members that leave.
             joining: a classic static member that replaces the one with its instance id.
-            rebalance: the reason for the rebalance that has to follow; None if the assignments stay.
+            rebalance: the reason for the rebalance that has to follow, or None if the assignments stay.
             change: the change so far, with the records of ``joining``.
         """
         change = change or Change(group)
@@ -302,7 +301,7 @@ def _to_classic_member(group: ConsumerGroup, member: ConsumerGroupMember) -> Mem
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Return the subscription in the metadata of a classic member's protocol; ``ProtocolError`` if it is invalid."""
+    """Return the subscription in the metadata of a classic member's protocol. ``ProtocolError`` if it is invalid."""
     return ConsumerProtocolSubscription.decode_with_version(metadata)[0]
 
 

@@ -1,4 +1,4 @@
-"""Records of consumer groups as values, which are written to the log and which a group replays; no state.
+"""Records of consumer groups as values, which are written to the log and which a group replays. No state.
 
 A change of a group is a list of :class:`GroupRecord`. The same list is written to ``__consumer_offsets`` and replayed
 onto the group in memory, so that the two cannot differ.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pyconsumer.broker.group.common.storage import KeyValue
 from pyconsumer.broker.group.consumer.member import (
     Assignment,
     ClassicMember,
@@ -16,7 +17,6 @@ from pyconsumer.broker.group.consumer.member import (
     MemberState,
     Target,
 )
-from pyconsumer.broker.group.storage import KeyValue
 from pyconsumer.protocol import consumer_group_records as wire
 from pyconsumer.protocol.consumer_group_records import RecordType
 from pyconsumer.protocol.schema import Message
@@ -93,7 +93,7 @@ def member_metadata(member: ConsumerGroupMember) -> GroupRecord:
 
 
 def with_metadata(member: ConsumerGroupMember, value: wire.ConsumerGroupMemberMetadataValue) -> ConsumerGroupMember:
-    """Return the member with the ids, subscription and timeouts of its record; see :func:`member_metadata`."""
+    """Return the member with the ids, subscription and timeouts of its record. See :func:`member_metadata`."""
     classic = value.classic_member_metadata
     return member.replace(
         instance_id=value.instance_id,
@@ -151,7 +151,7 @@ def _partitions(assignment: Assignment) -> list[wire.TopicPartitions]:
 
 
 def _epochs(partitions: Iterable[wire.TopicPartitions], member_epoch: int) -> Assignment:
-    """Return partitions with their epochs; in records from before Kafka 4.2, which have none, the member's epoch."""
+    """Return partitions with their epochs. In records from before Kafka 4.2, which have none, the member's epoch."""
     default = max(member_epoch, 0)
     found: dict[bytes, dict[int, int]] = {}
     for one in partitions:
@@ -166,7 +166,7 @@ def _epochs(partitions: Iterable[wire.TopicPartitions], member_epoch: int) -> As
 def with_assignment(
     member: ConsumerGroupMember, value: wire.ConsumerGroupCurrentMemberAssignmentValue
 ) -> ConsumerGroupMember:
-    """Return the member with the epochs, state and partitions of its record; see :func:`current_assignment`."""
+    """Return the member with the epochs, state and partitions of its record. See :func:`current_assignment`."""
     return member.replace(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,

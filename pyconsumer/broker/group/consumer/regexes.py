@@ -1,9 +1,9 @@
 """Subscriptions by regular expression: when they are resolved, and the records that result.
 
-Resolving an expression tries every topic of the cluster, so it is not done in a heartbeat but in a task right after it;
-the members get the new partitions with a later heartbeat. It is done when a member has a new expression, when topics
-have been created since the last time, or after ``group.consumer.regex.refresh.interval.ms``; but not within 10 s of the
-last time. The resolved topics are the group's; this module has only the set of groups whose task is scheduled, and the
+Resolving an expression tries every topic of the cluster, so it is not done in a heartbeat but in a task right after it.
+The members get the new partitions with a later heartbeat. It is done when a member has a new expression, when topics
+have been created since the last time, or after ``group.consumer.regex.refresh.interval.ms``, but not within 10 s of the
+last time. The resolved topics are the group's. This module has only the set of groups whose task is scheduled, and the
 version of the cluster's topics.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.deferred import Deferred, PendingReplies
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import ConsumerGroupMember
@@ -75,7 +75,7 @@ class TopicRegexes:
         self._version = max(self._version + 1, self._clock.wall_ms())
 
     def on_member(self, change: Change, before: ConsumerGroupMember, after: ConsumerGroupMember) -> RegexStatus:
-        """Add a member's change of its expression to a change; if it is due, have the group's resolved afterwards.
+        """Add a member's change of its expression to a change. If it is due, have the group's resolved afterwards.
 
         Raises:
             InvalidRegularExpressionError: the expression is new in the group, and it is invalid.

@@ -1,4 +1,4 @@
-"""Checks of requests to a consumer group; what they raise has Apache Kafka's error codes and messages. No state."""
+"""Checks of requests to a consumer group. What they raise has Apache Kafka's error codes and messages. No state."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def check_instance_fenced(member: ConsumerGroupMember, member_id: str, instance_
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
-    """Return the member with this id; ``UnknownMemberIdError`` if there is none."""
+    """Return the member with this id. Raises ``UnknownMemberIdError`` if there is none."""
     member = group.members.get(member_id)
     if member is None:
         raise UnknownMemberIdError(f"Member {member_id} is not a member of group {group.group_id}.")
@@ -137,7 +137,7 @@ def known_member(group: ConsumerGroup, member_id: str) -> ConsumerGroupMember:
 
 
 def known_static_member(group: ConsumerGroup, instance_id: str) -> ConsumerGroupMember:
-    """Return the member with this instance id; ``UnknownMemberIdError`` if there is none."""
+    """Return the member with this instance id. Raises ``UnknownMemberIdError`` if there is none."""
     member = group.static_member(instance_id)
     if member is None:
         raise UnknownMemberIdError(f"Instance id {instance_id} is unknown.")

@@ -44,7 +44,7 @@ class MemberTimers:
     def set(
         self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
     ) -> None:
-        """Set a deadline in place of the present one; ``action`` returns False to be called again in 0.5 s."""
+        """Set a deadline in place of the present one. ``action`` returns False to be called again in 0.5 s."""
         self.cancel(group_id, member_id, kind)
 
         def run() -> None:

@@ -6,7 +6,7 @@ alternatives, repetitions up to 1000, anchors, ``\Q...\E``, and the flags ``i``,
 error. Python's ``re`` is not used: it backtracks, so that one expression could block the whole broker.
 
 A nondeterministic automaton is simulated on all paths at once. Each compiled expression has a cache of the sets of
-states that it has met; there is no other state.
+states that it has met. There is no other state.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _POSIX: Final = {
 
 
 class _Set(NamedTuple):
-    """A set of characters; with ``negated``, the set of all others."""
+    """A set of characters. With ``negated``, the set of all others."""
 
     chars: frozenset[str]
     negated: bool = False
@@ -91,7 +91,7 @@ def _invalid(text: str, reason: str) -> InvalidRegularExpressionError:
 
 
 class _SyntaxError(Exception):
-    """The syntax of an expression is invalid or not supported; the message says why."""
+    """The syntax of an expression is invalid or not supported. The message says why."""
 
 
 class _Node(NamedTuple):
@@ -238,7 +238,7 @@ class _Parser:
         return node
 
     def _flags(self) -> bool:
-        """Read ``flags)`` or ``flags:``; return whether a group follows."""
+        """Read ``flags)`` or ``flags:`` and return whether a group follows."""
         value = True
         while True:
             char = self._take()
@@ -321,7 +321,7 @@ class _Parser:
 class _Automaton:
     """A nondeterministic automaton. States are numbered.
 
-    A state moves to ``_next`` on a character of its ``_sets``, and to those of ``_epsilon`` without one; some of these
+    A state moves to ``_next`` on a character of its ``_sets``, and to those of ``_epsilon`` without one. Some of these
     only at the beginning or the end of the name.
     """
 
@@ -343,7 +343,7 @@ class _Automaton:
         return len(self._sets) - 1
 
     def _add(self, node: _Node, start: int) -> int:
-        """Add the states of a node after a state; return the state that is reached when the node has matched."""
+        """Add the states of a node after a state and return the state that is reached when the node has matched."""
         if node.kind == "set":
             end = self._state()
             self._sets[start], self._next[start] = node.chars, end

@@ -14,7 +14,7 @@ class TopicImage(Protocol):
     """Topics by name and id."""
 
     def topic_id(self, name: str) -> bytes | None:
-        """Return the id of a topic, 16 bytes; None if there is no such topic."""
+        """Return the id of a topic, 16 bytes, or None if there is no such topic."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, None if there is none."""
@@ -49,7 +49,7 @@ class NoTopics:
 
 
 def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage) -> dict[bytes, frozenset[int]]:
-    """Convert partitions by topic name to partitions by topic id; topics that do not exist are left out."""
+    """Convert partitions by topic name to partitions by topic id. Topics that do not exist are left out."""
     found: dict[bytes, frozenset[int]] = {}
     for name, partitions in assigned:
         topic_id = image.topic_id(name)
@@ -59,7 +59,7 @@ def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage)
 
 
 def to_names(target: Target | Mapping[bytes, Mapping[int, int]], image: TopicImage) -> list[tuple[str, list[int]]]:
-    """Convert partitions by topic id to partitions by topic name; topics that do not exist are left out."""
+    """Convert partitions by topic id to partitions by topic name. Topics that do not exist are left out."""
     found = []
     for topic_id, partitions in target.items():
         name = image.topic_name(topic_id)

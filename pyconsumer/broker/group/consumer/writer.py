@@ -1,7 +1,7 @@
 """Changes of consumer groups: appended to the log, replayed onto the group, and then the reply.
 
 1. The records of a change are appended as one batch. If the append fails at once, nothing changes.
-2. Otherwise they are replayed at once, so that the next request sees them; the reply is sent when the append has ended.
+2. Otherwise they are replayed at once, so that the next request sees them. The reply is sent when the append has ended.
    If it ends with an error after all (the replicas took too long, or the leader has changed), the records may be in the
    log: the group stays as it is, and the client gets the error and sends its request again.
 3. A reply to a request without records waits for the group's last append, so that it shows nothing that may be lost.
@@ -9,18 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pyconsumer.broker.deferred import Deferred, PendingReplies
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult, from_append
+from pyconsumer.broker.group.consumer.group import ConsumerGroup, Group
 from pyconsumer.broker.group.consumer.records import GroupRecord
-from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.storage import KeyValue, StoreResult, from_append
 from pyconsumer.errors import Errors
 
-__all__ = ["Change", "GroupWriter"]
+__all__ = ["Change", "ConsumerGroupStore", "GroupWriter"]
 
 T = TypeVar("T")
 
@@ -44,10 +43,29 @@ class Change:
     on_accepted: list[Callable[[], None]] = field(default_factory=list)
 
 
+class ConsumerGroupStore(Protocol):
+    """The part of the group manager that consumer groups need."""
+
+    @property
+    def groups(self) -> list[Group]: ...
+
+    def get_group(self, group_id: str) -> Group | None:
+        """Return the cached group, None if there is none here."""
+
+    def replace_group(self, group: Group) -> None:
+        """Cache a group in place of the one with its id, whose offsets it has adopted."""
+
+    def partition_for(self, group_id: str) -> int:
+        """Return a group's partition of ``__consumer_offsets``."""
+
+    def append(self, partition: int, records: Sequence[KeyValue]) -> Deferred[StoreResult]:
+        """Append a batch to a partition of ``__consumer_offsets``."""
+
+
 class GroupWriter:
     """Writes changes for one coordinator. Call inside ``with replies``."""
 
-    def __init__(self, manager: GroupMetadataManager, replies: PendingReplies) -> None:
+    def __init__(self, manager: ConsumerGroupStore, replies: PendingReplies) -> None:
         self._manager = manager
         self._replies = replies
 
@@ -62,7 +80,7 @@ class GroupWriter:
         """Append a change, replay it, and set the reply when the append has ended.
 
         Args:
-            reply: the request's; None for a change that no request makes.
+            reply: the request's, or None for a change that no request makes.
             result: the reply if the append succeeds. ``failed`` returns the one for an error code.
             on_stored: called before the reply, if the append succeeds.
 

@@ -1,6 +1,6 @@
 """``KafkaAdminClient`` with kafka-python's methods and results, over :class:`pyconsumer.KafkaAdminClient`.
 
-Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x; methods that only 2.x has return
+Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x. Methods that only 2.x has return
 what they return there. Methods that are not supported raise ``UnsupportedVersionError``, which names an alternative.
 """
 
@@ -103,7 +103,7 @@ class KafkaAdminClient:
         return self.client.list_topics(include_internal=True)
 
     def describe_topics(self, topics: Iterable[str] | None = None) -> list[dict[str, Any]]:
-        """Return partitions, leaders and replicas of topics; one that does not exist has ``error_code`` 3."""
+        """Return partitions, leaders and replicas of topics. One that does not exist has ``error_code`` 3."""
         if topics is None:
             return [shapes.topic(found) for found in self.client.describe_topics()]
         described = []
@@ -121,7 +121,7 @@ class KafkaAdminClient:
 
         Args:
             response_partition_limit: the most partitions of a page.
-            cursor: ``next_cursor`` of the previous page; None for the first one.
+            cursor: ``next_cursor`` of the previous page, or None for the first one.
         """
         return shapes.page(self.describe_topics(sorted(set(topics))), response_partition_limit, cursor)
 
@@ -208,7 +208,7 @@ class KafkaAdminClient:
         timeout_ms: int | None = None,
         partition_leader_id: int | None = None,
     ) -> dict[TopicPartition, dict[str, int]]:
-        """Delete records before an offset (-1: all); ``partition_leader_id`` has no effect."""
+        """Delete records before an offset (-1: all). ``partition_leader_id`` has no effect."""
         self._known(records_to_delete)
         left = self.client.delete_records(records_to_delete, timeout_ms=timeout_ms)
         return {
@@ -237,7 +237,7 @@ class KafkaAdminClient:
         isolation_level: Any = IsolationLevel.READ_UNCOMMITTED,
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first or last offset of partitions, or the first one at or after a time; -1 if there is none."""
+        """Return the first or last offset of partitions, or the first one at or after a time. -1 if there is none."""
         found = self.client.list_offsets(
             {tp: _spec(given) for tp, given in topic_partition_specs.items()},
             isolation_level=IsolationLevel.build_from(isolation_level).name.lower(),
@@ -256,7 +256,7 @@ class KafkaAdminClient:
         """Return settings by type of resource, name of resource and name of setting.
 
         Args:
-            include_synonyms: ignored; the result has no synonyms.
+            include_synonyms: ignored. The result has no synonyms.
             config_filter: ``modified`` (those that are not defaults), ``dynamic``, ``default``, ``static`` or ``all``.
         """
         wanted = ConfigFilterType.build_from(config_filter)
@@ -268,7 +268,7 @@ class KafkaAdminClient:
         return found
 
     def list_config_resources(self, resource_types: Iterable[Any] | None = None) -> dict[str, list[str]]:
-        """Return the names of topics and brokers, by type of resource; other types are not listed here."""
+        """Return the names of topics and brokers, by type of resource. Other types are not listed here."""
         wanted = {str(getattr(each, "name", each)).upper() for each in resource_types or ("TOPIC", "BROKER")}
         found: dict[str, list[str]] = {}
         if "TOPIC" in wanted:
@@ -326,7 +326,7 @@ class KafkaAdminClient:
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Reset the named settings, or all modified ones, to their defaults; see :meth:`alter_configs`."""
+        """Reset the named settings, or all modified ones, to their defaults. See :meth:`alter_configs`."""
         found: dict[str, dict[str, str]] = {}
         for resource in config_resources:
             if raise_on_unknown:
@@ -374,7 +374,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> dict[str, dict[str, Any]]:
-        """Return groups and their members by group id; one that does not exist is ``Dead``."""
+        """Return groups and their members by group id. One that does not exist is ``Dead``."""
         found = {}
         for group_id in group_ids:
             try:
@@ -384,7 +384,7 @@ class KafkaAdminClient:
         return found
 
     def delete_groups(self, group_ids: Iterable[str], group_coordinator_id: int | None = None) -> dict[str, str]:
-        """Delete groups without members; return by group ``"OK"`` or the name of the error."""
+        """Delete groups without members, and return by group ``"OK"`` or the name of the error."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
         return {group: "OK" if error is None else type(error).__name__ for group, error in outcome.items()}
 
@@ -408,7 +408,7 @@ class KafkaAdminClient:
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group_coordinator_id: int | None = None,
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Set the committed offsets of a group without members; return the class of each partition's error."""
+        """Set the committed offsets of a group without members, and return the class of each partition's error."""
         if not offsets:
             return {}
         outcome: type[KafkaError] = NoError
@@ -453,7 +453,7 @@ class KafkaAdminClient:
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], group_coordinator_id: int | None = None
     ) -> dict[TopicPartition, type[KafkaError]]:
-        """Delete the committed offsets of a group for partitions; return the class of each partition's error."""
+        """Delete the committed offsets of a group for partitions, and return the class of each partition's error."""
         wanted = list(partitions)
         outcome: type[KafkaError] = NoError
         try:
@@ -484,7 +484,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group; -1 for requested partitions that have none."""
+        """Return the committed offsets of a group, or -1 for requested partitions that have none."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         found = self.client.list_group_offsets(group_id, wanted)
         return {**dict.fromkeys(wanted or (), OffsetAndMetadata(-1)), **found}
@@ -492,7 +492,7 @@ class KafkaAdminClient:
     def delete_consumer_groups(
         self, group_ids: Iterable[str], group_coordinator_id: int | None = None
     ) -> list[tuple[str, type[KafkaError]]]:
-        """Delete groups; return pairs of group id and class of the error (kafka-python 2.x)."""
+        """Delete groups, and return pairs of group id and class of the error (kafka-python 2.x)."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
         return [(group, NoError if error is None else type(error)) for group, error in outcome.items()]
 
@@ -528,7 +528,7 @@ class KafkaAdminClient:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], broker_id: int | None = None
     ) -> dict[TopicPartition, PartitionProducerState]:
-        """Return the producers that the leaders of partitions know; ``broker_id`` has no effect."""
+        """Return the producers that the leaders of partitions know. ``broker_id`` has no effect."""
         found = self.client.describe_producers(partitions)
         return {tp: PartitionProducerState([shapes.producer(each) for each in states]) for tp, states in found.items()}
 

@@ -71,7 +71,7 @@ class Response(dict[str, Any]):
 
 
 def code(error: KafkaError | None) -> tuple[int, str | None]:
-    """Return the code of an error and its message; 0 for success."""
+    """Return the code of an error and its message, or 0 for success."""
     if error is None:
         return 0, None
     return (error.errno if isinstance(error, BrokerResponseError) else -1), str(error)
@@ -141,7 +141,7 @@ def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, A
     Args:
         topics: results of :func:`topic`, in order.
         limit: the most partitions of the page.
-        cursor: the topic and partition with which the page begins; None for the first page.
+        cursor: the topic and partition with which the page begins, or None for the first page.
     """
     begin = ("", -1) if cursor is None else (cursor["topic_name"], cursor["partition_index"])
     shown: list[dict[str, Any]] = []

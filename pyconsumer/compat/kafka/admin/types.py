@@ -123,7 +123,7 @@ class ConfigResource:
     Args:
         resource_type: the type or its name, such as ``"topic"``.
         name: the name of a topic, or the id of a broker.
-        configs: names of settings, or a mapping of them to values; None for all.
+        configs: names of settings, or a mapping of them to values, or None for all.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class ConfigResource:
 
 
 class NewTopic:
-    """A topic to create; -1 leaves a number to the broker."""
+    """A topic to create. -1 leaves a number to the broker."""
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The transaction of a transactional id; its start is -1 if it is not open."""
+    """The transaction of a transactional id. Its start is -1 if it is not open."""
 
     coordinator_id: int
     state: TransactionState
@@ -244,7 +244,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """A producer that the leader of a partition knows; the offset is -1 without an open transaction."""
+    """A producer that the leader of a partition knows. The offset is -1 without an open transaction."""
 
     producer_id: int
     producer_epoch: int

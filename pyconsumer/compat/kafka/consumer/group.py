@@ -46,8 +46,8 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects; ``bootstrap_servers`` is
-    ``localhost:9092`` by default, and the defaults of assignors and timeouts are kafka-python's; calls for offsets and
-    metadata take at most ``request_timeout_ms``; the first argument of ``close`` is ``autocommit``; a pattern is for
+    ``localhost:9092`` by default, and the defaults of assignors and timeouts are kafka-python's. Calls for offsets and
+    metadata take at most ``request_timeout_ms``. The first argument of ``close`` is ``autocommit``. A pattern is for
     the beginning of a topic's name.
     """
 
@@ -77,7 +77,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
 
         Args:
             timeout_ms: longest time to wait; ``bootstrap_timeout_ms`` by default.
-            refresh: ignored; every call sends a request.
+            refresh: ignored. Every call sends a request.
 
         Raises:
             NoBrokersAvailableError: no broker could be reached in time.
@@ -122,11 +122,11 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
     ) -> ConsumerRecords[Any, Any]:
-        """Return records by partition; see :meth:`pyconsumer.KafkaConsumer.poll`.
+        """Return records by partition. See :meth:`pyconsumer.KafkaConsumer.poll`.
 
         Args:
-            timeout_ms: longest time to wait if no record has arrived; 0 returns at once.
-            max_records: the most records to return; by default ``max_poll_records``.
+            timeout_ms: longest time to wait if no record has arrived. 0 returns at once.
+            max_records: the most records to return, by default ``max_poll_records``.
             update_offsets: must be True.
 
         Raises:
@@ -142,7 +142,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first offset at or after a time; raise ``KafkaTimeoutError`` for an unknown partition."""
+        """Return the first offset at or after a time. Raise ``KafkaTimeoutError`` for an unknown partition."""
         with unknown_is_timeout():
             return super().offsets_for_times(timestamps, timeout_ms)
 
@@ -165,7 +165,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: Callable[..., object] | None = None,
     ) -> RequestFuture[None]:
-        """Commit offsets without waiting; ``default_offset_commit_callback`` is called if no callback is given."""
+        """Commit offsets without waiting. ``default_offset_commit_callback`` is called if no callback is given."""
         return super().commit_async(offsets, self._default_callback if callback is None else callback)
 
     def close(  # type: ignore[override]
@@ -190,6 +190,6 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _ours(assignor: Any) -> Any:
-    """Return the name of an assignor of kafka-python's, which is that of the protocol; others unchanged."""
+    """Return the name of an assignor of kafka-python's, which is that of the protocol. Others unchanged."""
     module = getattr(assignor, "__module__", "") or ""
     return assignor.name if module.startswith("kafka.") and isinstance(assignor.name, str) else assignor

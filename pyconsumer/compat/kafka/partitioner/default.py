@@ -36,7 +36,7 @@ class Partitioner:
 
 
 class DefaultPartitioner(Partitioner):
-    """Chooses by murmur2 of the key, as Java does; without a key at random among the partitions with a leader."""
+    """Chooses by murmur2 of the key, as Java does. Without a key at random among the partitions with a leader."""
 
     def partition(
         self,
@@ -65,7 +65,7 @@ class DefaultPartitioner(Partitioner):
 
 
 class StickyPartitioner(DefaultPartitioner):
-    """Chooses by key as :class:`DefaultPartitioner`; without a key, all records of a batch get the same partition.
+    """Chooses by key as :class:`DefaultPartitioner`. Without a key, all records of a batch get the same partition.
 
     Our producer replaces it by its own choice, which does the same (KIP-794).
     """
@@ -82,7 +82,7 @@ class StickyPartitioner(DefaultPartitioner):
         serialized_value: bytes | None,
         cluster: Any,
     ) -> int:
-        """Return the partition of a record; without a key it is the same until :meth:`on_new_batch`."""
+        """Return the partition of a record. Without a key it is the same until :meth:`on_new_batch`."""
         if serialized_key is not None or topic not in cluster.topics():
             return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
         usable = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
@@ -115,7 +115,7 @@ class _OneTopic:
 
 
 def as_function(given: Any) -> Any:
-    """Return a partitioner in the form of our producer; None for its own choice."""
+    """Return a partitioner in the form of our producer, or None for its own choice."""
     if given is None or type(given) in (DefaultPartitioner, StickyPartitioner) or callable(given):
         return None if type(given) in (DefaultPartitioner, StickyPartitioner) else given
     choose = given.partition

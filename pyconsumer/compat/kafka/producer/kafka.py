@@ -37,7 +37,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects; ``bootstrap_servers`` is
-    ``localhost:9092`` by default, and ``linger_ms`` 0; the times of ``flush`` and ``close`` are in seconds.
+    ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
     def __init__(self, **configs: Any) -> None:
@@ -73,18 +73,18 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         return 2
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name; ``raw`` has no effect."""
+        """Return counters since the start, by group and name. ``raw`` has no effect."""
         return super().metrics()
 
     def flush(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> None:  # type: ignore[override]
         """Wait until all records that were passed to ``send`` have been acknowledged or have failed.
 
         Args:
-            timeout: seconds; None waits as long as deliveries may take.
+            timeout: seconds. None waits as long as deliveries may take.
             timeout_ms: the same in milliseconds.
 
         Raises:
-            KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
+            KafkaTimeoutError: some records have neither succeeded nor failed in time. They are still being sent.
         """
         super().flush(timeout_ms=timeout_ms if timeout is None else _in_ms(timeout))
 
@@ -115,9 +115,9 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         """Send the buffered records and end the background thread.
 
         Args:
-            timeout: seconds; records that are left after this time are dropped, and a warning has their number. None
+            timeout: seconds. Records that are left after this time are dropped, and a warning has their number. None
                 waits until all records were sent, or their delivery timeout has passed.
-            null_logger: ignored; logging is configured by :mod:`logging`.
+            null_logger: ignored. Logging is configured by :mod:`logging`.
             timeout_ms: ``timeout`` in milliseconds.
         """
         try:

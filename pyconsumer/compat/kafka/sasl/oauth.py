@@ -13,5 +13,5 @@ class AbstractTokenProvider:
         raise NotImplementedError
 
     def extensions(self) -> dict[str, str]:
-        """Return SASL extensions to send with the token (KIP-342); none by default."""
+        """Return SASL extensions to send with the token (KIP-342). None by default."""
         return {}

@@ -42,14 +42,14 @@ class Deserializer:
 
 
 class DefaultSerializer(Serializer, Deserializer):
-    """Encodes text, and decodes it; bytes are sent unchanged."""
+    """Encodes text, and decodes it. Bytes are sent unchanged."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         super().__init__()
         self.encoding = encoding
 
     def serialize(self, topic: str, headers: Any, data: Any) -> Any:
-        """Return the bytes of a text; bytes and None are returned unchanged."""
+        """Return the bytes of a text. Bytes and None are returned unchanged."""
         if data is None or type(data) in (bytes, bytearray, memoryview):
             return data
         return data.encode(self.encoding)
@@ -72,13 +72,13 @@ class JsonSerializer(DefaultSerializer):
 
 
 def as_serializer(given: Any) -> Any:
-    """Return a serializer that takes ``(topic, headers, data)``; functions are returned unchanged."""
+    """Return a serializer that takes ``(topic, headers, data)``. Functions are returned unchanged."""
     serialize = getattr(given, "serialize", None)
     return given if serialize is None or not _takes_two(serialize) else _OldSerializer(serialize)
 
 
 def as_deserializer(given: Any) -> Any:
-    """Return a deserializer that takes ``(topic, headers, data)``; functions are returned unchanged."""
+    """Return a deserializer that takes ``(topic, headers, data)``. Functions are returned unchanged."""
     deserialize = getattr(given, "deserialize", None)
     return given if deserialize is None or not _takes_two(deserialize) else _OldDeserializer(deserialize)
 

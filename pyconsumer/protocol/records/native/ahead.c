@@ -128,8 +128,6 @@ static int readers_waiting;             /* atomic */
 static int is_stopping, cannot_start;
 static piece *idle[PIECE_SIZES];
 static size_t idle_bytes;
-static int fault; /* atomic, as is the next */
-static unsigned fault_delay;
 
 #ifdef PYCONSUMER_NO_POOL /* so that an address sanitizer sees each allocation and release */
 enum { MOST_IDLE = 0 };
@@ -322,6 +320,37 @@ static int has_work(const pyconsumer_queue *queue) {
            __atomic_load_n(&queue->waiting, __ATOMIC_SEQ_CST) >= queue->worth;
 }
 
+#ifdef PYCONSUMER_FAULTS
+static int fault; /* atomic, as is the next */
+static unsigned fault_delay;
+
+void pyconsumer_ahead_fault(int what, unsigned delay) {
+    __atomic_store_n(&fault, what, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&fault_delay, delay, __ATOMIC_SEQ_CST);
+}
+
+static int may_not_start(void) { return __atomic_load_n(&fault, __ATOMIC_SEQ_CST) == PYCONSUMER_WORKERS_DO_NOT_START; }
+
+/* Delays a worker, and returns 0 if it finds no memory for the batch. It may end the thread. */
+static int play_fault(int what) {
+    unsigned delay = __atomic_load_n(&fault_delay, __ATOMIC_SEQ_CST);
+    if (delay) {
+        struct timespec pause;
+        pause.tv_sec = delay / 1000000;
+        pause.tv_nsec = (long)(delay % 1000000) * 1000;
+        nanosleep(&pause, NULL);
+    }
+    if (what == PYCONSUMER_WORKERS_DIE) pthread_exit(NULL);
+    return what != PYCONSUMER_WORKERS_HAVE_NO_MEMORY;
+}
+
+static int current_fault(void) { return __atomic_load_n(&fault, __ATOMIC_SEQ_CST); }
+#else
+static int may_not_start(void) { return 0; }
+static int play_fault(int what) { return what == 0; }
+static int current_fault(void) { return 0; }
+#endif
+
 static void *work_on(void *nothing);
 
 static void start_worker(void) {
@@ -329,7 +358,7 @@ static void start_worker(void) {
     pthread_t started;
     sigset_t all, before;
     int error = EAGAIN;
-    if (cannot_start || __atomic_load_n(&fault, __ATOMIC_SEQ_CST) == PYCONSUMER_WORKERS_DO_NOT_START) return;
+    if (cannot_start || may_not_start()) return;
     if (pthread_attr_init(&attributes) != 0) return;
     sigfillset(&all);
     if (pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
@@ -393,25 +422,15 @@ static void decompress(const pyconsumer_job *job, slot *it, tools *own) {
     it->found.result = result;
 }
 
-static void play_fault(int what, unsigned delay) {
-    if (delay) {
-        struct timespec pause;
-        pause.tv_sec = delay / 1000000;
-        pause.tv_nsec = (long)(delay % 1000000) * 1000;
-        nanosleep(&pause, NULL);
-    }
-    if (what == PYCONSUMER_WORKERS_DIE) pthread_exit(NULL);
-}
-
 static void do_run(run *claimed, tools *own, int is_worker) {
     size_t i;
-    int what = is_worker ? __atomic_load_n(&fault, __ATOMIC_SEQ_CST) : PYCONSUMER_NO_FAULT;
+    int what = is_worker ? current_fault() : 0;
     for (i = 0; i < claimed->count; i++) {
         slot *it = claimed->slots[i];
-        if (is_worker) play_fault(what, __atomic_load_n(&fault_delay, __ATOMIC_SEQ_CST));
+        int has_memory = !is_worker || play_fault(what);
         it->found.result = PYCONSUMER_NO_MEMORY;
         it->found.has_right_crc = 1;
-        if (what != PYCONSUMER_WORKERS_HAVE_NO_MEMORY && state_of(it) == CLAIMED) decompress(claimed->job, it, own);
+        if (has_memory && state_of(it) == CLAIMED) decompress(claimed->job, it, own);
         if (change(it, CLAIMED, DONE) && __atomic_load_n(&readers_waiting, __ATOMIC_SEQ_CST)) {
             pthread_mutex_lock(&lock);
             pthread_cond_broadcast(&done);
@@ -782,9 +801,4 @@ void pyconsumer_ahead_stop(unsigned milliseconds) {
     pthread_cond_broadcast(&work);
     while (working > 0 && (now = now_ns()) < until) wait_done(until - now);
     pthread_mutex_unlock(&lock);
-}
-
-void pyconsumer_ahead_fault(int what, unsigned delay) {
-    __atomic_store_n(&fault, what, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&fault_delay, delay, __ATOMIC_SEQ_CST);
 }

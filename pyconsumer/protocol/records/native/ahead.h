@@ -74,14 +74,16 @@ void pyconsumer_give_back(uint8_t *output, size_t capacity);
 /* Stops workers from claiming more, and waits up to this time for those at work. For the end of the process. */
 void pyconsumer_ahead_stop(unsigned milliseconds);
 
-/* For tests: makes workers fail from now on, and delays each batch of theirs by this number of microseconds. */
+#ifdef PYCONSUMER_FAULTS
+/* For tests, never shipped: makes workers fail from now on, and delays each of their batches by these microseconds. */
 enum {
     PYCONSUMER_NO_FAULT = 0,
     PYCONSUMER_WORKERS_DIE = 1,
     PYCONSUMER_WORKERS_HAVE_NO_MEMORY = 2,
     PYCONSUMER_WORKERS_DO_NOT_START = 3
 };
-void pyconsumer_ahead_fault(int fault, unsigned delay);
+__attribute__((visibility("default"))) void pyconsumer_ahead_fault(int fault, unsigned delay);
+#endif
 
 #ifdef __cplusplus
 }

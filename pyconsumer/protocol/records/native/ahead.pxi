@@ -44,7 +44,6 @@ cdef extern from "ahead.h":
     void *pyconsumer_ended_view() noexcept nogil
     void pyconsumer_give_back(uint8_t *output, size_t capacity) noexcept nogil
     void pyconsumer_ahead_stop(unsigned milliseconds) noexcept nogil
-    void pyconsumer_ahead_fault(int fault, unsigned delay) noexcept nogil
 
 cdef enum:
     SHORT_WAIT = 200_000  # nanoseconds; too short to release the interpreter's lock for
@@ -110,11 +109,6 @@ cdef class DecodeAhead:
         cdef pyconsumer_counts counts
         pyconsumer_queue_counts(self.queue, &counts)
         return counts
-
-
-def break_workers(int fault, unsigned delay_us=0):
-    """Make threads fail, for tests; ``ahead.h`` lists the faults."""
-    pyconsumer_ahead_fault(fault, delay_us)
 
 
 def stop_workers():

@@ -182,23 +182,6 @@ cdef class Cursor:
         self.take_into(columns, max_records, max_bytes)
         return columns.build(*self.topic_partition)
 
-    def skip_batch(self):
-        self.enter()
-        try:
-            if not self.is_open and self.place < self.end:
-                self.read_head()
-                self.current = self.head
-                self.is_open = True
-                self.place += self.head.size
-            if self.is_open:
-                self.finish_batch()
-            else:
-                self.damage = None
-            self.failure = None
-        finally:
-            self.is_busy = False
-        return self.next
-
     def close(self):
         self.enter()
         self.end = self.place

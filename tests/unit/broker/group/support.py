@@ -1,4 +1,4 @@
-"""A coordinator of one broker in a test: its log in memory, its time moved by hand, its clients played by the test."""
+"""A coordinator of one broker with a log in memory. The test advances its clock and plays its clients."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred, run_handler
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
+from pyconsumer.broker.group.common.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
+from pyconsumer.broker.group.common.storage import KeyValue, StoreResult
 from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
-from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -52,7 +52,7 @@ TP1 = TopicPartition("t", 1)
 class MemoryStorage:
     """``__consumer_offsets`` in memory, as Kafka's record batches.
 
-    ``hold`` keeps appends open until :meth:`release`; ``fail_with`` makes the following ones fail.
+    ``hold`` keeps appends open until :meth:`release`. ``fail_with`` makes the following ones fail.
     """
 
     def __init__(self, clock: ManualClock, partitions: int = PARTITIONS) -> None:
@@ -100,7 +100,7 @@ class MemoryStorage:
     def write(
         self, partition: int, records: Sequence[KeyValue], producer_id: int = -1, producer_epoch: int = -1
     ) -> int:
-        """Put a batch into the log without anybody waiting for it; return its base offset."""
+        """Append a batch to the log without a waiter. Return its base offset."""
         builder = BatchBuilder()
         for key, value in records:
             assert builder.try_append(self.clock.wall_ms(), key, value) is not None
@@ -128,7 +128,7 @@ class MemoryStorage:
         )
 
     def release(self, index: int = 0, error_code: int | None = None) -> None:
-        """Let one held append end."""
+        """Complete one held append."""
         waiter, outcome = self.held.pop(index)
         waiter.set(outcome if error_code is None else StoreResult(error_code))
 
@@ -141,7 +141,7 @@ class MemoryStorage:
             yield from self.batches[partition]
 
     def records(self, partition: int) -> list[tuple[Any, Any]]:
-        """Everything in the log, decoded; control records left out."""
+        """Every record in the log, decoded, without control records."""
         found = []
         for batch in self.batches[partition]:
             for record in iter_records(batch):
@@ -172,7 +172,7 @@ RANGE: Protocols = (("range", subscription("t")),)
 
 @dataclasses.dataclass
 class Client:
-    """A member as the test plays it."""
+    """A member whose requests the test sends."""
 
     member_id: str
     generation: int
@@ -209,8 +209,8 @@ class World:
     """One coordinator that owns every partition of the internal topic.
 
     Args:
-        start: let it load its groups at once.
-        storage: the log of a world before; a new one by default.
+        start: load its groups at once.
+        storage: the log of an earlier world. The default is a new one.
         topics: of the cluster, for the consumer protocol.
     """
 
@@ -244,11 +244,11 @@ class World:
         self.advance(0.1)
 
     def restarted(self, **config: int) -> World:
-        """Another broker over the same log, after everything was loaded."""
+        """Another broker over the same log, after all groups were loaded."""
         return World(storage=self.storage, **config)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and run what is due in order."""
+        """Advance the clock and run due work in order."""
         end = self.clock.now() + seconds
         while True:
             due = self.timer.next_deadline()
@@ -379,7 +379,7 @@ class World:
         instances: Sequence[str | None] = (),
         **join: Any,
     ) -> list[Client]:
-        """A stable group of so many members, the first of them the leader. Assignments are ``a0``, ``a1``, ..."""
+        """A stable group of this many members. The first one is the leader, and assignments are ``a0``, ``a1``, ..."""
         waiting = []
         for index in range(count):
             instance = instances[index] if index < len(instances) else None
@@ -426,7 +426,7 @@ class FakeBroker(Topics):
 def handled(
     broker: GroupBroker, request: Message, version: int, clock: ManualClock, *, client_id: str = "me"
 ) -> Deferred[Any]:
-    """Return what the handler of a group request answers, in time."""
+    """Return the response of a group request's handler, after time has passed."""
     name = type(request).__module__.rpartition(".")[2]
     handler = importlib.import_module(f"pyconsumer.broker.handlers.{name}")
     context = RequestContext(
@@ -450,7 +450,7 @@ def handled(
 
 
 def value_of(deferred: Deferred[T]) -> T:
-    assert deferred.done, "the request is still parked"
+    assert deferred.done, "the request still waits"
     return deferred.value
 
 
@@ -484,7 +484,7 @@ def member(
 
 
 def send(broker: FakeBroker, request: Message, version: int) -> Deferred[Any]:
-    """Send a request as bytes; the answer is what a client reads."""
+    """Send a request as bytes. Return the response as a client decodes it."""
     received = type(request).decode(request.encode(version), version)
     answer: Deferred[Any] = Deferred()
     handled(broker, received, version, broker.world.clock).on_done(

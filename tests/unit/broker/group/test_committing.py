@@ -1,4 +1,4 @@
-"""Tests of who may commit, what tools may do with groups and offsets, and what expires."""
+"""Tests of the right to commit, of admin requests for groups and offsets, and of expiration."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.group.support import GROUP, TP0, TP1, Client, World, client_of, member, subscription, value_of
@@ -32,28 +32,28 @@ def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, 
     assert (world.manager.get_group(GROUP) is not None) == (error_code == 0)
 
 
-def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
+def test_checks_of_a_commit_in_their_order() -> None:
     world = World()
     static, dynamic = world.stable(2, instances=["i", None])
 
-    def told(client: Client | None, **more: object) -> int:
+    def commit_code(client: Client | None, **more: object) -> int:
         return value_of(world.commit({TP0: 1}, client, **more))[TP0]
 
-    assert told(None) == Errors.UNKNOWN_MEMBER_ID
-    assert told(Client("nobody", 9, "i")) == Errors.FENCED_INSTANCE_ID
-    assert told(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
-    assert told(Client(dynamic.member_id, 1, "unknown")) == Errors.UNKNOWN_MEMBER_ID
-    assert told(static, generation_id=9) == Errors.ILLEGAL_GENERATION
-    assert told(static, generation_id=-1) == Errors.ILLEGAL_GENERATION
-    assert told(static) == 0
-    assert told(dynamic) == 0
+    assert commit_code(None) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(Client("nobody", 9, "i")) == Errors.FENCED_INSTANCE_ID
+    assert commit_code(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(Client(dynamic.member_id, 1, "unknown")) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(static, generation_id=9) == Errors.ILLEGAL_GENERATION
+    assert commit_code(static, generation_id=-1) == Errors.ILLEGAL_GENERATION
+    assert commit_code(static) == 0
+    assert commit_code(dynamic) == 0
     back = [world.rejoin(static), world.rejoin(dynamic)]
     assert world.state is GroupState.COMPLETING_REBALANCE
-    assert told(client_of(back[0], "i")) == Errors.REBALANCE_IN_PROGRESS
-    assert told(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
-    assert told(client_of(back[0], "i"), generation_id=1) == Errors.ILLEGAL_GENERATION
+    assert commit_code(client_of(back[0], "i")) == Errors.REBALANCE_IN_PROGRESS
+    assert commit_code(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert commit_code(client_of(back[0], "i"), generation_id=1) == Errors.ILLEGAL_GENERATION
     world.group().transition_to(GroupState.DEAD)
-    assert told(Client("nobody", 9, "i")) == Errors.COORDINATOR_NOT_AVAILABLE
+    assert commit_code(Client("nobody", 9, "i")) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("preparing", [True, False])
@@ -178,7 +178,7 @@ def test_a_stable_group_loses_only_offsets_of_topics_that_it_does_not_read() -> 
 @pytest.mark.parametrize(
     ("protocol_type", "metadata"), [("connect", subscription("t")), ("consumer", b"no subscription")]
 )
-def test_nothing_expires_that_might_be_in_use(protocol_type: str, metadata: bytes) -> None:
+def test_offsets_that_may_be_in_use_do_not_expire(protocol_type: str, metadata: bytes) -> None:
     world = retention_world()
     (client,) = world.stable(protocol_type=protocol_type, protocols=(("range", metadata),), session_ms=1_000_000)
     value_of(world.commit({TopicPartition("u", 0): 1}, client))
@@ -196,7 +196,7 @@ def test_a_group_that_never_had_members_counts_from_the_commit() -> None:
     assert GroupConfig().retention_ms == 7 * 24 * 3600 * 1000
 
 
-def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptureFixture) -> None:
+def test_expired_offsets_are_removed_periodically_with_tombstones(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World(offsets_retention_minutes=15)
     value_of(world.commit({TP0: 1}))
@@ -212,7 +212,7 @@ def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptu
     assert world.restarted().offset(TP0) == -1
 
 
-def test_the_line_of_an_expiry_says_how_long_the_tombstones_took(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_line_of_an_expiration_has_the_time_of_the_tombstones(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = retention_world()
     value_of(world.commit({TP0: 1}))
@@ -237,7 +237,7 @@ def test_an_empty_group_without_offsets_is_removed_with_a_tombstone_if_it_was_re
     assert world.restarted().manager.get_group(GROUP) is None
 
 
-def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
+def test_a_group_that_was_never_registered_is_removed_without_a_tombstone() -> None:
     world = World()
     world.join(protocol_type="")
     assert world.state is GroupState.EMPTY
@@ -246,7 +246,7 @@ def test_a_group_that_was_never_registered_goes_without_a_tombstone() -> None:
     assert world.storage.appended == []
 
 
-def test_a_group_with_an_id_handed_out_is_kept() -> None:
+def test_a_group_with_a_pending_member_id_is_kept() -> None:
     world = World()
     value_of(world.join(require_id=True))
     world.coordinator._expiration.clean_up()
@@ -286,7 +286,7 @@ def test_a_commit_while_the_tombstone_is_written_stays() -> None:
     assert world.restarted().offset() == 2
 
 
-def test_a_search_that_breaks_is_logged_and_comes_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_expiration_is_logged_and_repeated(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     value_of(world.commit({TP0: 1}))
     world.group().protocol_type = "consumer"
@@ -380,7 +380,7 @@ def test_deleting_offsets() -> None:
     assert world.manager.metrics.deleted_offsets == 2
 
 
-def test_offsets_of_another_kind_of_group_are_left_alone_while_it_has_members() -> None:
+def test_offsets_of_another_protocol_type_are_kept_while_the_group_has_members() -> None:
     world = World()
     world.stable(protocol_type="connect")
     assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (Errors.NON_EMPTY_GROUP, {})
@@ -398,7 +398,7 @@ def test_offsets_that_cannot_be_deleted_stay() -> None:
 
 @pytest.mark.parametrize("first", ["commit", "tombstone"])
 @pytest.mark.parametrize("before", [True, False])
-def test_a_commit_on_its_way_is_deleted_too(first: str, before: bool) -> None:
+def test_a_pending_commit_is_deleted_too(first: str, before: bool) -> None:
     world = World()
     if before:
         value_of(world.commit({TP0: 1}))

@@ -1,4 +1,4 @@
-"""Groups of the consumer protocol on a fake clock: deadlines, policies, sizes, what survives a restart (KIP-848)."""
+"""Groups of the consumer protocol on a fake clock: deadlines, policies, sizes, and state after a restart (KIP-848)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.config import GroupConfig, MigrationPolicy
+from pyconsumer.broker.group.common.config import GroupConfig, MigrationPolicy
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import MemberState
 from pyconsumer.broker.group.consumer.membership import HeartbeatResult
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.protocol.consumer_protocol import (
@@ -105,7 +105,7 @@ def test_a_member_that_is_silent_is_removed_after_its_session() -> None:
     assert world.beat("a", 2).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_gives_up_nothing_is_removed_after_its_rebalance_timeout() -> None:
+def test_a_member_that_does_not_revoke_is_removed_after_its_rebalance_timeout() -> None:
     world = ConsumerGroupWorld()
     world.beat("a")
     world.beat("b")
@@ -120,7 +120,7 @@ def test_a_member_that_gives_up_nothing_is_removed_after_its_rebalance_timeout()
     assert [sorted(partitions) for partitions in (answer.assignment or {}).values()] == [[0, 1, 2, 3]]
 
 
-def test_a_log_that_refuses_changes_nothing_and_deadlines_are_kept_later() -> None:
+def test_a_failed_append_changes_no_state_and_deadlines_are_kept_later() -> None:
     world = ConsumerGroupWorld()
     world.beat("a")
     world.storage.fail_with = Errors.NOT_ENOUGH_REPLICAS
@@ -134,7 +134,7 @@ def test_a_log_that_refuses_changes_nothing_and_deadlines_are_kept_later() -> No
     assert world.consumer_group.is_empty
 
 
-def test_what_a_restart_finds() -> None:
+def test_state_of_groups_after_a_restart() -> None:
     world = ConsumerGroupWorld()
     world.beat("a", instance_id="i")
     world.beat("b", server_assignor="range")
@@ -206,7 +206,7 @@ def test_a_thousand_members_and_ten_thousand_topics() -> None:
     assert (len(crowd.consumer_group.members), sizes) == (1000, {1, 2})
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_rejects_new_members() -> None:
     world = ConsumerGroupWorld(group_consumer_max_size=1)
     world.beat("a")
     refused = world.beat("b")
@@ -235,7 +235,7 @@ def test_the_four_policies(policy: MigrationPolicy) -> None:
     assert isinstance(world.coordinator.manager.get_group(GROUP), kind)
 
 
-def test_what_a_classic_member_still_has_to_revoke_is_given_to_nobody_at_an_upgrade() -> None:
+def test_partitions_that_a_classic_member_must_revoke_stay_unassigned_at_an_upgrade() -> None:
     world = ConsumerGroupWorld()
     joining = world.join_classic("t", owned=[0, 1, 2, 3])
     world.advance(0.1)
@@ -256,7 +256,7 @@ def test_what_a_classic_member_still_has_to_revoke_is_given_to_nobody_at_an_upgr
     assert set(partitions) == {2, 3}
 
 
-def test_a_coordinator_that_takes_over_after_a_downgrade_begins_the_rebalance() -> None:
+def test_a_coordinator_that_takes_over_after_a_downgrade_starts_the_rebalance() -> None:
     world = ConsumerGroupWorld()
     classic = world.stable_classic()
     world.beat("new")
@@ -280,7 +280,7 @@ def test_classic_members_of_a_consumer_group_by_policy(policy: MigrationPolicy) 
     assert result.error_code == expected
 
 
-def test_a_classic_member_that_was_removed_gives_up_what_it_had_before_it_joins_again() -> None:
+def test_a_removed_classic_member_rejoins_only_without_owned_partitions() -> None:
     world = ConsumerGroupWorld()
     world.beat("new")
     refused = value_of(world.join_classic("t", member_id="old", owned=[2, 3]))

@@ -6,7 +6,7 @@ import pytest
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, Protocols
-from pyconsumer.broker.group.results import JoinResult
+from pyconsumer.broker.group.common.results import JoinResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
@@ -35,7 +35,7 @@ def test_the_first_member_sets_the_type_and_leads() -> None:
     assert not group.is_leader("m1")
 
 
-def test_a_parked_join_is_counted_until_it_is_taken() -> None:
+def test_a_pending_join_is_counted_until_it_is_taken() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     waiter: Deferred[JoinResult] = Deferred()
     one, two = member("m0"), member("m1")
@@ -47,7 +47,7 @@ def test_a_parked_join_is_counted_until_it_is_taken() -> None:
     assert group.num_members_awaiting_join == 0
 
 
-def test_who_does_not_fit_is_an_error_in_the_caller() -> None:
+def test_adding_an_inconsistent_member_is_an_error_of_the_caller() -> None:
     group = group_of(names("range"))
     for wrong in (
         member("m0"),
@@ -142,7 +142,7 @@ def test_the_leader_must_have_rejoined() -> None:
     assert group.leader_id == "m2"
 
 
-def test_static_members_are_known_by_their_instance_id() -> None:
+def test_static_members_are_found_by_their_instance_id() -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     group.add(member("m0", instance="i"))
     assert group.static_members == {"i": "m0"}
@@ -212,19 +212,19 @@ def test_a_rolling_change_of_the_strategy() -> None:
     assert group.select_protocol() == "sticky"
 
 
-def test_a_tie_goes_to_what_the_longest_standing_member_prefers() -> None:
+def test_a_tie_goes_to_the_preference_of_the_oldest_member() -> None:
     lists = (names("x", "b", "a"), names("b", "a"), names("a", "b"))
     assert group_of(*lists[:1], *lists[1:]).select_protocol() == "b"
     assert group_of(lists[2], lists[1]).select_protocol() == "a"
     assert group_of(lists[1], lists[2]).select_protocol() == "b"
 
 
-def test_nobody_cannot_choose() -> None:
+def test_a_group_without_members_selects_no_protocol() -> None:
     with pytest.raises(IllegalStateError):
         group_of().select_protocol()
 
 
-def test_who_may_join() -> None:
+def test_protocols_that_allow_a_join() -> None:
     empty = group_of()
     assert empty.supports_protocols("anything", names("x"))
     assert not empty.supports_protocols("", names("x"))
@@ -274,7 +274,7 @@ def test_the_next_generation() -> None:
         ("connect", subscription("a"), None),
     ],
 )
-def test_what_topics_the_group_reads(protocol_type: str, metadata: bytes, topics: frozenset[str] | None) -> None:
+def test_the_subscribed_topics_of_a_group(protocol_type: str, metadata: bytes, topics: frozenset[str] | None) -> None:
     group = GroupMetadata("g1", GroupState.EMPTY, ManualClock())
     assert group.subscribed_topics is None
     group.add(member(protocol_type=protocol_type, protocols=(("range", metadata),)))
@@ -284,7 +284,7 @@ def test_what_topics_the_group_reads(protocol_type: str, metadata: bytes, topics
     assert group.compute_subscribed_topics() is None
 
 
-def test_the_leader_is_told_everybodys_subscription_for_the_chosen_strategy() -> None:
+def test_the_leader_gets_every_subscription_for_the_selected_protocol() -> None:
     group = group_of((("a", b"a0"), ("b", b"b0")), (("b", b"b1"),))
     with pytest.raises(IllegalStateError):
         group.current_member_metadata()

@@ -284,8 +284,8 @@ def test_fetching_of_one_group(broker: FakeBroker, version: int) -> None:
     if version >= 2:
         assert (refused.error_code, refused.topics) == (Errors.COORDINATOR_NOT_AVAILABLE, [])
     else:
-        told = {one.error_code for topic in refused.topics for one in topic.partitions}
-        assert told == {Errors.COORDINATOR_NOT_AVAILABLE}
+        codes = {one.error_code for topic in refused.topics for one in topic.partitions}
+        assert codes == {Errors.COORDINATOR_NOT_AVAILABLE}
 
 
 @pytest.mark.parametrize("version", versions(OffsetFetchRequest, 8))

@@ -1,4 +1,4 @@
-"""JoinGroup: every path, and what is answered with which member id."""
+"""JoinGroup: every path, with its response and member id."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from pyconsumer.broker.group.classic.admission import JoinHandler
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, RANGE, TP0, World, client_of, subscription, value_of
 
 # Checks at the door
 
 
-def test_the_checks_before_anything_else() -> None:
+def test_checks_before_the_group_is_looked_up() -> None:
     world = World(start=False)
     assert value_of(world.join(group="")).error_code == Errors.INVALID_GROUP_ID
     assert value_of(world.join()).error_code == Errors.COORDINATOR_NOT_AVAILABLE
@@ -38,7 +38,7 @@ def test_the_checks_before_anything_else() -> None:
         ("transactions:JGR-30d", True, Errors.NOT_COORDINATOR),
     ],
 )
-def test_who_does_not_coordinate_says_so(spec_id: str, started: bool, error_code: int) -> None:
+def test_a_broker_that_is_not_coordinator_answers_not_coordinator(spec_id: str, started: bool, error_code: int) -> None:
     world = World(start=False)
     if started:
         world.coordinator.start()
@@ -46,7 +46,7 @@ def test_who_does_not_coordinate_says_so(spec_id: str, started: bool, error_code
     assert (result.error_code, result.member_id) == (error_code, "me")
 
 
-def test_an_id_in_a_group_that_does_not_exist_is_unknown_and_creates_nothing() -> None:
+def test_a_member_id_in_an_absent_group_is_unknown_and_creates_no_group() -> None:
     world = World()
     result = value_of(world.join("ghost"))
     assert (result.error_code, result.member_id) == (Errors.UNKNOWN_MEMBER_ID, "ghost")
@@ -55,7 +55,7 @@ def test_an_id_in_a_group_that_does_not_exist_is_unknown_and_creates_nothing() -
     assert world.manager.get_group(GROUP) is not None
 
 
-def test_an_error_says_nothing_but_the_error() -> None:
+def test_an_error_response_has_no_other_fields() -> None:
     world = World()
     result = value_of(world.join("ghost"))
     assert (result.members, result.generation_id, result.protocol_type, result.protocol_name, result.leader) == (
@@ -76,7 +76,7 @@ def test_a_dead_group(member_id: str) -> None:
     assert (result.error_code, result.member_id) == (Errors.COORDINATOR_NOT_AVAILABLE, member_id)
 
 
-def test_a_known_member_that_fits_no_more_is_told_under_its_own_id() -> None:
+def test_a_member_with_an_inconsistent_protocol_gets_the_error_with_its_member_id() -> None:
     world = World()
     first, second = world.stable(2)
     result = value_of(world.join(second.member_id, protocols=(("other", b""),)))
@@ -95,7 +95,7 @@ def test_the_first_member_needs_a_type_and_a_strategy() -> None:
 # New members
 
 
-def test_how_ids_are_made() -> None:
+def test_the_form_of_member_ids() -> None:
     world = World(group_initial_rebalance_delay_ms=0)
     assert value_of(world.join(require_id=True, client_id="me")).member_id == "me-uuid1"
     static = world.join(client_id="me", instance="name")
@@ -109,7 +109,7 @@ def test_how_ids_are_made() -> None:
 
 @pytest.mark.parametrize("who", [{"client_id": "x" * 32_764}, {"instance": "é" * 16_382}])
 @pytest.mark.parametrize("require_id", [True, False])
-def test_an_id_that_nothing_could_carry_is_refused(who: dict[str, str], require_id: bool) -> None:
+def test_a_member_id_too_long_to_store_is_rejected(who: dict[str, str], require_id: bool) -> None:
     world = World()
     refused = value_of(world.join(require_id=require_id, **who))  # type: ignore[arg-type]
     assert (refused.error_code, refused.member_id) == (Errors.INVALID_REQUEST, "")
@@ -141,7 +141,7 @@ def test_a_pending_member_joins_with_its_id() -> None:
     assert (member.rebalance_timeout_ms, member.session_timeout_ms) == (60_000, 10_000)
 
 
-def test_a_pending_id_with_an_instance_id_is_an_error_of_ours_and_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pending_member_id_with_an_instance_id_is_an_internal_error(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
     result = value_of(world.join(pending, instance="i"))
@@ -222,7 +222,7 @@ def test_the_join_phase_ends_with_the_last_member_and_waits_for_pending_ids() ->
     assert {value_of(answer).generation_id for answer in [*answers, third]} == {2}
 
 
-def test_a_pending_id_that_runs_out_lets_the_others_go_on() -> None:
+def test_an_expired_pending_member_id_lets_the_others_proceed() -> None:
     world = World()
     (first,) = world.stable()
     value_of(world.join(require_id=True, session_ms=7_000))
@@ -235,7 +235,7 @@ def test_a_pending_id_that_runs_out_lets_the_others_go_on() -> None:
 # Known members
 
 
-def test_who_it_is_must_be_right() -> None:
+def test_member_id_and_instance_id_must_match() -> None:
     world = World()
     world.stable(2, instances=["i", None])
     stranger = value_of(world.join("stranger"))
@@ -247,7 +247,7 @@ def test_who_it_is_must_be_right() -> None:
     assert (unknown.error_code, unknown.member_id) == (Errors.UNKNOWN_MEMBER_ID, dynamic)
 
 
-def test_rejoining_while_a_rebalance_is_prepared_parks() -> None:
+def test_a_rejoin_in_preparing_rebalance_waits() -> None:
     world = World()
     first, second = world.stable(2)
     world.leave(second)
@@ -273,9 +273,9 @@ def test_another_subscription_before_the_assignment_starts_a_new_round() -> None
     waiting = [world.join(), world.join()]
     world.advance(6)
     leader, follower = (client_of(one) for one in waiting)
-    parked = world.sync(follower)
+    awaited = world.sync(follower)
     world.join(leader.member_id, protocols=(("range", subscription("t", "u")),))
-    assert value_of(parked).error_code == Errors.REBALANCE_IN_PROGRESS
+    assert value_of(awaited).error_code == Errors.REBALANCE_IN_PROGRESS
     assert world.state is GroupState.PREPARING_REBALANCE
 
 
@@ -298,7 +298,7 @@ def test_all_of_a_round_get_the_same_generation_and_the_leader_alone_the_list() 
     assert {one.metadata for one in results[0].members} == {RANGE[0][1]}
 
 
-def test_who_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
+def test_a_member_that_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     world = World()
     waiting = [world.join(session_ms=30_000, rebalance_ms=20_000) for _ in range(2)]
     world.advance(6)
@@ -313,15 +313,15 @@ def test_who_never_syncs_is_removed_after_the_rebalance_timeout() -> None:
     assert value_of(world.rejoin(leader)).generation_id == 2
 
 
-def test_when_all_have_synced_nothing_is_waited_for() -> None:
+def test_no_timer_runs_once_all_members_have_synced() -> None:
     world = World()
     clients = world.stable(2, session_ms=100_000, rebalance_ms=20_000)
     world.advance(60)
     assert [world.heartbeat(client) for client in clients] == [0, 0]
-    assert world.group().sync_timer is None
+    assert not world.group().sync_timer.is_running
 
 
-def test_static_members_stay_and_if_nobody_came_the_phase_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_static_members_stay_and_the_join_phase_restarts_if_no_member_came(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     leader, static = world.stable(2, instances=["i", "j"], session_ms=100_000, rebalance_ms=20_000)
     world.coordinator.leave_group(GROUP, [LeavingMember(leader.member_id)])
@@ -335,7 +335,7 @@ def test_static_members_stay_and_if_nobody_came_the_phase_begins_again(caplog: p
 
 
 @pytest.mark.parametrize("rebalance_ms", [0, -(2**31)])
-def test_nobody_is_waited_for_without_a_pause(caplog: pytest.LogCaptureFixture, rebalance_ms: int) -> None:
+def test_the_join_phase_without_members_has_a_pause(caplog: pytest.LogCaptureFixture, rebalance_ms: int) -> None:
     world = World()
     waiting = [world.join(instance="i", rebalance_ms=rebalance_ms), world.join(instance="j")]
     world.advance(10)
@@ -443,9 +443,9 @@ def test_a_static_member_that_comes_back_before_the_assignment_starts_a_new_roun
     world.advance(6)
     static, other = client_of(waiting[0], "i"), client_of(waiting[1])
     assert static.generation == 1
-    parked = world.sync(other)
+    awaited = world.sync(other)
     back = world.join(instance="i")
-    assert value_of(parked).error_code == Errors.REBALANCE_IN_PROGRESS
+    assert value_of(awaited).error_code == Errors.REBALANCE_IN_PROGRESS
     assert world.state is GroupState.PREPARING_REBALANCE
     assert not back.done
 
@@ -475,14 +475,14 @@ def test_a_static_member_that_comes_back_in_its_first_join_may_wait_for_the_othe
     assert value_of(back).error_code == 0
 
 
-def test_a_parked_sync_of_a_replaced_static_member_is_fenced() -> None:
+def test_a_pending_sync_of_a_replaced_static_member_is_fenced() -> None:
     world = World()
     waiting = [world.join(), world.join(instance="i")]
     world.advance(6)
     static = client_of(waiting[1], "i")
-    parked = world.sync(static)
+    awaited = world.sync(static)
     world.join(instance="i")
-    assert value_of(parked).error_code == Errors.FENCED_INSTANCE_ID
+    assert value_of(awaited).error_code == Errors.FENCED_INSTANCE_ID
 
 
 def test_a_static_member_of_an_empty_group_is_impossible_but_survived() -> None:
@@ -496,7 +496,7 @@ def test_a_static_member_of_an_empty_group_is_impossible_but_survived() -> None:
 # The log
 
 
-def test_one_line_tells_each_rebalance(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_line_reports_each_rebalance(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pyconsumer.broker.group")
     world = World()
     first, second = world.stable(2)

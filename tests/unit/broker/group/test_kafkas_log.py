@@ -1,7 +1,7 @@
-"""A partition of ``__consumer_offsets`` that Apache Kafka 4.3.1 wrote, taken in by our coordinator.
+"""A partition of ``__consumer_offsets`` that Apache Kafka 4.3.1 wrote, loaded by our coordinator.
 
-``tests/vectors/offsets_log.gz`` is the partition, ``offsets_log.json`` what Kafka said of the groups in it; both were
-made by ``make_offsets_log.py`` there.
+``tests/vectors/offsets_log.gz`` is the partition, and ``offsets_log.json`` is Kafka's description of its groups. Both
+were made by ``make_offsets_log.py`` there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyconsumer.protocol.offsets_topic import NEWER_KINDS, NewerKey, decode_newe
 from pyconsumer.protocol.records import BatchBuilder, iter_records
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.group.support import Client, MemoryStorage, World, client_of, value_of
-from tests.vectors.make_offsets_log import LOG, TOLD
+from tests.vectors.make_offsets_log import DESCRIPTION, LOG
 
 CLICKS = [TopicPartition("clicks", number) for number in range(2)]
 
@@ -31,8 +31,8 @@ def log() -> bytes:
     return gzip.decompress(LOG.read_bytes())
 
 
-def told() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = json.loads(TOLD.read_text(encoding="utf-8"))
+def described() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(DESCRIPTION.read_text(encoding="utf-8"))
     return found
 
 
@@ -58,12 +58,12 @@ def test_the_data_holds_every_kind_of_record() -> None:
     assert kinds >= {1, 2, 3, 5, 6, 7, 8, 10, 11, 16}
     assert any(record.value is None for record in records)
     assert sum(record.is_control for record in records) == 2
-    assert {group["type"] for group in told().values()} == {"Classic", "Consumer", "Share"}
+    assert {group["type"] for group in described().values()} == {"Classic", "Consumer", "Share"}
 
 
 @pytest.mark.parametrize("name", ["dynamic", "static", "left"])
-def test_classic_groups_are_what_kafka_said(name: str) -> None:
-    theirs, ours = told()[name], loaded()[name]
+def test_classic_groups_match_kafkas_description(name: str) -> None:
+    theirs, ours = described()[name], loaded()[name]
     assert theirs["type"] == "Classic"
     assert ours.state.value == theirs["state"]
     assert ours.protocol_type == "consumer"
@@ -85,9 +85,9 @@ def test_classic_groups_are_what_kafka_said(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tools", "modern", "transactional"])
-def test_offsets_count_as_their_tombstones_and_markers_say(name: str) -> None:
+def test_offsets_follow_their_tombstones_and_markers(name: str) -> None:
     ours = loaded()[name]
-    assert offsets_of(ours) == told()[name]["offsets"]
+    assert offsets_of(ours) == described()[name]["offsets"]
     pending = {
         str(tp): record.value.offset
         for commits in ours.offsets.pending_transactional.values()
@@ -108,13 +108,13 @@ def test_a_deleted_group_is_not_there_and_share_groups_are_no_groups_of_ours() -
     assert all(isinstance(key, NewerKey) for key in newer)
 
 
-def test_members_of_kafkas_groups_go_on_with_our_coordinator() -> None:
-    """Their heartbeats and commits count, a static member comes back, a group that was left has a next generation."""
+def test_members_of_kafkas_groups_continue_with_our_coordinator() -> None:
+    """Their heartbeats and commits are accepted, a static member returns, an empty group starts a new generation."""
     storage = MemoryStorage(ManualClock(100.0), partitions=1)
     storage.batches[0].append(log())
     storage.next_offset[0] = 1000
     world = World(storage=storage, group_initial_rebalance_delay_ms=0)
-    said = told()
+    said = described()
     for name in ("dynamic", "static"):
         for member in said[name]["members"]:
             client = Client(member["member_id"], said[name]["generation"], member["instance_id"])

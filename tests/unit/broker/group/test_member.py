@@ -1,4 +1,4 @@
-"""One member: what it matches, votes for and waits for."""
+"""One member: its protocols, its vote and its pending requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_metadata_of_a_strategy() -> None:
         one.metadata("sticky")
 
 
-def test_what_it_waits_for_and_when_its_session_may_pass() -> None:
+def test_pending_requests_of_a_member_satisfy_its_heartbeat() -> None:
     one = member(instance="i")
     assert (one.assignment, one.is_static, one.is_awaiting_join, one.is_awaiting_sync) == (b"", True, False, False)
     assert not one.has_satisfied_heartbeat
@@ -60,14 +60,14 @@ def test_what_it_waits_for_and_when_its_session_may_pass() -> None:
     assert one.has_satisfied_heartbeat
 
 
-def test_a_summary_is_what_tools_see() -> None:
+def test_a_summary_has_the_fields_of_tools() -> None:
     one = member("m1", instance="i", protocols=PROTOCOLS)
     one.assignment = b"mine"
     assert one.summary("range") == MemberSummary("m1", "i", "c", "/h", b"r", b"mine")
     assert one.summary(None) == MemberSummary("m1", "i", "c", "/h", b"", b"mine")
 
 
-def test_what_it_is_made_of() -> None:
+def test_fields_of_a_member() -> None:
     one = member("m1", protocol_type="connect", rebalance_ms=7, session_ms=8)
     assert (one.rebalance_timeout_ms, one.session_timeout_ms, one.protocol_type, one.group_id) == (
         7,

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup, and what happens to members that fall silent."""
+"""SyncGroup, Heartbeat and LeaveGroup, and members whose session expires."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import itertools
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember, SyncResult
+from pyconsumer.broker.group.common.results import LeavingMember, SyncResult
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, TP0, Client, World, client_of, value_of
 
 # SyncGroup
 
 
-def test_sync_is_refused_for_one_reason_after_the_other() -> None:
-    """Each request is wrong in one point and in all that come after it; the first is what it is told."""
+def test_checks_of_a_sync_in_their_order() -> None:
+    """Each request is wrong in one point and in all later ones. The first one decides the error."""
     world = World()
     nobody = Client("nobody", 9, "i")
     everything = {"protocol_type": "connect", "protocol_name": "other"}
@@ -48,7 +48,7 @@ def test_sync_in_states_without_an_assignment() -> None:
     assert value_of(world.sync(first)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-def test_sync_goes_to_the_wrong_broker() -> None:
+def test_a_sync_at_the_wrong_broker() -> None:
     world = World(start=False)
     world.coordinator.start()
     assert value_of(world.sync(Client("x", 1))).error_code == Errors.NOT_COORDINATOR
@@ -69,7 +69,7 @@ def test_sync_in_a_stable_group_is_answered_at_once() -> None:
 
 
 @pytest.mark.parametrize("leader_first", [True, False])
-def test_syncs_are_answered_when_the_leaders_is_stored(leader_first: bool) -> None:
+def test_syncs_are_answered_when_the_assignment_is_stored(leader_first: bool) -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
@@ -97,16 +97,16 @@ def test_the_registration_goes_to_the_groups_partition_with_the_whole_assignment
     assert (partition, len(records)) == (world.partition(), 1)
 
 
-def test_who_waits_for_the_assignment_is_alive_and_has_a_full_session_afterwards() -> None:
+def test_a_pending_sync_keeps_its_member_alive_with_a_full_session_afterwards() -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
     leader, follower = (client_of(one) for one in waiting)
-    parked = world.sync(follower)
+    awaited = world.sync(follower)
     for _ in range(4):
         world.advance(8)
         assert world.heartbeat(leader) == 0
-    assert not parked.done
+    assert not awaited.done
     assert world.group().has(follower.member_id)
     value_of(world.sync(leader, {}))
     world.advance(9.9)
@@ -126,7 +126,7 @@ def test_a_sync_that_is_sent_twice_is_answered_twice() -> None:
     assert value_of(later).assignment == b"2"
 
 
-def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_sync_is_answered(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     answer = world.join()
     world.advance(3)
@@ -136,7 +136,7 @@ def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> Non
     assert world.state is GroupState.PREPARING_REBALANCE
 
 
-def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
+def test_a_late_append_of_an_earlier_generation_is_ignored() -> None:
     world = World()
     answer = world.join()
     world.advance(3)
@@ -151,7 +151,7 @@ def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("append_error", "told"),
+    ("append_error", "expected_code"),
     [
         (3, Errors.COORDINATOR_NOT_AVAILABLE),
         (19, Errors.COORDINATOR_NOT_AVAILABLE),
@@ -165,16 +165,16 @@ def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
         (87, 87),
     ],
 )
-def test_what_a_failed_write_is_told_as(append_error: int, told: int) -> None:
+def test_the_error_code_of_a_failed_append(append_error: int, expected_code: int) -> None:
     world = World()
     answer = world.join()
     world.advance(3)
     world.storage.fail_with = append_error
-    assert value_of(world.sync(client_of(answer), {})).error_code == told
+    assert value_of(world.sync(client_of(answer), {})).error_code == expected_code
 
 
 def test_a_plan_that_cannot_be_stored_takes_the_assignments_of_the_plan_before() -> None:
-    """Nobody may be told to read what the next generation has not been given."""
+    """No member may read partitions that the next generation has not assigned to it."""
     world = World()
     (client,) = world.stable()
     member = world.group().get(client.member_id)
@@ -190,7 +190,7 @@ def test_a_plan_that_cannot_be_stored_takes_the_assignments_of_the_plan_before()
 # Heartbeat
 
 
-def test_what_a_heartbeat_is_told() -> None:
+def test_the_error_code_of_a_heartbeat() -> None:
     world = World(start=False)
     client = Client("x", 1)
     assert world.heartbeat(client, group="") == Errors.INVALID_GROUP_ID
@@ -232,7 +232,7 @@ def test_a_heartbeat_renews_the_session_in_every_state_with_members(state: Group
     assert not world.group().has(clients[-1].member_id)
 
 
-def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
+def test_an_expired_session_in_the_join_phase_may_complete_it() -> None:
     world = World()
     first, _silent = world.stable(2, rebalance_ms=300_000)
     answer = world.rejoin(first, rebalance_ms=300_000)
@@ -242,7 +242,7 @@ def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
     assert len(value_of(answer).members) == 1
 
 
-def test_the_end_of_a_session_that_concerns_nobody() -> None:
+def test_an_expired_session_of_a_removed_member_is_ignored() -> None:
     world = World()
     (client,) = world.stable()
     member = world.group().get(client.member_id)
@@ -266,7 +266,7 @@ def test_a_static_member_that_falls_silent_is_forgotten_with_its_name() -> None:
 # LeaveGroup
 
 
-def test_leaving_what_is_not_there() -> None:
+def test_leaving_an_absent_group_or_member() -> None:
     world = World(start=False)
     assert world.coordinator.leave_group(GROUP, []).error_code == Errors.COORDINATOR_NOT_AVAILABLE
     world.coordinator.start()
@@ -288,12 +288,12 @@ def test_a_fenced_member_cannot_leave_for_another() -> None:
     assert world.state is GroupState.STABLE
 
 
-def test_who_leaves_while_it_waits_is_answered() -> None:
+def test_a_member_that_leaves_during_its_request_is_answered() -> None:
     world = World()
     first, second = world.stable(2)
-    parked = world.rejoin(first)
+    awaited = world.rejoin(first)
     world.leave(first)
-    result = value_of(parked)
+    result = value_of(awaited)
     assert (result.error_code, result.member_id) == (Errors.UNKNOWN_MEMBER_ID, "")
     back = client_of(world.rejoin(second))
     newcomer = world.join()
@@ -312,13 +312,13 @@ def test_leaving_in_the_join_phase_may_complete_it() -> None:
     assert value_of(answer).generation_id == 2
 
 
-def test_a_client_that_goes_on_in_its_answer_finds_a_consistent_group() -> None:
-    """Answers are given when the work is done: each client syncs inside the answer to its join."""
+def test_a_client_that_reacts_in_its_callback_finds_a_consistent_group() -> None:
+    """Replies are given when the work is done: each client sends SyncGroup inside the callback of its join."""
     world = World()
     seen: list[GroupState] = []
     finished: dict[str, SyncResult] = {}
 
-    def go_on(name: str) -> None:
+    def join_and_sync(name: str) -> None:
         waiting = world.join(client_id=name)
 
         def joined(result):  # type: ignore[no-untyped-def]
@@ -330,21 +330,21 @@ def test_a_client_that_goes_on_in_its_answer_finds_a_consistent_group() -> None:
         waiting.on_done(joined)
 
     for name in "abc":
-        go_on(name)
+        join_and_sync(name)
     world.advance(6)
     assert world.state is GroupState.STABLE
     assert {key: value.assignment for key, value in finished.items()} == {key: key.encode() for key in finished}
     assert len(finished) == 3
-    # The leader was told first and had synced before the others were told anything.
+    # The leader was answered first and had synced before the others were answered.
     assert set(seen) <= {GroupState.COMPLETING_REBALANCE, GroupState.STABLE}
 
 
-def test_shutting_down_sends_everybody_away_and_leaves_no_timer() -> None:
+def test_a_shutdown_answers_all_pending_requests_and_leaves_no_timer() -> None:
     world = World()
     world.stable(2, group="a")
-    parked = world.join(group="b")
+    awaited = world.join(group="b")
     world.coordinator.shutdown()
-    assert value_of(parked).error_code == Errors.NOT_COORDINATOR
+    assert value_of(awaited).error_code == Errors.NOT_COORDINATOR
     assert value_of(world.commit({TP0: 1})) == {TP0: Errors.COORDINATOR_NOT_AVAILABLE}
     assert len(world.timer) == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset, GroupOffsets
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset, GroupOffsets
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.group.support import TP0, TP1
@@ -23,7 +23,7 @@ def test_which_of_two_commits_is_older() -> None:
             record(left, 0).older_than(record(right, 0))
 
 
-def test_what_was_loaded_is_merged() -> None:
+def test_loaded_offsets_are_merged() -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1)}, {7: {TP0: record(2, 2)}})
     cache.initialize({TP1: record(3, 3)}, {7: {TP1: record(4, 4)}, 8: {TP0: record(5, 5)}})
@@ -31,7 +31,7 @@ def test_what_was_loaded_is_merged() -> None:
     assert cache.pending_transactional == {7: {TP0: record(2, 2), TP1: record(4, 4)}, 8: {TP0: record(5, 5)}}
 
 
-def test_a_commit_becomes_visible_when_it_is_in_the_log_and_never_replaces_a_later_one() -> None:
+def test_a_commit_becomes_visible_once_it_is_in_the_log_and_never_replaces_a_later_one() -> None:
     cache = GroupOffsets()
     cache.on_commit_appended(TP0, record(1, 1))
     assert cache.committed == {}  # nobody waits for it any more
@@ -82,7 +82,7 @@ def test_two_commits_that_overlap(order: str) -> None:
     assert (cache.committed, cache.pending) == ({TP0: c1 if "last fails" in order else c2}, {})
 
 
-def test_a_failed_commit_leaves_what_was_committed() -> None:
+def test_a_failed_commit_keeps_the_committed_offset() -> None:
     cache = GroupOffsets()
     assert not cache.has_offsets
     cache.initialize({TP0: record(1, 1)}, {})
@@ -96,7 +96,7 @@ def test_a_failed_commit_leaves_what_was_committed() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_is_seen_when_it_commits_and_only_then(commit: bool) -> None:
+def test_transactional_offsets_become_visible_at_the_commit(commit: bool) -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1)}, {})
     cache.prepare_transactional(7, {TP0: record(None, 5).value, TP1: record(None, 6).value})
@@ -126,7 +126,7 @@ def test_a_failed_transactional_commit() -> None:
     one, two = record(None, 1).value, record(None, 2).value
     cache.fail_transactional(7, TP0, one)
     cache.prepare_transactional(7, {TP0: one, TP1: one})
-    cache.fail_transactional(7, TP0, two)  # somebody staged another one meanwhile
+    cache.fail_transactional(7, TP0, two)  # another one was staged in between
     assert set(cache.pending_transactional[7]) == {TP0, TP1}
     cache.fail_transactional(7, TP0, one)
     assert set(cache.pending_transactional[7]) == {TP1}
@@ -136,7 +136,7 @@ def test_a_failed_transactional_commit() -> None:
     assert cache.pending_transactional == {}
 
 
-def test_what_is_removed_is_any_offset_of_a_partition() -> None:
+def test_removal_covers_every_kind_of_offset_of_a_partition() -> None:
     cache = GroupOffsets()
     assert cache.partitions == []
     cache.initialize({TP0: record(1, 1)}, {7: {TP0: record(3, 3)}})
@@ -147,8 +147,8 @@ def test_what_is_removed_is_any_offset_of_a_partition() -> None:
 
 
 @pytest.mark.parametrize(("position", "stays"), [(4, False), (6, True)])
-def test_what_is_on_its_way_is_removed_by_a_tombstone_after_it(position: int, stays: bool) -> None:
-    """Whichever append is the first to end."""
+def test_a_pending_offset_is_removed_by_a_later_tombstone(position: int, stays: bool) -> None:
+    """Either append may end first."""
     cache = GroupOffsets()
     cache.prepare({TP0: record(position, 1).value})
     cache.prepare_transactional(7, {TP1: record(None, 2).value})
@@ -164,7 +164,7 @@ def test_what_is_on_its_way_is_removed_by_a_tombstone_after_it(position: int, st
     assert set(cache.committed) == ({TP0, TP1} if stays else set())
 
 
-def test_a_commit_after_a_tombstone_stays_although_one_before_it_is_still_on_its_way() -> None:
+def test_a_commit_after_a_tombstone_stays_although_an_earlier_one_is_still_pending() -> None:
     cache = GroupOffsets()
     cache.prepare({TP0: record(1, 1).value})
     cache.remove_before([TP0], 5)
@@ -197,7 +197,7 @@ def test_a_tombstone_is_forgotten_with_the_last_commit_that_was_on_its_way(end: 
     assert not cache.has_offsets
 
 
-def test_a_tombstone_covers_what_is_before_it_in_the_log() -> None:
+def test_a_tombstone_covers_earlier_offsets_in_the_log() -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1), TP1: record(8, 2)}, {7: {TP0: record(3, 3)}, 8: {TP0: record(6, 6)}})
     cache.prepare_transactional(9, {TP0: record(None, 9).value})
@@ -241,7 +241,7 @@ def test_an_expiry_of_its_own_counts_alone(now: int, over: bool) -> None:
     assert cache.expired(now, 1, lambda value: value.commit_timestamp) == ([TP0] if over else [])
 
 
-def test_what_does_not_expire() -> None:
+def test_offsets_that_do_not_expire() -> None:
     cache = GroupOffsets()
     cache.initialize({TP0: record(1, 1)}, {})
 

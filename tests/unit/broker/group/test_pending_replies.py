@@ -1,4 +1,4 @@
-"""Answers are given one after the other, however many requests they lead to, and whatever comes of one."""
+"""Replies are given one after the other, with any number of requests that they cause, and even if one fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.broker.group.support import World, value_of
 MANY = 2 * sys.getrecursionlimit()
 
 
-def test_answers_that_lead_to_requests_are_given_by_one_loop() -> None:
+def test_replies_that_cause_requests_are_given_by_one_loop() -> None:
     answers = PendingReplies()
     given: list[int] = []
 
@@ -27,7 +27,7 @@ def test_answers_that_lead_to_requests_are_given_by_one_loop() -> None:
     assert given == list(range(MANY + 1))
 
 
-def test_what_an_answer_leads_to_is_answered_after_those_that_were_ready() -> None:
+def test_replies_caused_by_a_callback_come_after_those_that_were_ready() -> None:
     answers = PendingReplies()
     given: list[str] = []
     first, second, third = Deferred[str](), Deferred[str](), Deferred[str]()
@@ -46,7 +46,7 @@ def test_what_an_answer_leads_to_is_answered_after_those_that_were_ready() -> No
     assert given == ["first", "second", "third"]
 
 
-def test_an_answer_that_breaks_is_nobody_elses_business(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_callback_does_not_affect_other_replies(caplog: pytest.LogCaptureFixture) -> None:
     answers = PendingReplies()
     broken, other = Deferred[int](), Deferred[int]()
     broken.on_done(lambda _: 1 // 0)
@@ -57,7 +57,7 @@ def test_an_answer_that_breaks_is_nobody_elses_business(caplog: pytest.LogCaptur
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_who_was_told_of_an_error_is_not_answered_again() -> None:
+def test_a_request_that_failed_is_not_answered_again() -> None:
     answers = PendingReplies()
     waiter = Deferred[int]()
     with answers:

@@ -1,4 +1,4 @@
-"""Tests of where a group's records go, and how they look: the vectors of the list, and Kafka's own bytes."""
+"""Tests of the place and format of a group's records: the vectors of the list, and Kafka's own bytes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.records import (
+from pyconsumer.broker.group.classic.records import group_from_value, group_record, group_tombstone
+from pyconsumer.broker.group.common.offset_records import (
     committed_offset,
-    group_from_value,
-    group_record,
-    group_tombstone,
     java_hash,
     offset_record,
     offset_tombstone,
     partition_for,
     utf16_length,
 )
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError, ProtocolError
 from pyconsumer.protocol import offsets_topic
@@ -106,7 +104,7 @@ def test_an_offset_key() -> None:
     assert offset_tombstone("testgroup", TopicPartition("orders", 3)) == (raw("0001") + body, None)
 
 
-def test_other_kinds_of_keys_are_known_as_unknown() -> None:
+def test_unknown_kinds_of_keys_are_recognized() -> None:
     assert decode_key(raw("0003 0001 61")) == UnknownKey(3)
     for wrong in (b"", b"\0", raw("0001 0009 74"), raw("0002 ffff"), raw("0002") + KEY_GROUP + b"x"):
         with pytest.raises(ProtocolError):
@@ -245,7 +243,7 @@ def test_a_registration_holds_both_timeouts_of_a_member() -> None:
     assert (written.rebalance_timeout, written.session_timeout) == (5, 6)
 
 
-def test_what_is_not_set_and_what_must_be() -> None:
+def test_optional_and_required_fields_of_a_group_record() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
     _, data = group_record(group, {})
@@ -282,7 +280,7 @@ def test_java_counts_utf16_units() -> None:
     assert encode_group_value(GroupMetadataValue()) is not None
 
 
-def test_bytes_that_kafka_wrote_are_ours_too() -> None:
+def test_our_bytes_equal_those_of_kafka() -> None:
     """The file was made by Apache Kafka's own serializer: see OffsetsTopicVectors.java beside it."""
     vectors = json.loads(VECTORS.read_text())
     assert vectors["kafka"] == "4.3.1"

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.results import LeavingMember
+from pyconsumer.broker.group.common.results import LeavingMember
 from pyconsumer.errors import Errors
 from tests.unit.broker.group.support import GROUP, TP0, TP1, Client, World, client_of, subscription, value_of
 
@@ -19,21 +19,21 @@ def test_the_first_member_gets_an_id_joins_syncs_and_is_registered() -> None:
     assert world.state is GroupState.EMPTY
     assert list(world.group().pending_members) == ["c-uuid1"]
 
-    parked = world.join(refused.member_id)
-    assert not parked.done
+    awaited = world.join(refused.member_id)
+    assert not awaited.done
     assert world.state is GroupState.PREPARING_REBALANCE
     assert not world.group().pending_members
     world.advance(2.9)
-    assert not parked.done
+    assert not awaited.done
     world.advance(0.1)
-    joined = value_of(parked)
+    joined = value_of(awaited)
     assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, "c-uuid1")
     assert [one.member_id for one in joined.members] == ["c-uuid1"]
     assert (joined.protocol_type, joined.protocol_name) == ("consumer", "range")
     assert world.state is GroupState.COMPLETING_REBALANCE
     assert world.storage.registrations(world.partition()) == []
 
-    synced = value_of(world.sync(client_of(parked), {"c-uuid1": b"mine"}))
+    synced = value_of(world.sync(client_of(awaited), {"c-uuid1": b"mine"}))
     assert (synced.error_code, synced.assignment) == (0, b"mine")
     assert (synced.protocol_type, synced.protocol_name) == ("consumer", "range")
     assert world.state is GroupState.STABLE
@@ -45,15 +45,15 @@ def test_the_first_member_gets_an_id_joins_syncs_and_is_registered() -> None:
 def test_a_second_member_joins_a_stable_group() -> None:
     world = World()
     (first,) = world.stable()
-    parked = world.join()
-    assert not parked.done
+    awaited = world.join()
+    assert not awaited.done
     assert world.state is GroupState.PREPARING_REBALANCE
     assert world.heartbeat(first) == Errors.REBALANCE_IN_PROGRESS
     rejoined = value_of(world.rejoin(first))
-    second = client_of(parked)
+    second = client_of(awaited)
     assert (rejoined.generation_id, second.generation) == (2, 2)
     assert [one.member_id for one in rejoined.members] == [first.member_id, second.member_id]
-    assert value_of(parked).members == ()
+    assert value_of(awaited).members == ()
     first.generation = 2
     follower = world.sync(second)
     assert not follower.done
@@ -155,7 +155,7 @@ def test_rejoining_a_stable_group(who: str) -> None:
         assert world.state is GroupState.PREPARING_REBALANCE
 
 
-def test_a_join_that_is_repeated_before_the_assignment_is_answered_again() -> None:
+def test_a_join_repeated_before_the_assignment_is_answered_again() -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
@@ -166,37 +166,37 @@ def test_a_join_that_is_repeated_before_the_assignment_is_answered_again() -> No
     assert world.state is GroupState.COMPLETING_REBALANCE
 
 
-def test_who_is_missing_in_the_leaders_assignment_gets_an_empty_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_without_an_assignment_gets_an_empty_one(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
     leader, follower = (client_of(one) for one in waiting)
-    parked = world.sync(follower)
+    awaited = world.sync(follower)
     value_of(world.sync(leader, {leader.member_id: b"all", "stranger": b"x"}))
-    assert (value_of(parked).error_code, value_of(parked).assignment) == (0, b"")
+    assert (value_of(awaited).error_code, value_of(awaited).assignment) == (0, b"")
     assert follower.member_id in caplog.text
     (registration,) = world.storage.registrations(world.partition())
     assert registration is not None
     assert {one.member_id for one in registration.members} == {leader.member_id, follower.member_id}
 
 
-def test_a_registration_that_cannot_be_written_starts_the_rebalance_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_registration_that_cannot_be_written_restarts_the_rebalance(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
     waiting = [world.join(), world.join()]
     world.advance(6)
     leader, follower = (client_of(one) for one in waiting)
-    parked = world.sync(follower)
+    awaited = world.sync(follower)
     world.storage.fail_with = 19  # NOT_ENOUGH_REPLICAS
     failed = value_of(world.sync(leader, {leader.member_id: b"1", follower.member_id: b"2"}))
     assert (failed.error_code, failed.assignment, failed.protocol_name) == (Errors.COORDINATOR_NOT_AVAILABLE, b"", None)
-    assert value_of(parked).error_code == Errors.COORDINATOR_NOT_AVAILABLE
+    assert value_of(awaited).error_code == Errors.COORDINATOR_NOT_AVAILABLE
     assert world.state is GroupState.PREPARING_REBALANCE
     assert all(member.assignment == b"" for member in world.group().members.values())
     assert f"storing the assignment that member {leader.member_id} synced" in caplog.text
 
 
-def test_a_join_while_the_registration_is_written_sends_the_parked_syncs_back() -> None:
+def test_a_join_while_the_assignment_is_written_fails_the_pending_syncs() -> None:
     world = World()
     first = world.join()
     world.advance(3)
@@ -212,7 +212,7 @@ def test_a_join_while_the_registration_is_written_sends_the_parked_syncs_back() 
     assert world.group().members[leader.member_id].assignment == b""
 
 
-def test_a_full_group_refuses_and_the_rebalance_goes_on() -> None:
+def test_a_full_group_rejects_members_and_the_rebalance_continues() -> None:
     world = World(group_max_size=2)
     first, second = world.stable(2)
     third = value_of(world.join())
@@ -247,7 +247,7 @@ def test_the_session_timeout_has_bounds(session_ms: int, accepted: bool) -> None
         assert world.manager.get_group(GROUP) is None
 
 
-def test_offsets_survive_a_restart_and_tombstones_too() -> None:
+def test_offsets_and_tombstones_survive_a_restart() -> None:
     world = World()
     value_of(world.commit({TP0: 5, TP1: 6}))
     again = world.restarted()
@@ -276,15 +276,15 @@ def test_requests_during_a_load() -> None:
     assert again.offset() == 3
 
 
-def test_an_unloaded_partition_sends_its_clients_away_and_nobody_else() -> None:
+def test_unloading_a_partition_fails_its_pending_requests_alone() -> None:
     world = World()
     other = next(name for name in (f"x{index}" for index in range(99)) if world.partition(name) != world.partition())
     world.stable(1, group=other)
     (client,) = world.stable()
-    parked = world.join()
+    awaited = world.join()
     rejoining = world.rejoin(client)
     value_of(rejoining)
-    follower = client_of(parked)
+    follower = client_of(awaited)
     syncing = world.sync(follower)
     world.coordinator.on_resign(world.partition(), 2)
     assert world.heartbeat(follower) == Errors.NOT_COORDINATOR
@@ -297,16 +297,16 @@ def test_an_unloaded_partition_sends_its_clients_away_and_nobody_else() -> None:
     assert (world.group().generation_id, world.state) == (1, GroupState.STABLE)
 
 
-def test_a_parked_join_of_an_unloaded_group_is_answered() -> None:
+def test_a_pending_join_of_an_unloaded_group_is_answered() -> None:
     world = World()
-    parked = world.join()
+    awaited = world.join()
     world.coordinator.on_resign(world.partition(), 2)
     world.advance(0)
-    assert value_of(parked).error_code == Errors.NOT_COORDINATOR
+    assert value_of(awaited).error_code == Errors.NOT_COORDINATOR
     world.advance(100)  # no timer of the group is left that would disturb anybody
 
 
-def test_who_shares_no_strategy_is_refused_and_the_group_goes_on() -> None:
+def test_a_member_without_a_common_protocol_is_rejected_and_the_group_stays_stable() -> None:
     world = World()
     (client,) = world.stable()
     for strange in (
@@ -340,7 +340,7 @@ def test_an_id_that_is_not_used_in_time_is_forgotten() -> None:
     assert value_of(world.join(pending)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
-def test_a_new_member_whose_client_is_gone_is_given_up_after_five_minutes() -> None:
+def test_a_new_member_without_its_client_is_removed_after_five_minutes() -> None:
     world = World()
     (client,) = world.stable(rebalance_ms=900_000, session_ms=900_000)
     gone = world.join(rebalance_ms=900_000)
@@ -365,7 +365,7 @@ def test_more_partitions_are_the_leaders_business() -> None:
     assert [one.assignment for one in world.sync_all([leader, follower])] == [b"a0", b"a1"]
 
 
-def test_the_coordinator_moves_and_the_group_goes_on() -> None:
+def test_groups_continue_after_the_coordinator_moves() -> None:
     world = World()
     clients = world.stable(2)
     value_of(world.commit({TP0: 9}, clients[1]))
@@ -448,7 +448,7 @@ def test_members_leave_together_with_one_rebalance() -> None:
     assert second.member_id not in world.group().members
 
 
-def test_one_plan_for_a_generation_and_news_for_the_members_of_that_group_alone() -> None:
+def test_each_generation_has_one_assignment_and_a_change_notifies_only_its_group() -> None:
     world = World()
     ours, theirs = world.stable(2), world.stable(2, group="other")
     leader, follower = ours

@@ -1,4 +1,4 @@
-"""Short sequences of a group's life on the broker, and where a group's coordinator is to be found."""
+"""Short sequences of a group's life on the broker, and the broker that is its coordinator."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.records import java_hash, partition_for
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offset_records import java_hash, partition_for
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.structs import BrokerMetadata
 from tests.unit.broker.group.support import GROUP, FakeBroker, World, ask, value_of, versions
 
 
-def test_a_member_that_does_not_come_again_with_its_id() -> None:
+def test_a_member_that_does_not_return_with_its_member_id() -> None:
     world = World()
     refused = value_of(world.join(require_id=True, session_ms=8_000))
     assert refused.error_code == Errors.MEMBER_ID_REQUIRED
@@ -87,7 +87,7 @@ def test_the_leader_of_the_groups_partition_coordinates_it(version: int) -> None
 
 
 def owner(alive: dict[str, list[BrokerMetadata]], leader: int, listener: str) -> BrokerMetadata | None:
-    """Return what a broker says of the only partition, whose leader is this node."""
+    """Return a broker's view of the only partition, whose leader is this node."""
     topic = SimpleNamespace(partitions=[SimpleNamespace(leader=leader)])
     broker = SimpleNamespace(
         controller=SimpleNamespace(ensure_internal=lambda name: topic), endpoints=lambda listener: alive[listener]
@@ -106,7 +106,7 @@ def test_the_address_is_that_of_the_listener_and_a_dead_leader_has_none() -> Non
     assert owner(alive, 2, "SSL") is None
 
 
-def test_the_number_of_partitions_stays_what_it_was() -> None:
+def test_the_number_of_partitions_stays_the_same() -> None:
     def controller(**config: object) -> Controller:
         made = Controller(None, BrokerConfig({name.replace("_", "."): value for name, value in config.items()}))
         made.register(range(1))

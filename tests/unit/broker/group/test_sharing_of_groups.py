@@ -14,13 +14,13 @@ def test_each_group_has_one_coordinator_and_each_broker_coordinates_some() -> No
     coordinators = set()
     for group in (f"group-{number}" for number in range(60)):
         (partition,) = {world.partition(group) for world in brokers}
-        told = []
+        codes = []
         for world in brokers:
             answer = world.join(group=group)
             world.advance(10)
-            told.append(value_of(answer).error_code)
+            codes.append(value_of(answer).error_code)
         expected = [Errors.NOT_COORDINATOR] * len(brokers)
         expected[partition % len(brokers)] = 0
-        assert told == expected
+        assert codes == expected
         coordinators.add(partition % len(brokers))
     assert coordinators == {0, 1, 2}

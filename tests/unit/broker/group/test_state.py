@@ -44,7 +44,7 @@ def test_there_are_five_states() -> None:
     assert GroupMetadata("g", E, ManualClock(wall_ms=77)).current_state_timestamp == 77
 
 
-def test_a_rebalance_can_begin_in_three_states() -> None:
+def test_a_rebalance_can_start_in_three_states() -> None:
     can = {state for state in GroupState if GroupMetadata("g", state, ManualClock()).can_rebalance}
     assert can == {E, C, S}
     assert GroupMetadata("g", S, ManualClock()).is_(E, S)

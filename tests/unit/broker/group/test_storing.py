@@ -6,8 +6,9 @@ import pytest
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
-from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
+from pyconsumer.broker.group.classic.records import group_record, group_tombstone
+from pyconsumer.broker.group.common.offset_records import offset_record, offset_tombstone
+from pyconsumer.broker.group.common.offsets import CommitRecord, CommittedOffset
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition
@@ -49,7 +50,7 @@ def test_the_length_of_metadata_is_bounded(metadata: str, error_code: int) -> No
     assert world.offset() == (-1 if error_code else 1)
 
 
-def test_if_nothing_is_left_nothing_is_written() -> None:
+def test_without_valid_offsets_no_record_is_written() -> None:
     world = World()
     assert value_of(world.commit({TP0: committed(1, LONG)})) == {TP0: Errors.OFFSET_METADATA_TOO_LARGE}
     assert value_of(world.commit({})) == {}
@@ -65,7 +66,7 @@ def test_one_over_long_metadata_does_not_spoil_the_others_or_stay_pending() -> N
     assert (found[TP0].error_code, found[TP0].offset, found[TP1].offset) == (0, -1, 2)
 
 
-def test_who_does_not_coordinate_stores_nothing() -> None:
+def test_a_broker_that_is_not_coordinator_stores_no_offset() -> None:
     world = World()
     group = world.manager.get_or_maybe_create_group(GROUP, True)
     assert group is not None
@@ -95,7 +96,7 @@ def test_offsets_are_staged_then_written_then_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("append_error", "told"),
+    ("append_error", "expected_code"),
     [
         (3, Errors.COORDINATOR_NOT_AVAILABLE),
         (19, Errors.COORDINATOR_NOT_AVAILABLE),
@@ -108,18 +109,18 @@ def test_offsets_are_staged_then_written_then_seen() -> None:
         (87, 87),
     ],
 )
-def test_a_failed_commit_leaves_the_old_offset(append_error: int, told: int) -> None:
+def test_a_failed_commit_leaves_the_old_offset(append_error: int, expected_code: int) -> None:
     world = World()
     value_of(world.commit({TP0: 1}))
     world.storage.fail_with = append_error
-    assert value_of(world.commit({TP0: 2})) == {TP0: told}
+    assert value_of(world.commit({TP0: 2})) == {TP0: expected_code}
     assert world.offset() == 1
     assert world.group().offsets.pending == {}
     assert world.manager.metrics.committed_offsets == 1
 
 
 @pytest.mark.parametrize("error_code", [0, 19])
-def test_a_commit_that_ends_in_a_dead_group_changes_nothing(error_code: int) -> None:
+def test_a_commit_that_ends_in_a_dead_group_has_no_effect(error_code: int) -> None:
     world = World()
     world.storage.hold = True
     answer = world.commit({TP0: 1})
@@ -142,7 +143,7 @@ def test_overlapping_commits_that_end_in_reverse() -> None:
     assert world.group().offsets.pending == {}
 
 
-def test_a_log_that_breaks_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_log_is_an_error_response(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.storage.raises = OSError("disk gone")
     assert value_of(world.commit({TP0: 1})) == {TP0: Errors.UNKNOWN_SERVER_ERROR}
@@ -158,7 +159,7 @@ def test_plain_and_transactional_commits_in_one_generation_are_warned_about(capl
     assert "both plain and transactional" in caplog.text
 
 
-def test_a_later_commit_that_fails_undoes_nothing_but_itself() -> None:
+def test_a_later_failed_commit_undoes_only_itself() -> None:
     world = World()
     world.storage.hold = True
     first = world.commit({TP0: 1})
@@ -185,7 +186,7 @@ def test_a_commit_that_no_record_can_hold_is_not_staged() -> None:
 # Fetching
 
 
-def test_what_a_fetch_finds() -> None:
+def test_which_offsets_a_fetch_finds() -> None:
     world = World()
     assert world.fetch([TP0], group="never")[TP0] == (-1, -1, "", 0)
     assert world.fetch(None, group="never") == {}
@@ -195,7 +196,7 @@ def test_what_a_fetch_finds() -> None:
     assert world.fetch([]) == {}
 
 
-def test_a_fetch_looks_at_the_group_but_not_at_its_state() -> None:
+def test_a_fetch_checks_the_group_but_not_its_state() -> None:
     world = World()
     (client,) = world.stable()
     value_of(world.commit({TP0: 5}, client))
@@ -208,7 +209,7 @@ def test_a_fetch_looks_at_the_group_but_not_at_its_state() -> None:
 
 
 def test_a_stable_fetch_waits_for_commits_on_their_way_and_others_do_not() -> None:
-    """Kafka 4 makes it wait; the list's 2.7 answered UNSTABLE_OFFSET_COMMIT."""
+    """Kafka 4 makes the request wait. The 2.7 of the requirement list answered UNSTABLE_OFFSET_COMMIT."""
     world = World()
     value_of(world.commit({TP0: 1, TP1: 1}))
     world.storage.hold = True
@@ -422,7 +423,7 @@ def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: 
     assert "offsets.load.buffer.size" in caplog.text
 
 
-def test_only_a_piece_larger_than_those_before_it_is_warned_of_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_a_batch_larger_than_earlier_ones_is_warned_about_again(caplog: pytest.LogCaptureFixture) -> None:
     world = World(start=False, offsets_load_buffer_size=200)
     here = world.partition()
     for length in (400, 400, 300, 500):
@@ -455,7 +456,7 @@ def test_a_load_ends_with_the_log_or_the_leadership() -> None:
     assert here in world.manager.owned_partitions
 
 
-def test_what_is_not_known_is_passed_over() -> None:
+def test_unknown_record_types_are_skipped() -> None:
     world = World(start=False)
     here = world.partition()
     world.storage.write(here, [(b"\0\x11\0\x01a", b"\0\0whatever"), *COMMIT, (b"\0\x0f\0\x01a", None)])
@@ -514,7 +515,7 @@ def test_the_first_record_that_compaction_left_is_the_place_of_its_batch() -> No
     assert world.group().offsets.committed[TP1].appended_batch_offset == 3
 
 
-def test_what_was_committed_in_which_order_is_known_after_a_load() -> None:
+def test_the_order_of_commits_is_known_after_a_load() -> None:
     world = World(start=False)
     here = world.partition()
     two = [offset_record(GROUP, TP1, CommittedOffset(1)), *COMMIT]
@@ -588,7 +589,7 @@ def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCap
     world.advance(100)
 
 
-def test_old_news_of_leadership_is_ignored() -> None:
+def test_old_leadership_changes_are_ignored() -> None:
     world = World()
     here = world.partition()
     world.stable()
@@ -604,7 +605,7 @@ def test_old_news_of_leadership_is_ignored() -> None:
     assert world.state is GroupState.STABLE
 
 
-def test_a_load_is_given_up_when_the_leadership_goes_or_the_broker_stops() -> None:
+def test_a_load_is_cancelled_when_the_leadership_moves_or_the_broker_stops() -> None:
     world = World(start=False, offsets_load_buffer_size=1)
     here = world.partition()
     for _ in range(3):

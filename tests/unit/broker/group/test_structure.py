@@ -1,4 +1,4 @@
-"""Tests of how the parts of the coordinator hang together, and items of the list that are about the whole."""
+"""Tests of the coordinator's structure, and of items of the list about the whole."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import pytest
 
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.common.config import GroupConfig
+from pyconsumer.broker.group.common.offsets import CommittedOffset
 from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import BY_CODE, Errors, error_name
 from pyconsumer.protocol.records import iter_records, scan
 from tests.unit.broker.group.support import GROUP, TP0, TP1, World, client_of, value_of
 
 
-def test_a_coordinator_has_one_manager_that_knows_no_protocol() -> None:
+def test_a_coordinator_has_one_manager_without_protocol_logic() -> None:
     world = World()
     assert isinstance(world.coordinator.manager, GroupMetadataManager)
     assert world.coordinator.manager is world.manager
@@ -66,7 +66,7 @@ def test_the_path_of_a_group() -> None:
     ]
 
 
-def test_what_is_counted() -> None:
+def test_metrics_of_groups() -> None:
     world = World()
     clients = world.stable(2)
     value_of(world.commit({TP0: 1, TP1: 2}, clients[0]))
@@ -122,7 +122,7 @@ def test_the_log_is_read_when_leadership_comes_and_never_else() -> None:
     assert reads == [world.partition()]
 
 
-def test_which_way_a_join_goes() -> None:
+def test_paths_of_a_join() -> None:
     world = World()
     assert value_of(world.join("mine", group="")).member_id == "mine"
     known = world.stable(1, instances=["i"])[0]
@@ -179,7 +179,7 @@ def test_settings_of_the_internal_topic() -> None:
     assert config.integer("offset.metadata.max.bytes") == GroupConfig().offset_metadata_max_bytes
 
 
-def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
+def test_groups_keep_their_partition_if_the_topic_grows() -> None:
     world = World()
     before = world.partition("testgroup")
     world.storage.partitions = 50
@@ -187,8 +187,8 @@ def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
     assert world.partition("testgroup") == before != 27
 
 
-def test_what_is_done_to_a_group_is_done_as_a_whole() -> None:
-    """One loop takes the place of the lock: whoever is answered finds the group as it is after the whole request."""
+def test_each_request_changes_a_group_atomically() -> None:
+    """One loop replaces the lock: a client finds the group in its state after the whole request."""
     world = World()
     first, second = world.stable(2)
     seen = []
@@ -198,7 +198,7 @@ def test_what_is_done_to_a_group_is_done_as_a_whole() -> None:
     assert seen == [(GroupState.COMPLETING_REBALANCE, 2, 2), (GroupState.COMPLETING_REBALANCE, 2, 2), 1]
 
 
-def test_a_client_that_looks_again_finds_the_group() -> None:
+def test_a_client_that_repeats_find_coordinator_finds_the_group() -> None:
     world = World()
     (client,) = world.stable()
     world.coordinator.on_resign(world.partition(), 2)
@@ -217,15 +217,15 @@ def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_a
     world.advance(6)
     leader, follower = (client_of(answer) for answer in waiting)
     assert [one.metadata for one in value_of(waiting[0]).members] == [b"one", b"two"]
-    parked = world.sync(follower, {follower.member_id: b"its own", leader.member_id: b"its own"})
+    awaited = world.sync(follower, {follower.member_id: b"its own", leader.member_id: b"its own"})
     value_of(world.sync(leader, {follower.member_id: b"plan"}))
-    assert value_of(parked).assignment == b"plan"
+    assert value_of(awaited).assignment == b"plan"
     (registration,) = world.storage.registrations(world.partition())
     assert registration is not None
     assert (registration.protocol_type, registration.protocol) == ("consumer", "range")
 
 
-def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> None:
+def test_the_leader_stays_until_it_leaves_and_does_not_select_the_protocol() -> None:
     world = World()
     both = (("a", b""), ("b", b""))
     first, second, third = world.stable(3, protocols=both)
@@ -243,8 +243,8 @@ def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> 
     assert world.group().leader_id is None
 
 
-def test_what_triggers_a_rebalance() -> None:
-    """Joining, leaving, silence and a leader that asks; heartbeats alone trigger nothing."""
+def test_triggers_of_a_rebalance() -> None:
+    """Joining, leaving, a session timeout and a request of the leader are triggers. Heartbeats are not."""
     for trigger in ("nothing", "join", "leave", "silence", "leader"):
         world = World()
         leader, follower = world.stable(2)
@@ -277,7 +277,7 @@ def test_the_two_ways_of_joining() -> None:
 
 @pytest.mark.slow
 def test_two_coordinators_over_one_log_agree() -> None:
-    """Random commits, deletions and restarts: what is in memory is what is in the log."""
+    """Random commits, deletions and restarts: the offsets in memory equal those in the log."""
     world = World(offsets_retention_minutes=1)
     for number in range(200):
         partition = (TP0, TP1)[number % 2]

@@ -1,4 +1,4 @@
-"""Regular expressions over topic names: RE2's syntax, in linear time, or a refusal."""
+"""Regular expressions over topic names: RE2's syntax, in linear time. Other syntax is rejected."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_it_matches_as_python_does(pattern: str) -> None:
     assert [name for name in NAMES if matches(name)] == [name for name in NAMES if re.fullmatch(python, name)]
 
 
-def test_what_python_does_not_have() -> None:
+def test_syntax_that_python_does_not_have() -> None:
     assert compile_topic_regex(r"\Qa+b\E.*")("a+bc")
     assert compile_topic_regex("[[:alpha:]]+")("abc")
     assert not compile_topic_regex("[[:^alpha:]]+")("abc")
@@ -108,12 +108,12 @@ def test_what_python_does_not_have() -> None:
         "(" * 300 + ")" * 300,
     ],
 )
-def test_what_is_refused(pattern: str) -> None:
+def test_invalid_expressions_are_rejected(pattern: str) -> None:
     with pytest.raises(InvalidRegularExpressionError, match="is not a valid regular expression: "):
         compile_topic_regex(pattern)
 
 
-def test_nothing_makes_it_slow() -> None:
+def test_no_expression_makes_matching_slow() -> None:
     matches = compile_topic_regex("(a*)*(a|aa)+(a+a+)+b")
     started = time.process_time()
     assert not matches("a" * 249)

@@ -35,7 +35,7 @@ def int64(value: int) -> bytes:
 
 
 class Field(NamedTuple):
-    """One field: the item that tells of it, its bytes, where it is found when they are read, and what is found."""
+    """One field: its requirement id, its bytes, its place in the decoded value, and the value there."""
 
     spec_id: str
     encoded: bytes
@@ -116,9 +116,7 @@ ROWS = [(message, version, fields, field) for message, version, fields in MESSAG
 
 
 @pytest.mark.parametrize(("message", "version", "fields", "field"), ROWS, ids=[row[3].spec_id for row in ROWS])
-def test_a_field_is_where_the_list_says(
-    message: type[Message], version: int, fields: list[Field], field: Field
-) -> None:
+def test_each_field_is_at_its_place(message: type[Message], version: int, fields: list[Field], field: Field) -> None:
     encoded = b"".join(one.encoded for one in fields)
     decoded = message.decode(encoded, version)
     assert field.where(decoded) == field.value

@@ -1,4 +1,4 @@
-"""Compaction: the last record of each key stays, offsets don't change, what is not known survives."""
+"""Compaction: the last record of each key stays, offsets don't change, and unknown attributes survive."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_last_segment_is_never_touched() -> None:
 
 
 class TestTombstones:
-    def test_it_removes_the_value_at_once_and_goes_after_its_time(self) -> None:
+    def test_a_tombstone_removes_the_value_at_once_and_expires_later(self) -> None:
         log = compacted(delete_retention_ms=_DAY_MS)
         for pair in ((b"k", b"old"), (b"empty", b""), (b"k", None), (b"filler", b"x" * 60), (b"end", b"x" * 60)):
             log.append(keyed(pair), 0)
@@ -133,7 +133,7 @@ def test_young_segments_wait_for_min_compaction_lag() -> None:
     assert len(contents(log)) == 8
 
 
-def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
+def test_a_corrupt_batch_stops_the_compaction_of_the_log(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     for _ in range(6):
         log.append(keyed((b"k", b"v" * 30)), 0)
@@ -148,7 +148,7 @@ def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_disk_that_fails_at_any_point_loses_nothing(tmp_path: Path) -> None:
+def test_a_disk_error_at_any_point_loses_no_record(tmp_path: Path) -> None:
     before: list[tuple[int, bytes | None, bytes | None]] = []
     for point in range(1, 100):
         storage = FailingStorage(tmp_path / str(point))
@@ -240,12 +240,12 @@ def marker(producer_id: int, kind: ControlRecordType) -> bytearray:
 
 
 def add(log: PartitionLog, part: bytearray) -> None:
-    """As a follower does, which asks nothing of producers and their sequence numbers."""
+    """As a follower does, without a check of producers and their sequence numbers."""
     patch_batch(part, base_offset=log.log_end_offset, leader_epoch=0)
     log.append_as_follower(part)
 
 
-def test_what_was_aborted_goes_and_what_was_committed_counts_by_its_offset(tmp_path: Path) -> None:
+def test_aborted_records_are_removed_and_committed_ones_count_by_their_offset(tmp_path: Path) -> None:
     log = compacted(tmp_path, segment_bytes=1 << 20)
     for part in (
         keyed((b"a", b"old"), (b"b", b"stays"), (b"c", b"old")),  # 0 to 2
@@ -291,11 +291,11 @@ def test_compaction_ends_before_an_open_transaction() -> None:
 
 
 class TestMarkers:
-    """A marker goes when none of its transaction's batches is left, and delete.retention.ms has passed since."""
+    """A marker is removed after all batches of its transaction were removed and delete.retention.ms has passed."""
 
     @staticmethod
     def log(tmp_path: Path, kind: ControlRecordType) -> PartitionLog:
-        """A log with a transaction of producer 1 of which nothing stays, and a later one of the same producer."""
+        """A log with a transaction of producer 1 whose records are all removed, and a later one of it."""
         log = compacted(tmp_path, segment_bytes=1 << 20, delete_retention_ms=_DAY_MS)
         for part in (
             transactional(1, (b"a", b"old")),  # 0
@@ -342,7 +342,7 @@ class TestMarkers:
         assert ended is not None
         assert ended.type is ControlRecordType.ABORT
 
-    def test_the_last_that_is_known_of_a_producer_stays(self, tmp_path: Path) -> None:
+    def test_the_last_state_of_a_producer_is_kept(self, tmp_path: Path) -> None:
         log = compacted(tmp_path, segment_bytes=1 << 20, delete_retention_ms=1)
         add(log, marker(7, ControlRecordType.ABORT))
         log.roll()
@@ -353,7 +353,7 @@ class TestMarkers:
 
 
 class TestScheduling:
-    def test_a_log_with_an_open_transaction_does_not_hold_up_the_others(self) -> None:
+    def test_a_log_with_an_open_transaction_does_not_block_the_others(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         stuck, other = self.partition(clock), self.partition(clock)
         other.log.topic_partition = TopicPartition("t", 1)
@@ -387,7 +387,7 @@ class TestScheduling:
             partition.append(keyed((b"k0", b"v" * 40)))
         assert cleaner.run([partition]) == TP
 
-    def test_it_goes_in_steps_between_which_others_work(self) -> None:
+    def test_compaction_runs_in_steps_and_yields_in_between(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for index in range(10):
@@ -403,7 +403,7 @@ class TestScheduling:
         assert [offset for offset, _ in found][-steps:] == list(range(10, 10 + steps))
         assert [key for offset, key in found if offset < 8] == [b"k0", b"k1"]
 
-    def test_segments_that_go_meanwhile_end_it(self) -> None:
+    def test_deleted_segments_end_a_compaction(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, delete=True), LogCleaner(clock)
         for index in range(10):
@@ -431,7 +431,7 @@ class TestScheduling:
         assert cleaner.run([partition]) == TP
 
     @pytest.mark.parametrize("damage", [b"\xee" * 40, b"\x1f\x8b" + bytes(40)], ids=["no gzip", "damaged"])
-    def test_a_batch_that_cannot_be_read_does_not_hold_up_the_others(self, damage: bytes) -> None:
+    def test_a_batch_that_cannot_be_read_does_not_block_the_others(self, damage: bytes) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         bad, other = self.partition(clock), self.partition(clock)
         other.log.topic_partition = TopicPartition("t", 1)
@@ -456,7 +456,7 @@ class TestScheduling:
             bad.append(keyed((b"k%d" % (index % 2), b"v" * 40)))
         assert cleaner.run([bad, other]) == TP, "until that batch is gone"
 
-    def test_nor_does_a_mistake_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_an_unexpected_exception_does_not_stop_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for index in range(10):
@@ -465,7 +465,7 @@ class TestScheduling:
         assert cleaner.run([partition]) == TP
         assert not cleaner.busy
 
-    def test_a_log_that_the_disk_refuses_lets_others_go_first(self, tmp_path: Path) -> None:
+    def test_a_log_with_a_disk_error_lets_others_go_first(self, tmp_path: Path) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         storage = FailingStorage(tmp_path)
         log = log_in(storage, clock, compact=True, delete=False, segment_bytes=150)
@@ -482,7 +482,7 @@ class TestScheduling:
         cleaner.run([refused, other])
         assert cleaner.run([refused, other]) is None
 
-    def test_a_topic_that_is_made_anew_is_compacted_from_its_start(self) -> None:
+    def test_a_recreated_topic_is_compacted_from_its_start(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         cleaner = LogCleaner(clock)
         for _ in range(2):
@@ -495,7 +495,7 @@ class TestScheduling:
             assert cleaner.run([partition]) == TP
             assert b"secret" not in [value for _, _, value in contents(partition.log)]
 
-    def test_so_is_one_that_was_cut_back(self) -> None:
+    def test_a_truncated_log_is_compacted_again(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock), LogCleaner(clock)
         for _ in range(2):
@@ -507,7 +507,7 @@ class TestScheduling:
             assert contents(partition.log) == [(9, b"k", b"v9")]
 
     @pytest.mark.parametrize("steps", range(0, 30, 3))
-    def test_a_segment_that_is_appended_to_again_after_a_cut_stays(self, steps: int) -> None:
+    def test_a_segment_appended_to_after_a_truncation_stays(self, steps: int) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, segment_bytes=1 << 20), LogCleaner(clock)
         for index in range(12):
@@ -526,7 +526,7 @@ class TestScheduling:
         assert contents(partition.log)[-1] == (12, b"k0", b"next")
         assert {key: value for _, key, value in contents(partition.log)} == {b"k0": b"next", b"k1": b"v11"}
 
-    def test_a_log_that_is_cut_while_it_is_read_ends_it(self) -> None:
+    def test_a_log_truncated_during_its_compaction_ends_it(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, segment_bytes=500), LogCleaner(clock)
         for index in range(12):
@@ -539,7 +539,7 @@ class TestScheduling:
             cleaner.step(0.0)
         assert contents(partition.log) == [(0, b"k0", b"v0")]
 
-    def test_what_it_has_written_is_forced_to_disk_elsewhere(self, tmp_path: Path) -> None:
+    def test_compacted_segments_are_flushed_elsewhere(self, tmp_path: Path) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = log_in(tmp_path, clock, compact=True, delete=False, segment_bytes=10_000)
         partition = Partition(0, TP, bytes(16), log)

@@ -1,4 +1,4 @@
-"""Offset and time indexes: lookups, cutting, and what stands in their files."""
+"""Offset and time indexes: lookups, truncation, and the content of their files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_offset_lookup_gives_the_entry_at_or_before() -> None:
     assert [index.position_at_or_before(p) for p in (0, 499, 500, 1299, 1300, 9999)] == [0, 0, 500, 900, 1300, 1300]
 
 
-def test_offset_entries_behind_a_position_are_cut() -> None:
+def test_offset_entries_above_a_position_are_truncated() -> None:
     index = offset_index((104, 500), (110, 900), (111, 1300))
     index.truncate_to_position(900)
     assert (len(index), index.last_entry) == (1, (104, 500))
@@ -45,7 +45,7 @@ def test_the_files_are_kafkas(tmp_path: Path) -> None:
     assert (tmp_path / "a.timeindex").read_bytes() == struct.pack(">qi", 1_700_000_000_000, 5)
 
 
-def test_what_was_written_is_read_again_and_goes_on(tmp_path: Path) -> None:
+def test_written_entries_are_read_again_and_appended_to(tmp_path: Path) -> None:
     storage = FileStorage(tmp_path)
     for start in (0, 700):  # more than are kept back before they are written
         index = OffsetIndex(storage, "a.index", 0)
@@ -56,14 +56,14 @@ def test_what_was_written_is_read_again_and_goes_on(tmp_path: Path) -> None:
     assert OffsetIndex(storage, "a.index", 0).position_before(1399 * 3 + 1) == 13990
 
 
-def test_zeros_that_kafka_leaves_behind_the_entries_are_passed_over(tmp_path: Path) -> None:
+def test_zeros_that_kafka_leaves_behind_the_entries_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.index").write_bytes(struct.pack(">iiii", 5, 100, 9, 200) + bytes(800))
     (tmp_path / "a.timeindex").write_bytes(struct.pack(">qiqi", 50, 5, 60, 9) + bytes(1200))
     assert OffsetIndex(FileStorage(tmp_path), "a.index", 0).last_entry == (9, 200)
     assert TimeIndex(FileStorage(tmp_path), "a.timeindex", 0).last_entry == (60, 9)
 
 
-def test_cutting_and_appending_again_reaches_the_file(tmp_path: Path) -> None:
+def test_truncations_and_later_appends_reach_the_file(tmp_path: Path) -> None:
     storage = FileStorage(tmp_path)
     index = OffsetIndex(storage, "a.index", 0)
     for number in range(10):
@@ -85,7 +85,7 @@ def test_a_time_entry_needs_a_greater_timestamp() -> None:
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(0, 60))
-def test_no_record_at_or_after_a_time_lies_before_what_the_index_says(times: list[int], wanted: int) -> None:
+def test_the_index_never_skips_a_record_at_or_after_a_time(times: list[int], wanted: int) -> None:
     index = TimeIndex(MemoryStorage(), "0.timeindex", 0)
     greatest = -1
     for offset, timestamp in enumerate(times):

@@ -1,4 +1,4 @@
-"""All logs of a broker: what of an earlier topic may outlive it, by folder and by checkpoint."""
+"""All logs of a broker: the parts of a deleted topic that may survive it, by folder and by checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def manager(folder: Path) -> LogManager:
 
 
 def killed_with_a_log_that_begins_at_40(folder: Path) -> None:
-    """Leave a folder of the old topic, and checkpoints of it."""
+    """Leave a folder and checkpoints of the old topic."""
     logs = manager(folder)
     log = logs.open(TP, OLD, TopicConfig())
     for _ in range(50):
@@ -32,7 +32,7 @@ def killed_with_a_log_that_begins_at_40(folder: Path) -> None:
     logs.abandon()
 
 
-def test_checkpoints_count_for_the_topic_that_they_are_of(tmp_path: Path) -> None:
+def test_checkpoints_apply_to_their_own_topic_only(tmp_path: Path) -> None:
     killed_with_a_log_that_begins_at_40(tmp_path)
     logs = manager(tmp_path)
     logs.remove_strays({"t-0": OLD})
@@ -57,7 +57,7 @@ def test_but_not_for_a_later_one_of_the_same_name(tmp_path: Path, folder_left: b
     assert len(records_of(manager(tmp_path).open(TP, NEW, TopicConfig()))) == 1
 
 
-def test_nor_if_it_is_made_anew_and_then_the_process_is_killed(tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_deleted_topic_is_not_used_after_a_kill(tmp_path: Path) -> None:
     killed_with_a_log_that_begins_at_40(tmp_path)
     logs = manager(tmp_path)
     logs.open(TP, OLD, TopicConfig())
@@ -70,7 +70,7 @@ def test_nor_if_it_is_made_anew_and_then_the_process_is_killed(tmp_path: Path) -
     assert (log.log_start_offset, log.log_end_offset) == (0, 1)
 
 
-def test_a_broker_that_was_away_while_its_topic_was_made_anew_follows_the_new_one(tmp_path: Path) -> None:
+def test_a_broker_that_was_away_while_its_topic_was_recreated_follows_the_new_one(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, 2)
     topic = brokers.controller.plan_topic("t", assignments={0: [0, 1]})
     brokers.controller.create_topics([topic])

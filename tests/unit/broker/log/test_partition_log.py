@@ -1,4 +1,4 @@
-"""Tests of what a log takes, what a reader gets, when segments begin and go. On disk and in memory alike."""
+"""Tests of appends, of reads, and of rolling and deleting segments. On disk and in memory alike."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def new_log(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
 
 
 def whole(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, end: int | None = None) -> list[int]:
-    """Base offsets of the whole batches that a read gives."""
+    """Base offsets of the whole batches that a read returns."""
     data = log.read(offset, max_bytes, log.log_end_offset if end is None else end, at_least_one=True)
     return [info.base_offset for info in scan(data)]
 
@@ -53,7 +53,7 @@ class TestAppend:
         assert [(h.base_offset, h.last_offset, h.partition_leader_epoch) for h in headers] == [(0, 1, 3), (2, 2, 4)]
         assert [r.value for r in records_of(log)] == [b"a", b"b", b"c"]
 
-    def test_a_batch_is_stored_as_it_was_sent_but_for_its_place(self, new_log: Opener) -> None:
+    def test_a_batch_is_stored_as_sent_except_for_its_offset(self, new_log: Opener) -> None:
         log = new_log()
         log.append(batch(b"first"), 0)
         sent = batch(b"a" * 300, codec="zstd")
@@ -118,7 +118,7 @@ class TestRefusal:
         with pytest.raises(CorruptMessageError, match="end"):
             log.append(sent + sent[:20], 0)
 
-    def test_two_batches_in_one_request_are_refused(self, new_log: Opener) -> None:
+    def test_two_batches_in_one_request_are_rejected(self, new_log: Opener) -> None:
         with pytest.raises(InvalidRecordError, match="exactly one"):
             new_log().append(batch(b"a") + batch(b"b"), 0)
 
@@ -149,7 +149,7 @@ class TestRefusal:
         log.append(batch(b"a", timestamp_ms=NOW_MS * 2), 0)
         log.append(batch(b"a", timestamp_ms=1), 0)
 
-    def test_a_compacted_topic_wants_keys(self, new_log: Opener) -> None:
+    def test_a_compacted_topic_requires_keys(self, new_log: Opener) -> None:
         log = new_log(compact=True, delete=False)
         log.append(keyed((b"k", b"v"), (b"l", None)), 0)
         with pytest.raises(InvalidRecordError, match="key"):
@@ -166,13 +166,13 @@ class TestRefusal:
         with pytest.raises(UnsupportedCompressionTypeError):
             new_log().append(_resealed(batch(b"a"), slice(21, 23), (5).to_bytes(2, "big")), 0)
 
-    def test_a_count_that_does_not_fit_the_offsets(self, new_log: Opener) -> None:
+    def test_a_record_count_that_does_not_match_the_offsets(self, new_log: Opener) -> None:
         with pytest.raises(InvalidRecordError, match="offsets are for"):
             new_log().append(_resealed(batch(b"a", b"b"), slice(57, 61), (1).to_bytes(4, "big")), 0)
 
 
 def _resealed(data: bytearray, where: slice, content: bytes) -> bytearray:
-    """A batch with other bytes and the checksum that fits them."""
+    """A batch with other bytes and a matching checksum."""
     from pyconsumer.protocol.records.crc import crc32c
 
     data[where] = content
@@ -188,7 +188,7 @@ class TestRead:
         assert whole(log, 1) == [0, 3]
         assert whole(log, 3) == [3]
 
-    def test_at_the_end_there_is_nothing(self, new_log: Opener) -> None:
+    def test_a_read_at_the_end_is_empty(self, new_log: Opener) -> None:
         log = new_log()
         assert log.read(0, 100, 0, at_least_one=True) == b""
         log.append(batch(b"a"), 0)
@@ -201,7 +201,7 @@ class TestRead:
             with pytest.raises(OffsetOutOfRangeError):
                 log.read(offset, 100, 2, at_least_one=True)
 
-    def test_batches_at_or_behind_the_bound_are_not_given(self, new_log: Opener) -> None:
+    def test_batches_at_or_above_the_bound_are_not_returned(self, new_log: Opener) -> None:
         log = new_log()
         for _ in range(4):
             log.append(batch(b"a", b"b"), 0)
@@ -226,7 +226,7 @@ class TestRead:
             expected = max(start for start in starts if start <= offset)
             assert whole(log, offset, max_bytes=1)[0] == expected
 
-    def test_all_of_it_in_pieces(self, new_log: Opener) -> None:
+    def test_the_whole_log_in_pieces(self, new_log: Opener) -> None:
         log = new_log(segment_bytes=3000)
         for index in range(100):
             log.append(batch(str(index).encode()), 0)
@@ -274,7 +274,7 @@ class TestRetention:
         with pytest.raises(OffsetOutOfRangeError):
             log.read(1, 100, 4, at_least_one=True)
 
-    def test_the_last_segment_goes_too_but_offsets_go_on(self, new_log: Opener) -> None:
+    def test_the_last_segment_is_deleted_too_and_offsets_continue(self, new_log: Opener) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = new_log(clock, retention_ms=1000)
         log.append(batch(b"a", b"b"), 0)
@@ -292,7 +292,7 @@ class TestRetention:
         assert log.size_bytes == 3 * size
         assert log.log_start_offset == 2
 
-    def test_nothing_behind_the_high_watermark_goes(self, new_log: Opener) -> None:
+    def test_segments_above_the_high_watermark_are_kept(self, new_log: Opener) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = new_log(clock, segment_bytes=100, retention_ms=1000)
         for _ in range(4):
@@ -301,7 +301,7 @@ class TestRetention:
         assert log.delete_old_segments(2) == 2
 
     @pytest.mark.parametrize("config", [{"retention_ms": -1}, {"delete": False, "compact": True, "retention_ms": 1}])
-    def test_without_it_nothing_goes(self, new_log: Opener, config: dict[str, object]) -> None:
+    def test_without_retention_no_segment_is_deleted(self, new_log: Opener, config: dict[str, object]) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         log = new_log(clock, segment_bytes=100, **config)
         for _ in range(4):
@@ -353,7 +353,7 @@ class TestByTime:
         assert found[:2] == (2, 9)
 
     @pytest.mark.parametrize("seed", range(20))
-    def test_the_greatest_timestamp_of_what_is_not_hidden(self, new_log: Opener, seed: int) -> None:
+    def test_the_greatest_timestamp_of_visible_records(self, new_log: Opener, seed: int) -> None:
         chance = random.Random(seed)
         log = new_log(segment_bytes=chance.choice((150, 400, 5000)), index_interval_bytes=chance.choice((0, 4096)))
         times: list[int] = []
@@ -383,7 +383,7 @@ class TestByTime:
 
 
 class TestLargeBatches:
-    """A batch of a few KiB may hold very many records. They are looked at, but never all at once."""
+    """A batch of a few KiB may have very many records. They are checked, but never all at once."""
 
     @staticmethod
     def sent(count: int = 20_000, *, last: bytes | None = b"") -> bytearray:
@@ -411,7 +411,7 @@ class TestLargeBatches:
             log.append(self.sent(), 0)
         new_log(clock, timestamp_before_max_ms=19_999).append(self.sent(), 0)
 
-    def test_records_that_never_had_a_time_are_not_too_old(self, new_log: Opener) -> None:
+    def test_records_without_a_timestamp_are_not_too_old(self, new_log: Opener) -> None:
         new_log(timestamp_before_max_ms=1000).append(batch(b"a", timestamp_ms=-1), 0)
 
 
@@ -430,7 +430,7 @@ def test_flush_messages_forces_to_disk(tmp_path: Path) -> None:
     assert log.recovery_point == 3
 
 
-def test_what_cannot_be_forced_to_disk_is_appended_all_the_same(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_flushed_is_still_appended(tmp_path: Path) -> None:
     storage = FailingStorage(tmp_path)
     partition = led(log_in(storage, flush_messages=1))
     storage.refused = (".index",)  # the segment's file is open, that of the index is not
@@ -441,7 +441,7 @@ def test_what_cannot_be_forced_to_disk_is_appended_all_the_same(tmp_path: Path) 
     assert (repeated.duplicate, repeated.last_offset) == (True, 0)
 
 
-def test_flush_ms_forces_to_disk_when_it_has_passed(tmp_path: Path) -> None:
+def test_flush_ms_flushes_after_that_time(tmp_path: Path) -> None:
     clock = ManualClock(wall_ms=NOW_MS)
     log = log_in(tmp_path, clock, flush_ms=500)
     log.append(batch(b"a"), 0)
@@ -464,7 +464,7 @@ def test_closed_segments_are_forced_to_disk_by_calls_for_another_thread(tmp_path
     assert log.flushers() == (2, [])
 
 
-def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_append_leaves_the_log_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     log = log_in(tmp_path)
@@ -484,7 +484,7 @@ def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: py
 
 
 class TestFilesThatCannotBeWritten:
-    """No descriptors are left, or no space. What is in the log already must not be taken for not written."""
+    """No descriptors are left, or no space. Records in the log must not count as unwritten."""
 
     def test_an_index_that_is_written_later_does_not_fail_an_append(self, tmp_path: Path) -> None:
         storage = FailingStorage(tmp_path)
@@ -517,7 +517,7 @@ class TestFilesThatCannotBeWritten:
         log.close()
         assert log_in(tmp_path, clean=True).epochs.entries() == [(3, 0), (4, 1)]
 
-    def test_a_cut_is_whole_though_the_indexes_files_are_cut_later(self, tmp_path: Path) -> None:
+    def test_a_truncation_is_complete_although_index_files_follow_later(self, tmp_path: Path) -> None:
         storage = FailingStorage(tmp_path)
         log = log_in(storage, index_interval_bytes=1, segment_index_bytes=1 << 20)
         for index in range(300):
@@ -531,7 +531,7 @@ class TestFilesThatCannotBeWritten:
         again = log_in(tmp_path, clean=True)
         assert (again.log_end_offset, len(again.segments[0].offset_index)) == (7, 6)
 
-    def test_a_segment_that_cannot_be_made_leaves_nothing_open(self, tmp_path: Path) -> None:
+    def test_a_segment_that_cannot_be_created_leaves_no_file_open(self, tmp_path: Path) -> None:
         storage = FailingStorage(tmp_path)
         log = log_in(storage, segment_bytes=200)
         log.append(batch(b"x" * 60), 0)

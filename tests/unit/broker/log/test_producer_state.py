@@ -68,7 +68,7 @@ class TestTable:
         with pytest.raises(InvalidProducerEpochError):
             state_after(4, epoch=1).check([info(5, epoch=0)])
 
-    def test_a_new_epoch_begins_with_zero_and_forgets_the_batches(self) -> None:
+    def test_a_new_epoch_starts_at_sequence_0_and_forgets_the_batches(self) -> None:
         state = state_after(4)
         with pytest.raises(OutOfOrderSequenceNumberError):
             state.check([info(5, epoch=1)])
@@ -77,7 +77,7 @@ class TestTable:
         assert entry is not None
         assert (entry.epoch, len(entry.batches)) == (1, 1)
 
-    def test_a_batch_that_overlaps_a_known_one_is_out_of_order(self) -> None:
+    def test_a_batch_that_overlaps_an_earlier_one_is_out_of_order(self) -> None:
         state = ProducerState()
         state.add([info(0, records=3)])
         with pytest.raises(OutOfOrderSequenceNumberError):

@@ -1,4 +1,4 @@
-"""After a crash: nothing acknowledged is lost, nothing torn is served, everything derived is made again."""
+"""After a crash: acknowledged records survive, torn batches are not served, and derived files are rebuilt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last_log(folder: Path) -> Path:
 
 @pytest.fixture
 def three(tmp_path: Path) -> Path:
-    """A folder with a log of three batches of two records, which nobody closed."""
+    """A folder with a log of three batches of two records that was not closed."""
     log = log_in(tmp_path / "t-0")
     for first, second in ((b"a", b"b"), (b"c", b"d"), (b"e", b"f" * 40)):
         log.append(batch(first, second), 1)
@@ -53,7 +53,7 @@ def test_a_tail_torn_at_any_byte_is_cut_off(three: Path, tmp_path: Path) -> None
         log.close()
 
 
-def test_a_damaged_byte_anywhere_in_the_last_batch_ends_the_log_before_it(three: Path, tmp_path: Path) -> None:
+def test_a_corrupt_byte_anywhere_in_the_last_batch_truncates_the_log_before_it(three: Path, tmp_path: Path) -> None:
     whole = last_log(three).read_bytes()
     size = int.from_bytes(whole[8:12], "big") + 12
     start = size + int.from_bytes(whole[size + 8 : size + 12], "big") + 12
@@ -70,7 +70,7 @@ def test_a_damaged_byte_anywhere_in_the_last_batch_ends_the_log_before_it(three:
 
 
 @pytest.mark.parametrize("garbage", [b"\0" * 100, b"\xff" * 100, b"\0" * 7, b"x" * 61], ids=len)
-def test_garbage_behind_the_last_batch_is_cut_off(three: Path, garbage: bytes) -> None:
+def test_garbage_after_the_last_batch_is_truncated(three: Path, garbage: bytes) -> None:
     path = last_log(three)
     size = path.stat().st_size
     with path.open("ab") as file:
@@ -79,14 +79,14 @@ def test_garbage_behind_the_last_batch_is_cut_off(three: Path, garbage: bytes) -
     assert (log.log_end_offset, log.size_bytes, path.stat().st_size) == (6, size, size)
 
 
-def test_an_offset_that_goes_back_ends_the_log(three: Path) -> None:
+def test_a_decreasing_offset_truncates_the_log(three: Path) -> None:
     path = last_log(three)
     whole = path.read_bytes()
     path.write_bytes(whole + whole)
     assert log_in(three).log_end_offset == 6
 
 
-def test_damage_in_an_older_segment_behind_the_recovery_point_ends_the_log_there(tmp_path: Path) -> None:
+def test_a_corrupt_batch_above_the_recovery_point_truncates_the_log_there(tmp_path: Path) -> None:
     log = log_in(tmp_path, segment_bytes=100)
     for _ in range(4):
         log.append(batch(b"x" * 30), 0)
@@ -101,7 +101,7 @@ def test_damage_in_an_older_segment_behind_the_recovery_point_ends_the_log_there
     assert [r.offset for r in records_of(log)] == [0, 1]
 
 
-def test_what_lies_before_the_recovery_point_is_not_read_again(tmp_path: Path) -> None:
+def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> None:
     log = log_in(tmp_path, segment_bytes=100)
     for _ in range(4):
         log.append(batch(b"x" * 30), 0)
@@ -113,7 +113,7 @@ def test_what_lies_before_the_recovery_point_is_not_read_again(tmp_path: Path) -
     assert log_in(tmp_path, recovery_point=2, segment_bytes=100).log_end_offset == 4
 
 
-def test_indexes_are_made_again(tmp_path: Path) -> None:
+def test_indexes_are_rebuilt(tmp_path: Path) -> None:
     log = log_in(tmp_path, segment_bytes=5000, index_interval_bytes=200)
     for index in range(200):
         log.append(batch(b"x" * 60, timestamp_ms=NOW_MS + index), 0)
@@ -163,7 +163,7 @@ def test_the_log_start_offset_comes_from_the_checkpoint(three: Path) -> None:
     assert (log.log_start_offset, [r.offset for r in records_of(log)]) == (3, [3, 4, 5])
 
 
-def test_a_log_start_offset_beyond_what_was_left_starts_an_empty_log(three: Path) -> None:
+def test_a_log_start_offset_beyond_the_remaining_log_starts_an_empty_log(three: Path) -> None:
     log = log_in(three, log_start_offset=50)
     assert (log.log_start_offset, log.log_end_offset) == (50, 50)
     assert log.append(batch(b"a"), 0).first_offset == 50
@@ -235,14 +235,14 @@ class TestProducers:
         with pytest.raises(OutOfOrderSequenceNumberError):
             log.append(batch(b"x" * 20, producer_id=7, epoch=1, sequence=3), 0)
 
-    def test_what_a_torn_tail_held_may_be_sent_again(self, folder: Path) -> None:
+    def test_batches_in_a_torn_tail_may_be_sent_again(self, folder: Path) -> None:
         path = last_log(folder)
         path.write_bytes(path.read_bytes()[:-1])
         log = log_in(folder, segment_bytes=400)
         result = log.append(batch(b"x" * 20, producer_id=7, epoch=1, sequence=7), 0)
         assert (result.duplicate, result.first_offset) == (False, 7)
 
-    def test_snapshots_behind_the_end_of_the_log_are_removed(self, folder: Path) -> None:
+    def test_snapshots_above_the_end_of_the_log_are_removed(self, folder: Path) -> None:
         for path in sorted(folder.glob("*.log"))[1:]:
             path.unlink()
         log = log_in(folder, segment_bytes=400)

@@ -1,4 +1,4 @@
-"""What is derived from the batches of a log is the same after a crash, after a clean stop, and as it was before."""
+"""State derived from the batches of a log is the same after a crash, after a clean stop, and as it was before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {"segment_bytes": 3000, "index_interval_bytes": 200}
 
 
 def state(log: PartitionLog) -> dict[str, Any]:
-    """What a log knows of its batches, without what a snapshot leaves out."""
+    """The state that a log derives from its batches, without fields that are missing in a snapshot."""
     log.producers.on_high_watermark(log.log_end_offset)
     return {
         "end": log.log_end_offset,
@@ -161,7 +161,7 @@ class TestWhatIsRead:
         log_in(tmp_path, **SETTINGS).abandon()
         assert sum(steps) == size
 
-    def test_nothing_after_a_clean_stop(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_batch_is_read_after_a_clean_stop(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         log = log_in(tmp_path, **SETTINGS)
         write(log, random.Random(1), 100, {})
         marks = log.close()
@@ -222,7 +222,7 @@ class TestSnapshots:
             log.append(batch(b"x", producer_id=number, epoch=0, sequence=0), 0)
         assert not list(tmp_path.glob("*.snapshot"))
 
-    def test_a_full_disk_does_not_refuse_the_append(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_full_disk_does_not_reject_the_append(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(partition_log, "_SNAPSHOT_BYTES", 100)
         monkeypatch.setattr(partition_log, "_SNAPSHOT_RATIO", 0)
         log = log_in(tmp_path)
@@ -249,7 +249,7 @@ class TestSnapshots:
         assert log.append(batch(b"x", producer_id=1, epoch=0, sequence=192), 0).duplicate
 
 
-def test_a_damaged_base_offset_ends_the_log_before_it(tmp_path: Path) -> None:
+def test_a_corrupt_base_offset_truncates_the_log_before_it(tmp_path: Path) -> None:
     log = log_in(tmp_path)
     for number in range(3):
         log.append(batch(b"%d" % number), 0)
@@ -261,7 +261,7 @@ def test_a_damaged_base_offset_ends_the_log_before_it(tmp_path: Path) -> None:
     assert [r.value for r in records_of(log_in(tmp_path))] == [b"0", b"1"]
 
 
-def test_a_start_reports_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_reports_its_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock(wall_ms=NOW_MS)
     logs = LogManager(tmp_path, clock)
     for number in range(2):
@@ -291,7 +291,7 @@ def test_a_log_that_is_not_opened_to_the_end_keeps_no_file_open(tmp_path: Path) 
     assert len(list(Path("/proc/self/fd").iterdir())) == before - 1
 
 
-def test_damage_in_a_flushed_segment_is_an_error_if_it_has_to_be_read(tmp_path: Path) -> None:
+def test_a_corrupt_batch_in_a_flushed_segment_is_an_error_if_it_must_be_read(tmp_path: Path) -> None:
     log = log_in(tmp_path, segment_bytes=100)
     for _ in range(4):
         log.append(batch(b"x" * 30, producer_id=1, epoch=0, sequence=-1), 0, from_client=False)

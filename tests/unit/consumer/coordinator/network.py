@@ -1,4 +1,4 @@
-"""The network of a group's member as a test plays it, and its blocking calls, one step at a time."""
+"""A scripted network of a group's member, and its blocking calls, one step at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GroupNetwork(FakeNetwork):
     """The network of a group's member."""
 
     def find(self, node: BrokerMetadata, group: str = "g") -> None:
-        """Answer the look-up of the coordinator that waits."""
+        """Answer the pending lookup of the coordinator."""
         sent = self.take(FindCoordinatorRequest)
         sent.answer(
             FindCoordinatorResponse(
@@ -29,7 +29,7 @@ class GroupNetwork(FakeNetwork):
 
 
 class Call:
-    """A blocking call as a generator, run as far as it goes without waiting."""
+    """A blocking call as a generator, run until its first wait."""
 
     def __init__(self, steps: Steps[Any], clock: ManualClock) -> None:
         self._steps = steps
@@ -41,7 +41,7 @@ class Call:
         self.resume()
 
     def resume(self) -> Call:
-        """Go on, now that something has happened; a wait for nothing but time that has not come stays."""
+        """Resume the call after an event. A call that waits only for a later time stays blocked."""
         try:
             self.waiting = self._steps.send(None)
         except StopIteration as stop:
@@ -51,7 +51,7 @@ class Call:
         return self
 
     def sleep(self) -> Call:
-        """Let the time pass that it waits for, and go on."""
+        """Advance the clock to the time that the call waits for, and resume it."""
         assert self.waiting is not None
         self._clock.advance_to(self.waiting.until)
         return self.resume()

@@ -1,4 +1,4 @@
-"""A membership core in a test's hands: the coordinator's answers are written down, the clock moves when told to."""
+"""A membership core driven by a test: the coordinator's responses are scripted, and the test advances the clock."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Member:
         return step
 
     def send_join(self) -> SendJoin:
-        """From anywhere to a JoinGroup under way."""
+        """Bring the core from any state to a JoinGroup in flight."""
         if self.core.coordinator is None:
             self.find()
         if isinstance(self.core.next_action(self.now), PrepareJoin):
@@ -115,7 +115,7 @@ class Member:
     def lead(
         self, generation: int = 1, *, members: Mapping[str, str] = {"me": "t"}, **fields: object
     ) -> ComputeAssignment:
-        """The leader, asked to assign."""
+        """The leader, which must assign now."""
         step = self.send_join()
         given = [
             JoinGroupResponseMember(member_id=name, metadata=encode_subscription(topics.split()))

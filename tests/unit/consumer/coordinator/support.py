@@ -57,7 +57,7 @@ class Noting(ConsumerRebalanceListener):
 
 
 class Quiet(ConsumerCoordinator):
-    """Without the thread: nothing here runs beside the test."""
+    """Start no thread: tests run alone."""
 
     started = 0
 
@@ -66,14 +66,14 @@ class Quiet(ConsumerCoordinator):
 
 
 class Bench:
-    """A coordinator, a network that the test plays, and what it needs beside. ``driver``: its class."""
+    """A coordinator with a scripted network and its collaborators. ``driver`` is the class of the coordinator."""
 
     driver: type[ConsumerCoordinator] = Quiet
 
     def __init__(self, **changes: Any) -> None:
         self.clock = ManualClock(100.0)
         self.network = GroupNetwork(self.clock)
-        self.told: list[object] = []
+        self.reported: list[object] = []
         options: dict[str, Any] = {"bootstrap_servers": "h:1", "group_id": "g", "enable_auto_commit": False}
         self.config = CONSUMER_SETTINGS.build(options | changes)
         self.metadata = Metadata.from_config(self.config)
@@ -86,13 +86,13 @@ class Bench:
                 self.subscriptions,
                 self.clock,
             ),
-            on_commit=self.told.append,
+            on_commit=self.reported.append,
         )
         self.core = self.coordinator._core
         self.listener = Noting(self)
 
     def learn(self, **topics: int) -> None:
-        """Metadata of topics of interest arrives: partition counts by topic."""
+        """Receive metadata of the tracked topics: partition counts by topic."""
         for name in topics:
             self.metadata.add_topic(name)
         found = metadata_response(
@@ -107,12 +107,12 @@ class Bench:
         self.coordinator.on_subscription_change()
 
     def poll(self, seconds: float = 0.0) -> Call:
-        """A poll of the coordinator that may wait so long; 0: as ``KafkaConsumer.poll`` calls it."""
+        """Poll the coordinator for at most this long. 0 is what ``KafkaConsumer.poll`` passes."""
         now = self.clock.now()
         return Call(self.coordinator.poll(now + seconds, wait_for_join=seconds > 0), self.clock)
 
     def meet_coordinator(self) -> None:
-        """A poll looks for the coordinator, and another one does what is due once it is found."""
+        """Poll twice: the first sends FindCoordinator, the second does the work due after the response."""
         self.poll()
         self.network.find(NODE)
         self.poll()
@@ -153,7 +153,7 @@ class Bench:
         return sent
 
     def join(self, *partitions: TopicPartition, generation: int = 1) -> None:
-        """From nothing to a member with these partitions, by polls that do not wait."""
+        """Make a new coordinator a member with these partitions, by polls that do not wait."""
         if self.core.coordinator is None:
             self.poll()
             self.network.find(NODE)

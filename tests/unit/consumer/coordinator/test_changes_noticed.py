@@ -1,4 +1,4 @@
-"""Tests of what a member works out by itself: what an assignment takes away, which changes of the cluster matter."""
+"""Tests of changes that a member finds out itself: revoked partitions, and changes of the cluster that matter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def owned_in(join: SentRequest) -> list[Any]:
     return owned_partitions(decode_subscription(join.request.protocols[0].metadata))
 
 
-def test_a_member_works_out_itself_what_is_revoked() -> None:
+def test_a_member_computes_its_revoked_partitions() -> None:
     bench = cooperative_member()
     bench.answer_join(protocol_name="test-cooperative", protocol_type=None)
     answer_sync(bench, T0, T1)
@@ -59,7 +59,7 @@ def test_a_member_works_out_itself_what_is_revoked() -> None:
 
 @pytest.mark.parametrize("how", ["close", "unsubscribe", "poll timeout"])
 @pytest.mark.parametrize("instance_id", ["place-1", None])
-def test_a_static_member_never_says_goodbye_by_itself(how: str, instance_id: str | None) -> None:
+def test_a_static_member_never_leaves_by_itself(how: str, instance_id: str | None) -> None:
     bench = Bench(group_instance_id=instance_id, max_poll_interval_ms=10_000)
     bench.learn(t=1)
     bench.subscribe("t")
@@ -88,7 +88,7 @@ def leader(**settings: Any) -> Bench:
 
 
 def learn(bench: Bench, racks: dict[int, str], replicas: list[int]) -> None:
-    """Metadata arrives: brokers with their racks, and a topic of one partition with replicas on these brokers."""
+    """Receive metadata: brokers with their racks, and a topic of one partition with replicas on these brokers."""
     partition = MetadataResponsePartition(
         partition_index=0, leader_id=replicas[0], leader_epoch=0, replica_nodes=replicas, isr_nodes=replicas
     )

@@ -1,4 +1,4 @@
-"""Joining: the two phases, their answers and errors, leaders and followers, what makes a member rejoin."""
+"""Joining: the two phases, their responses and errors, leaders and followers, and the causes of a rejoin."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     assert core.due_at(0.0) == math.inf
 
 
-def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
-    """A member that was stopped for longer than its session hears in one moment that both are gone."""
+def test_lost_partitions_are_revoked_before_find_coordinator() -> None:
+    """A member that was stopped for longer than its session loses its generation and its coordinator at once."""
     member = Member()
     member.stable()
     core = member.core
@@ -74,7 +74,7 @@ def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
     assert isinstance(core.next_action(0.0), BuildJoin), "prepared already"
 
 
-def test_what_a_first_join_says() -> None:
+def test_the_first_join_group_request() -> None:
     request = Member().send_join().request
     assert (request.group_id, request.member_id, request.protocol_type) == ("g", "", "consumer")
     assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (10_000, 300_000)
@@ -124,7 +124,7 @@ def test_a_followers_sync_is_empty_and_leaves_at_once() -> None:
     assert (sync.request.protocol_type, sync.request.protocol_name) == ("consumer", "range")
 
 
-def test_a_leader_is_asked_to_assign_and_sends_the_plan() -> None:
+def test_an_elected_leader_assigns_and_syncs_the_assignment() -> None:
     member = Member()
     election = member.lead(members={"me": "t", "other": "t u"})
     assert [m.member_id for m in election.members] == ["me", "other"]
@@ -135,8 +135,8 @@ def test_a_leader_is_asked_to_assign_and_sends_the_plan() -> None:
     assert member.core.is_leader
 
 
-def test_a_leader_that_is_told_to_skip_keeps_the_assignment() -> None:
-    """KIP-814: a static leader came back; it watches metadata, and sends no plan."""
+def test_a_leader_with_skip_assignment_keeps_its_assignment() -> None:
+    """KIP-814: a static leader that came back watches metadata, and sends no assignments."""
     member = Member()
     election = member.lead(skip_assignment=True)
     assert election.skip
@@ -169,7 +169,7 @@ def test_member_id_required_is_answered_with_that_id_at_once() -> None:
 
 
 JOIN_ERRORS = [
-    # code, at once, pause, coordinator lost, member id kept, told to the application
+    # code, at once, pause, coordinator lost, member id kept, error raised to the application
     (14, False, True, False, True, None),
     (15, False, True, True, True, None),
     (16, False, True, True, True, None),
@@ -188,9 +188,9 @@ JOIN_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "at_once", "pause", "lost", "keeps_id", "told"), JOIN_ERRORS)
+@pytest.mark.parametrize(("code", "at_once", "pause", "lost", "keeps_id", "raised_error"), JOIN_ERRORS)
 def test_errors_of_a_join(
-    code: int, at_once: bool, pause: bool, lost: bool, keeps_id: bool, told: type[Exception] | None
+    code: int, at_once: bool, pause: bool, lost: bool, keeps_id: bool, raised_error: type[Exception] | None
 ) -> None:
     member = Member()
     member.stable(4)
@@ -202,10 +202,10 @@ def test_errors_of_a_join(
     assert core.rejoin_needed
     assert (core.coordinator is None) is lost
     assert core.generation.member_id == ("me" if keeps_id else "")
-    if told is not None:
+    if raised_error is not None:
         raised = core.next_action(0.0)
         assert isinstance(raised, Raise)
-        assert isinstance(raised.error, told)
+        assert isinstance(raised.error, raised_error)
     if lost:
         member.find()
     after = core.next_action(0.0)
@@ -243,9 +243,9 @@ SYNC_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("code", "lost", "keeps_id", "keeps_generation", "soon", "told"), SYNC_ERRORS)
+@pytest.mark.parametrize(("code", "lost", "keeps_id", "keeps_generation", "soon", "raised_error"), SYNC_ERRORS)
 def test_errors_of_a_sync(
-    code: int, lost: bool, keeps_id: bool, keeps_generation: bool, soon: bool, told: type[Exception] | None
+    code: int, lost: bool, keeps_id: bool, keeps_generation: bool, soon: bool, raised_error: type[Exception] | None
 ) -> None:
     member = Member()
     sync = member.join(5)
@@ -257,10 +257,10 @@ def test_errors_of_a_sync(
     assert (core.coordinator is None) is lost
     assert core.generation.member_id == ("me" if keeps_id or lost else "")
     assert core.generation.joined is keeps_generation
-    if told is not None:
+    if raised_error is not None:
         raised = core.next_action(0.0)
         assert isinstance(raised, Raise)
-        assert isinstance(raised.error, told)
+        assert isinstance(raised.error, raised_error)
     if lost:
         member.find()
         member.advance(0.1)
@@ -301,7 +301,7 @@ def test_a_fenced_member_raises_until_it_leaves(where: str) -> None:
 
 
 @pytest.mark.parametrize("answer", ["join", "sync type", "sync name"])
-def test_an_answer_for_another_protocol_is_told(answer: str) -> None:
+def test_a_response_of_another_protocol_type_raises(answer: str) -> None:
     member = Member()
     step = member.send_join()
     if answer == "join":
@@ -341,7 +341,7 @@ def test_a_broken_connection_loses_the_coordinator_and_joins_again(phase: str) -
     assert isinstance(member.core.next_action(0.1), BuildJoin)
 
 
-def test_an_answer_that_comes_after_leaving_is_dropped() -> None:
+def test_a_response_after_leaving_is_dropped() -> None:
     member = Member()
     step = member.send_join()
     member.core.leave("closing", 0.0)
@@ -352,7 +352,7 @@ def test_an_answer_that_comes_after_leaving_is_dropped() -> None:
     assert member.core.coordinator == NODE
 
 
-def test_an_answer_to_an_older_attempt_is_dropped() -> None:
+def test_a_response_to_an_older_attempt_is_dropped() -> None:
     member = Member()
     old = member.send_join()
     member.answer_join(old, 27)
@@ -363,7 +363,7 @@ def test_an_answer_to_an_older_attempt_is_dropped() -> None:
     assert member.answer_join(new) is not None
 
 
-def test_an_answer_to_a_sync_counts_only_while_it_is_waited_for() -> None:
+def test_a_sync_response_counts_only_while_it_is_expected() -> None:
     member = Member()
     sync = member.join(2)
     assert sync is not None
@@ -456,7 +456,7 @@ def test_a_leader_rejoins_when_metadata_differs_from_that_of_the_assignment() ->
     assert not follower.core.rejoin_needed
 
 
-def test_a_leader_that_became_a_follower_watches_no_more() -> None:
+def test_a_leader_that_became_a_follower_stops_watching_metadata() -> None:
     member = Member()
     member.lead_to_stable({"t": 3})
     member.core.request_rejoin("because")
@@ -465,7 +465,7 @@ def test_a_leader_that_became_a_follower_watches_no_more() -> None:
     assert not member.core.rejoin_needed
 
 
-def test_the_first_reason_is_told_and_kept_short() -> None:
+def test_the_first_rejoin_reason_is_sent_and_truncated() -> None:
     """KIP-800."""
     member = Member()
     assert member.send_join().request.reason == ""
@@ -482,7 +482,7 @@ def test_a_reason_after_a_failure_names_it() -> None:
     assert "UNKNOWN_MEMBER_ID" in (member.send_join().request.reason or "")
 
 
-def test_the_report_tells_who_joined_and_left() -> None:
+def test_the_rebalance_report_names_members_that_joined_and_left() -> None:
     member = Member()
     member.lead_to_stable({"t": 1}, members={"me": "t", "b": "t"})
     member.advance(5.0)
@@ -498,7 +498,7 @@ def test_the_report_tells_who_joined_and_left() -> None:
     assert (report.joined, report.left, report.members) == (("c",), ("b",), 2)
 
 
-def test_leaving_forgets_who_we_were() -> None:
+def test_leaving_resets_the_member_id() -> None:
     member = Member()
     member.stable()
     assert member.core.leave("bye", 0.0)
@@ -523,7 +523,7 @@ def test_enforced_rebalance_while_one_is_under_way_adds_none() -> None:
     assert not member.core.rejoin_needed
 
 
-def test_a_search_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
+def test_a_failed_coordinator_lookup_is_raised_and_retried_after_a_backoff() -> None:
     member = Member()
     assert isinstance(member.core.next_action(0.0), FindCoordinator)
     member.core.on_coordinator_not_found(USER, GroupAuthorizationFailedError("g"), 0.0)
@@ -534,8 +534,8 @@ def test_a_search_that_is_refused_is_told_and_goes_on_after_a_pause() -> None:
     assert isinstance(member.core.next_action(0.1), FindCoordinator)
 
 
-def test_losing_the_coordinator_gives_up_what_is_parked_there() -> None:
-    """A JoinGroup parked at a broker that is no coordinator any more would hold everything up for five minutes."""
+def test_losing_the_coordinator_abandons_a_pending_join() -> None:
+    """Without this a JoinGroup that waits at the former coordinator would block the member for five minutes."""
     member = Member()
     step = member.send_join()
     member.core.on_coordinator_lost(1, "NOT_COORDINATOR", 0.0)
@@ -576,7 +576,7 @@ def test_every_code_leads_to_a_legal_state_in_every_phase() -> None:
             assert member.core.rejoin_needed
 
 
-def test_an_election_waits_until_it_is_carried_out() -> None:
+def test_an_election_waits_for_the_assignment() -> None:
     member = Member()
     election = member.lead()
     assert isinstance(member.core.next_action(5.0), ComputeAssignment)
@@ -586,7 +586,7 @@ def test_an_election_waits_until_it_is_carried_out() -> None:
 
 
 def test_assignments_that_cannot_be_used_are_followed_by_pauses_that_grow() -> None:
-    """A coordinator that assigns what was not subscribed: 1,760 requests a second once."""
+    """A coordinator that assigns topics outside the subscription once caused 1,760 requests a second."""
     member = Member()
     pauses = []
     for _ in range(5):
@@ -606,7 +606,7 @@ def test_assignments_that_cannot_be_used_are_followed_by_pauses_that_grow() -> N
     assert member.core.due_at(member.now) == member.now
 
 
-def test_a_session_timeout_that_the_broker_refuses_is_named_with_the_bounds() -> None:
+def test_a_session_timeout_that_the_broker_rejects_is_named_with_the_bounds() -> None:
     member = Member()
     member.stable(4)
     member.core.request_rejoin("because")
@@ -620,8 +620,9 @@ def test_a_session_timeout_that_the_broker_refuses_is_named_with_the_bounds() ->
 
 
 def test_a_heartbeat_that_our_join_group_overtook_is_no_loss() -> None:
-    """They have a connection each. The group of a single member has its next generation at once, and the heartbeat of
-    the one before meets that.
+    """Heartbeats and JoinGroup have a connection each.
+
+    In a group of one member the next generation starts at once, and a heartbeat of the previous one fails.
     """
     member = Member()
     member.stable(1)

@@ -1,4 +1,4 @@
-"""The coordinator's driver on a scripted network and a fake clock: order of steps, waiting, duties of each poll."""
+"""The coordinator's driver on a scripted network and a fake clock: the order of steps, waits, work of each poll."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topics_of(sent: SentRequest) -> list[str]:
 # -- joining -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_join_goes_over_the_coordinators_own_connection() -> None:
+def test_a_join_uses_the_coordinators_own_connection() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -79,7 +79,7 @@ def test_polls_that_do_not_wait_join_step_by_step() -> None:
     assert bench.coordinator.started == 1
 
 
-def test_an_answer_is_awaited_while_a_rebalance_or_a_commit_is_under_way() -> None:
+def test_polls_await_a_response_during_a_rebalance_or_a_commit() -> None:
     bench = Bench()
     coordinator = bench.coordinator
     assert not coordinator.awaits_response
@@ -114,7 +114,7 @@ def test_a_poll_that_waits_joins_in_one_go() -> None:
     assert bench.listener.calls == [("assigned", [T0, T1])]
 
 
-def test_a_poll_that_waits_ends_at_its_deadline_and_the_join_goes_on() -> None:
+def test_a_poll_ends_at_its_deadline_while_the_join_continues() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -130,7 +130,7 @@ def test_a_poll_that_waits_ends_at_its_deadline_and_the_join_goes_on() -> None:
     assert call.resume().result is True
 
 
-def test_what_a_join_says_for_each_assignor() -> None:
+def test_a_join_carries_the_metadata_of_each_assignor() -> None:
     class Mine(RangeAssignor):
         name = "mine"  # type: ignore[assignment]
 
@@ -148,7 +148,7 @@ def test_what_a_join_says_for_each_assignor() -> None:
     assert (plain.topics, plain.user_data, plain.owned_partitions, plain.generation_id) == (["t", "u"], None, [], -1)
 
 
-def test_a_leader_divides_what_all_members_subscribed_to() -> None:
+def test_a_leader_assigns_the_topics_of_all_members() -> None:
     bench = Bench()
     bench.learn(t=2)
     bench.subscribe("t")
@@ -179,7 +179,7 @@ def test_a_topic_that_does_not_exist_or_may_not_be_read_holds_no_leader_up(code:
         12,
         bench.clock.now(),
     )
-    assert (bench.metadata.take_topic_error() is None) == (code == 3), "the application has been told"
+    assert (bench.metadata.take_topic_error() is None) == (code == 3), "the error has been raised"
     bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t"})
     bench.poll()
@@ -189,7 +189,7 @@ def test_a_topic_that_does_not_exist_or_may_not_be_read_holds_no_leader_up(code:
 
 
 class Generous(RangeAssignor):
-    """Also gives topic u, to which nobody subscribed, to the first member."""
+    """Also assigns topic u to the first member, although the group is not subscribed to it."""
 
     name = "generous"  # type: ignore[assignment]
 
@@ -203,7 +203,7 @@ class Generous(RangeAssignor):
         return found | {first: Assignment((*found[first].partitions, U0), b"to you")}
 
     def on_assignment(self, assignment: Assignment, metadata: Any) -> None:
-        self.told = (assignment, metadata.generation_id)
+        self.reported = (assignment, metadata.generation_id)
 
 
 def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
@@ -225,10 +225,10 @@ def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     assert shares["zoe"] == bytes.fromhex("0003 00000001 0001 74 00000001 00000001 ffffffff")
     sent.answer(SyncGroupResponse(assignment=encode_assignment([T0], b"to you")))
     assert bench.poll().result is True
-    assert mine.told == (Assignment((T0,), b"to you"), 1)
+    assert mine.reported == (Assignment((T0,), b"to you"), 1)
 
 
-def test_an_assignor_hears_of_its_share_before_the_subscription_has_it() -> None:
+def test_on_assignment_of_an_assignor_is_called_before_the_subscription_changes() -> None:
     seen: list[tuple[str, set[TopicPartition]]] = []
 
     class Watching(Generous):
@@ -247,7 +247,7 @@ def test_an_assignor_hears_of_its_share_before_the_subscription_has_it() -> None
     assert seen == [("assignor", set()), ("assigned", {T0})]
 
 
-def test_a_leader_follows_topics_that_its_assignor_gave_to_others_though_nobody_subscribed() -> None:
+def test_a_leader_watches_topics_that_its_assignor_added() -> None:
     bench = Bench(partition_assignment_strategy=[Generous()])
     bench.learn(t=2)
     bench.subscribe("t")
@@ -318,16 +318,16 @@ def test_everything_is_revoked_before_the_join() -> None:
     bench.subscribe("t")
     bench.join(T0, T1)
     bench.core.request_rejoin("because")
-    bench.listener.hook = lambda what: bench.told.append(
+    bench.listener.hook = lambda what: bench.reported.append(
         (what, bench.subscriptions.assignment(), bench.network.sent[:])
     )
     bench.poll()
-    assert bench.told == [("revoked", {T0, T1}, [])]
+    assert bench.reported == [("revoked", {T0, T1}, [])]
     assert bench.subscriptions.assignment() == set()
     assert len(bench.network.sent) == 1
 
 
-def test_a_lost_generation_is_told_as_lost() -> None:
+def test_a_lost_generation_calls_on_partitions_lost() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -338,7 +338,7 @@ def test_a_lost_generation_is_told_as_lost() -> None:
 
 
 @pytest.mark.parametrize("what", ["assigned", "revoked", "lost"])
-def test_what_a_listener_raises_comes_out_once_and_the_step_is_done(what: str) -> None:
+def test_an_error_of_a_listener_is_raised_once_and_the_step_is_done(what: str) -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -373,7 +373,7 @@ def test_what_a_listener_raises_comes_out_once_and_the_step_is_done(what: str) -
     assert bench.network.quiet == 0, "wakeups are let through again"
 
 
-def test_errors_of_the_group_come_out_of_poll_and_the_next_one_goes_on() -> None:
+def test_group_errors_are_raised_by_poll_and_the_next_poll_continues() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -426,7 +426,7 @@ def test_a_pattern_waits_for_metadata_then_follows_it() -> None:
     assert topics_of(bench.network.take(JoinGroupRequest)) == ["t", "u"]
 
 
-def test_a_pattern_takes_topics_that_only_the_leader_knows() -> None:
+def test_a_pattern_includes_topics_that_only_the_leader_knows() -> None:
     import re
 
     bench = Bench()
@@ -463,7 +463,7 @@ def test_positions_are_committed_when_the_interval_is_over() -> None:
     bench.answer_commit()
     assert bench.coordinator.has_user_output
     bench.poll()
-    assert bench.told == [{T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(7)}]
+    assert bench.reported == [{T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(7)}]
     assert bench.coordinator.next_due_at == 110.0
 
 
@@ -472,7 +472,7 @@ def test_before_a_join_the_commit_comes_first_then_the_listener() -> None:
     bench.core.request_rejoin("because")
     assert bench.poll().result is False
     assert bench.listener.calls == [("assigned", [T0, T1])]
-    assert not bench.subscriptions.state(T0).is_fetchable, "nothing more is handed out"
+    assert not bench.subscriptions.state(T0).is_fetchable, "no more records are returned"
     assert bench.coordinator.next_due_at > bench.clock.now(), "no busy waiting for the answer"
     bench.poll()
     bench.answer_commit()
@@ -501,7 +501,7 @@ def test_a_commit_before_a_join_is_repeated_for_as_long_as_the_rebalance_lasts()
     bench.network.take(JoinGroupRequest)
 
 
-def test_a_commit_before_a_join_that_is_refused_does_not_stop_it() -> None:
+def test_a_rejected_commit_before_a_join_does_not_stop_the_join() -> None:
     bench = automatic()
     bench.core.request_rejoin("because")
     bench.poll()
@@ -520,7 +520,7 @@ def test_a_commit_before_a_join_that_finds_us_expelled_makes_revoked_lost() -> N
     assert bench.listener.calls[1:] == [("lost", [T0, T1])]
 
 
-def test_a_coordinator_lost_in_that_commit_is_found_again_first() -> None:
+def test_a_coordinator_lost_during_that_commit_is_looked_up_first() -> None:
     bench = automatic()
     bench.core.request_rejoin("because")
     bench.poll()
@@ -544,7 +544,7 @@ def test_no_automatic_commit_while_rebalancing() -> None:
     bench.network.take(JoinGroupRequest)
 
 
-def test_partitions_assigned_by_hand_are_committed_too() -> None:
+def test_manually_assigned_partitions_are_committed_too() -> None:
     bench = Bench(enable_auto_commit=True)
     bench.learn(t=1)
     bench.subscriptions.assign_from_user([T0])
@@ -560,7 +560,7 @@ def test_partitions_assigned_by_hand_are_committed_too() -> None:
 # -- leaving -----------------------------------------------------------------------------------------------------------
 
 
-def test_closing_commits_tells_the_listener_and_leaves() -> None:
+def test_close_commits_calls_the_listener_and_leaves() -> None:
     bench = automatic()
     call = Call(bench.coordinator.close(160.0), bench.clock)
     assert bench.listener.calls == [("assigned", [T0, T1])]
@@ -596,7 +596,7 @@ def test_closing_can_stay_in_the_group() -> None:
     assert bench.listener.calls == [("assigned", [T0]), ("revoked", [T0])]
 
 
-def test_what_a_listener_raises_in_close_comes_out_after_leaving() -> None:
+def test_an_error_of_the_listener_in_close_is_raised_after_leaving() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -612,7 +612,7 @@ def test_what_a_listener_raises_in_close_comes_out_after_leaving() -> None:
     assert bench.core._closed
 
 
-def test_unsubscribing_leaves_and_subscribing_joins_anew() -> None:
+def test_unsubscribe_leaves_and_subscribe_joins_again() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -627,8 +627,8 @@ def test_unsubscribing_leaves_and_subscribing_joins_anew() -> None:
     assert bench.network.take(JoinGroupRequest).request.member_id == ""
 
 
-def test_what_a_cooperative_member_gives_up_can_be_committed_for_the_new_generation() -> None:
-    """As in Java: the others get it in the next round only, and begin where this commit says."""
+def test_partitions_revoked_from_a_cooperative_member_can_be_committed_in_the_new_generation() -> None:
+    """As in Java: other members get them only in the next round, and begin at this commit."""
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=2)
     bench.subscribe("t")
@@ -654,8 +654,8 @@ def test_what_a_cooperative_member_gives_up_can_be_committed_for_the_new_generat
     assert outcome == [True, 2]
 
 
-def test_what_a_cooperative_member_gives_up_is_committed_automatically() -> None:
-    """Records may be returned after the join began; their commit leaves before the next JoinGroup."""
+def test_partitions_revoked_from_a_cooperative_member_are_committed_automatically() -> None:
+    """Records may be returned after the join began. Their commit is sent before the next JoinGroup."""
     bench = Bench(partition_assignment_strategy=[Sticky()], enable_auto_commit=True)
     bench.learn(t=2)
     bench.subscribe("t")
@@ -687,8 +687,8 @@ def committed(request: OffsetCommitRequest) -> dict[int, int]:
     return {p.partition_index: p.committed_offset for p in topic.partitions}
 
 
-def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
-    """Between JoinGroup and SyncGroup nobody can say whose the partitions are."""
+def test_unsubscribe_during_a_rebalance_calls_on_partitions_lost() -> None:
+    """Between JoinGroup and SyncGroup the owner of a partition is unknown."""
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=1)
     bench.subscribe("t")
@@ -712,7 +712,7 @@ def test_wrong_assignors_are_refused_at_construction() -> None:
         Bench(partition_assignment_strategy="nope")
 
 
-def test_a_snapshot_holds_counts_and_with_racks_where_replicas_are() -> None:
+def test_a_snapshot_has_partition_counts_and_with_racks_the_replica_racks() -> None:
     cluster = FakeCluster({"t": [["a", "b"], ["a"]], "u": 3, "empty": 0})
     assert metadata_snapshot(cluster, ["t", "u", "empty", "gone"], racks=False) == {"t": 2, "u": 3}
     assert metadata_snapshot(cluster, ["t"], racks=True) == {"t": (frozenset("ab"), frozenset("a"))}
@@ -721,4 +721,4 @@ def test_a_snapshot_holds_counts_and_with_racks_where_replicas_are() -> None:
 def test_noting_a_poll_is_all_that_the_short_path_needs() -> None:
     bench = Bench()
     bench.coordinator.note_poll(150.0)
-    assert bench.core.timer.last_poll == 150.0
+    assert bench.core.heartbeat_timers.last_poll == 150.0

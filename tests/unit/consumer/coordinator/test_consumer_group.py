@@ -1,4 +1,4 @@
-"""The consumer protocol's driver on a scripted network: commit, revoke, assign, acknowledge, and what may go wrong."""
+"""The consumer protocol's driver on a scripted network: commit, revoke, assign, acknowledge, and their failures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _REGEX = TopicPartition("r", 0)
 
 
 class Group(Bench):
-    """A bench whose heartbeats the test answers; topic ids are the topic's name sixteen times."""
+    """A bench whose heartbeats the test answers. Topic ids are the topic's name sixteen times."""
 
     core: ConsumerMembership
     _patient = False
@@ -82,7 +82,7 @@ class Group(Bench):
         self.coordinator._changed()
 
     def heartbeat(self, epoch: int = 1, *partitions: TopicPartition, **options: Any) -> ConsumerGroupHeartbeatRequest:
-        """The next one, whose answer brings these partitions."""
+        """The next heartbeat, whose response brings these partitions."""
         self._patient = True
         request = self.beat()
         self._patient = False
@@ -95,7 +95,7 @@ class Group(Bench):
         return request
 
     def enter(self, *partitions: TopicPartition, epoch: int = 1) -> None:
-        """From nothing to a stable member with these partitions."""
+        """Make a new coordinator a stable member with these partitions."""
         self.learn(t=2, u=1)
         self.subscribe("t")
         self.meet_coordinator()
@@ -107,7 +107,7 @@ class Group(Bench):
 
 
 def automatic(*partitions: TopicPartition) -> Group:
-    """A member that commits by itself and has read."""
+    """A member with automatic commits that has read records."""
     group = Group(enable_auto_commit=True)
     group.enter(*partitions)
     group.read(**{f"p{tp.partition}": 5 + tp.partition for tp in partitions})
@@ -169,7 +169,7 @@ def test_the_order_is_commit_revoke_assign_acknowledge() -> None:
     assert group.beat().topic_partitions == [TopicPartitions(topic_id=b"t" * 16, partitions=[0])]
 
 
-def test_a_commit_before_a_rebalance_is_repeated_under_the_new_epoch_when_it_was_behind() -> None:
+def test_a_commit_before_a_rebalance_is_repeated_under_the_new_epoch_if_the_old_one_was_stale() -> None:
     group = automatic(T0, T1)
     group.heartbeat(2, T0)
     group.poll()
@@ -184,7 +184,7 @@ def test_a_commit_before_a_rebalance_is_repeated_under_the_new_epoch_when_it_was
     assert group.listener.calls == [("revoked", [T1]), ("assigned", [])]
 
 
-def test_a_commit_that_fails_for_good_does_not_hold_up_the_rebalance() -> None:
+def test_a_commit_with_a_fatal_error_does_not_delay_the_rebalance() -> None:
     group = automatic(T0, T1)
     group.heartbeat(2, T0)
     group.poll()
@@ -193,7 +193,7 @@ def test_a_commit_that_fails_for_good_does_not_hold_up_the_rebalance() -> None:
     assert group.listener.calls == [("revoked", [T1]), ("assigned", [])]
 
 
-def test_a_member_that_lost_its_epoch_during_the_commit_hears_lost_and_not_revoked() -> None:
+def test_a_member_fenced_during_the_commit_calls_on_partitions_lost() -> None:
     group = automatic(T0, T1)
     group.heartbeat(2, T0)
     group.poll()
@@ -219,13 +219,13 @@ def test_a_fenced_member_loses_its_partitions_and_comes_back_under_the_same_id(c
     assert group.listener.calls[1:] == [("assigned", [T0])]
 
 
-def test_a_member_fenced_while_its_listener_gives_up_keeps_nothing() -> None:
+def test_a_member_fenced_during_on_partitions_revoked_loses_all_partitions() -> None:
     group = Group()
     group.enter(T0, T1)
     group.heartbeat(2, T0)
     group.listener.hook = lambda what: what == "revoked" and group.heartbeat(code=Errors.UNKNOWN_MEMBER_ID)
     group.poll()
-    assert group.listener.calls == [("revoked", [T1]), ("lost", [T0])], "nothing is told twice"
+    assert group.listener.calls == [("revoked", [T1]), ("lost", [T0])], "each callback runs once"
     assert group.core.state is S.JOINING
 
 
@@ -244,7 +244,7 @@ def _raise(when: str) -> Any:
     return hook
 
 
-def test_a_listener_that_raises_on_revocation_is_asked_again_and_nothing_is_acknowledged() -> None:
+def test_a_listener_that_raises_on_revocation_is_called_again_before_the_acknowledgement() -> None:
     group = Group()
     group.enter(T0, T1)
     group.read(p0=1, p1=1)
@@ -264,7 +264,7 @@ def test_a_listener_that_raises_on_revocation_is_asked_again_and_nothing_is_ackn
     assert group.beat().topic_partitions is not None
 
 
-def test_a_listener_that_raises_on_assignment_is_asked_again_with_the_same_partitions() -> None:
+def test_a_listener_that_raises_on_assignment_is_called_again_with_the_same_partitions() -> None:
     group = Group()
     group.enter(T0)
     group.heartbeat(2, T0, T1)
@@ -281,7 +281,7 @@ def test_a_listener_that_raises_on_assignment_is_asked_again_with_the_same_parti
     assert group.beat().topic_partitions is not None
 
 
-def test_partitions_that_the_listener_never_took_are_not_revoked_from_it() -> None:
+def test_partitions_that_the_listener_never_received_are_not_revoked() -> None:
     group = Group()
     group.enter(T0)
     group.heartbeat(2, T0, T1)
@@ -294,7 +294,7 @@ def test_partitions_that_the_listener_never_took_are_not_revoked_from_it() -> No
     assert group.subscriptions.assignment() == {T0}
 
 
-def test_a_listener_that_raises_on_a_loss_is_not_asked_again() -> None:
+def test_a_listener_that_raises_on_a_loss_is_not_called_again() -> None:
     group = Group()
     group.enter(T0)
     group.heartbeat(code=Errors.FENCED_MEMBER_EPOCH)
@@ -307,7 +307,7 @@ def test_a_listener_that_raises_on_a_loss_is_not_asked_again() -> None:
 # -- names of topics ---------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_assigned_before_its_topic_has_a_name() -> None:
+def test_a_partition_is_assigned_once_its_topic_has_a_name() -> None:
     group = Group()
     group.learn(t=2)
     group.subscribe("t", "u")
@@ -324,7 +324,7 @@ def test_nothing_is_assigned_before_its_topic_has_a_name() -> None:
     assert group.listener.calls == [("assigned", [U0])]
 
 
-def test_what_has_a_name_is_assigned_first_and_the_rest_follows() -> None:
+def test_partitions_with_known_topics_are_assigned_first_and_the_rest_follows() -> None:
     group = Group()
     group.learn(t=2)
     group.subscribe("t", "u")
@@ -334,14 +334,14 @@ def test_what_has_a_name_is_assigned_first_and_the_rest_follows() -> None:
     assert group.listener.calls == [("assigned", [T0])]
     assert group.acknowledge().topic_partitions == [TopicPartitions(topic_id=b"t" * 16, partitions=[0])]
     group.poll()
-    assert isinstance(group.core.next_background(group.clock.now()), Sleep), "it is not told again and again"
+    assert isinstance(group.core.next_background(group.clock.now()), Sleep), "it is not sent repeatedly"
     group.learn(t=2, u=1)
     group.poll()
     assert group.listener.calls[1:] == [("assigned", [U0])]
     assert group.beat().topic_partitions is not None
 
 
-def test_a_topic_made_anew_is_another_one() -> None:
+def test_a_topic_created_again_is_another_topic() -> None:
     group = Group()
     group.enter(T0)
     group.read(p0=7)
@@ -350,10 +350,10 @@ def test_a_topic_made_anew_is_another_one() -> None:
     group.coordinator._changed()
     group.poll()
     assert group.listener.calls == [("revoked", [T0]), ("assigned", [T0])]
-    assert group.subscriptions.state(T0).position is None, "its records begin anew"
+    assert group.subscriptions.state(T0).position is None, "it is a new topic"
 
 
-def test_topics_of_a_pattern_that_the_broker_evaluates_are_asked_for_by_id() -> None:
+def test_topics_of_a_broker_side_pattern_are_requested_by_id() -> None:
     group = Group()
     group.learn(t=1)
     group.subscriptions.subscribe_remote_pattern("r.*", group.listener)
@@ -373,7 +373,7 @@ def test_topics_of_a_pattern_that_the_broker_evaluates_are_asked_for_by_id() -> 
     assert group.metadata.wanted_topics() == {"r"}
 
 
-def test_a_pattern_of_python_joins_when_the_topics_are_known() -> None:
+def test_a_client_side_pattern_joins_when_the_topics_are_known() -> None:
     import re
 
     group = Group()
@@ -397,8 +397,8 @@ def test_a_pattern_of_python_joins_when_the_topics_are_known() -> None:
 # -- commits -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_commit_names_the_epoch_that_holds_when_it_is_encoded() -> None:
-    """The heartbeat thread gets another epoch between the call and the moment when the request is encoded."""
+def test_a_commit_has_the_member_epoch_at_its_encoding() -> None:
+    """The heartbeat thread gets another epoch between the call and the encoding of the request."""
     group = Group()
     group.enter(T0)
     encode = group.network.send
@@ -414,7 +414,7 @@ def test_a_commit_names_the_epoch_that_holds_when_it_is_encoded() -> None:
     assert call.error is None
 
 
-def test_a_commit_whose_epoch_was_behind_is_repeated_with_the_new_one() -> None:
+def test_a_commit_with_a_stale_epoch_is_repeated_with_the_new_one() -> None:
     group = Group()
     group.enter(T0)
     call = Call(group.coordinator.commit({T0: OffsetAndMetadata(5)}, group.clock.now() + 10.0), group.clock)
@@ -422,7 +422,7 @@ def test_a_commit_whose_epoch_was_behind_is_repeated_with_the_new_one() -> None:
     assert not call.resume().done
     assert isinstance(group.core.next_background(group.clock.now()), SendHeartbeat), "it asks at once"
     group.clock.advance(0.2)
-    group.core.timer.received(group.clock.now())
+    group.core.heartbeat_timers.received(group.clock.now())
     group.heartbeat(2, assign=False)
     call.resume()
     assert group.answer_commit().request.generation_id_or_member_epoch == 2
@@ -430,7 +430,7 @@ def test_a_commit_whose_epoch_was_behind_is_repeated_with_the_new_one() -> None:
     assert call.error is None
 
 
-def test_a_commit_that_stays_behind_ends_at_its_deadline() -> None:
+def test_a_commit_with_a_stale_epoch_ends_at_its_deadline() -> None:
     group = Group()
     group.enter(T0)
     call = Call(group.coordinator.commit({T0: OffsetAndMetadata(5)}, group.clock.now() + 1.0), group.clock)
@@ -456,7 +456,7 @@ def test_a_commit_does_not_outlive_the_membership() -> None:
     assert not group.network.sent
 
 
-def test_commits_without_an_epoch_are_refused_here() -> None:
+def test_commits_without_an_epoch_are_rejected_locally() -> None:
     group = Group()
     group.enter(T0)
     group.heartbeat(code=Errors.FENCED_MEMBER_EPOCH)
@@ -467,18 +467,18 @@ def test_commits_without_an_epoch_are_refused_here() -> None:
     assert isinstance(Call(group.coordinator.commit(offsets, 200.0), group.clock).error, RebalanceInProgressError)
 
 
-def test_an_asynchronous_commit_that_was_behind_is_for_the_application_to_repeat() -> None:
+def test_an_asynchronous_commit_with_a_stale_epoch_fails_as_retriable() -> None:
     group = Group()
     group.enter(T0)
-    told: list[Any] = []
-    group.coordinator.commit_async({T0: OffsetAndMetadata(5)}, lambda offsets, error: told.append(error))
+    reported: list[Any] = []
+    group.coordinator.commit_async({T0: OffsetAndMetadata(5)}, lambda offsets, error: reported.append(error))
     group.answer_commit(Errors.STALE_MEMBER_EPOCH)
     group.poll()
-    assert [type(error) for error in told] == [RetriableCommitFailedError]
+    assert [type(error) for error in reported] == [RetriableCommitFailedError]
 
 
 @pytest.mark.parametrize("code", [Errors.UNKNOWN_MEMBER_ID, Errors.GROUP_ID_NOT_FOUND, Errors.FENCED_MEMBER_EPOCH])
-def test_a_commit_that_is_refused_leaves_the_membership_to_the_heartbeat(code: int) -> None:
+def test_a_rejected_commit_leaves_the_membership_to_the_heartbeat(code: int) -> None:
     group = Group()
     group.enter(T0)
     call = Call(group.coordinator.commit({T0: OffsetAndMetadata(5)}, group.clock.now() + 10.0), group.clock)
@@ -487,7 +487,7 @@ def test_a_commit_that_is_refused_leaves_the_membership_to_the_heartbeat(code: i
     assert group.core.state is S.STABLE
 
 
-def test_committed_offsets_are_asked_for_by_member_and_epoch() -> None:
+def test_offset_fetch_has_member_id_and_epoch() -> None:
     group = Group()
     group.enter(T0)
     call = Call(group.coordinator.fetch_committed([T0], group.clock.now() + 10.0), group.clock)
@@ -516,7 +516,7 @@ def test_an_automatic_commit_waits_for_no_rebalance() -> None:
 # -- leaving -----------------------------------------------------------------------------------------------------------
 
 
-def test_closing_revokes_then_leaves_and_waits_for_the_answer() -> None:
+def test_closing_revokes_then_leaves_and_waits_for_the_response() -> None:
     group = automatic(T0)
     call = Call(group.coordinator.close(group.clock.now() + 30.0), group.clock)
     group.answer_commit()
@@ -531,7 +531,7 @@ def test_closing_revokes_then_leaves_and_waits_for_the_answer() -> None:
     assert call.resume().done
 
 
-def test_unsubscribing_and_subscribing_again_is_another_life() -> None:
+def test_unsubscribing_and_subscribing_again_starts_a_new_incarnation() -> None:
     group = Group()
     group.enter(T0)
     Call(group.coordinator.on_unsubscribe(group.clock.now() + 30.0), group.clock)
@@ -545,7 +545,7 @@ def test_unsubscribing_and_subscribing_again_is_another_life() -> None:
     assert (request.member_epoch, request.subscribed_topic_names) == (0, ["u"])
 
 
-def test_a_member_that_was_fenced_before_it_closes_hears_lost() -> None:
+def test_a_member_fenced_before_close_calls_on_partitions_lost() -> None:
     group = Group()
     group.enter(T0)
     group.heartbeat(code=Errors.FENCED_MEMBER_EPOCH)
@@ -553,7 +553,7 @@ def test_a_member_that_was_fenced_before_it_closes_hears_lost() -> None:
     assert group.listener.calls == [("lost", [T0])]
 
 
-def test_a_refused_member_raises_at_every_poll_and_can_be_closed() -> None:
+def test_a_rejected_member_raises_at_every_poll_and_can_be_closed() -> None:
     group = Group()
     group.enter(T0)
     group.heartbeat(code=Errors.GROUP_MAX_SIZE_REACHED)
@@ -564,7 +564,7 @@ def test_a_refused_member_raises_at_every_poll_and_can_be_closed() -> None:
     assert Call(group.coordinator.close(group.clock.now() + 1.0), group.clock).error is None
 
 
-def test_an_application_that_was_away_hears_lost_at_its_next_poll_and_joins_again() -> None:
+def test_after_a_long_pause_the_next_poll_calls_on_partitions_lost_and_joins_again() -> None:
     group = Group(max_poll_interval_ms=10_000)
     group.enter(T0)
     group.clock.advance(10.0)
@@ -576,7 +576,7 @@ def test_an_application_that_was_away_hears_lost_at_its_next_poll_and_joins_agai
     assert group.beat().member_epoch == 0
 
 
-def test_enforcing_a_rebalance_does_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_enforce_rebalance_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
     group = Group()
     group.enter(T0)
     group.coordinator.enforce_rebalance("please")
@@ -596,7 +596,7 @@ def test_enforcing_a_rebalance_does_nothing(caplog: pytest.LogCaptureFixture) ->
         ({"rebalance_delay_ms": 1}, "cooperative-sticky-delayed"),
     ],
 )
-def test_settings_of_the_classic_protocol_are_refused_with_what_to_do(settings: dict[str, Any], words: str) -> None:
+def test_settings_of_the_classic_protocol_are_rejected_with_advice(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match="leave it out") as raised:
         CONSUMER_SETTINGS.build(settings | {"bootstrap_servers": "h:1", "group_id": "g", "group_protocol": "consumer"})
     assert words in str(raised.value)

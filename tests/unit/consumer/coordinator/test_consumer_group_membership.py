@@ -1,4 +1,4 @@
-"""The core of the consumer protocol: states, heartbeats, what each answer means in each state."""
+"""The core of the consumer protocol: its states, its heartbeats, and the effect of each response in each state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from pyconsumer.consumer.coordinator.consumer_group_membership import ConsumerMembership, new_member_id
 from pyconsumer.consumer.coordinator.consumer_group_state import (
-    BEATING,
     IN_GROUP,
+    SENDING_HEARTBEATS,
     TRANSITIONS,
     ConsumerMemberState,
     LocalAssignment,
@@ -56,7 +56,7 @@ OTHER_TOPIC = b"u" * 16
 
 
 class Member:
-    """A core and its coordinator's answers, with a clock."""
+    """A core and its coordinator's responses, with a clock."""
 
     def __init__(self, **changes: object) -> None:
         self.core = ConsumerMembership(settings(**changes), member_id="me")
@@ -167,15 +167,15 @@ def test_a_move_is_in_the_table_or_impossible() -> None:
             with pytest.raises(IllegalStateError, match=f"{before.value} cannot be {after.value}"):
                 check_transition(before, after)
     assert set(TRANSITIONS) == set(S)
-    assert IN_GROUP | {S.PREPARE_LEAVING} == BEATING
+    assert IN_GROUP | {S.PREPARE_LEAVING} == SENDING_HEARTBEATS
 
 
 @pytest.mark.parametrize("state", IN)
 def test_heartbeats_are_sent_in_these_states(state: S) -> None:
     member = IN[state]()
     assert member.core.state is state
-    assert member.core.stage is state
-    assert member.core.beats
+    assert member.core.state is state
+    assert member.core.sends_heartbeats
 
 
 # -- joining -----------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_a_member_makes_its_own_id() -> None:
     assert ConsumerMembership(settings()).member_id != ConsumerMembership(settings()).member_id
 
 
-def test_nothing_happens_before_something_is_subscribed() -> None:
+def test_a_member_without_a_subscription_sends_no_heartbeat() -> None:
     member = Member()
     assert member.core.state is S.UNSUBSCRIBED
     assert member.step() is None
@@ -212,13 +212,13 @@ def test_the_first_heartbeat_is_full_and_has_epoch_0() -> None:
     )
 
 
-def test_what_has_not_changed_is_left_out_afterwards() -> None:
+def test_unchanged_fields_are_left_out_of_later_heartbeats() -> None:
     member = stable(rack="r1", remote_assignor="range")
     member.now += 3.0
     assert member.request() == ConsumerGroupHeartbeatRequest(group_id="g", member_id="me", member_epoch=1)
 
 
-def test_the_interval_is_what_the_coordinator_says() -> None:
+def test_the_heartbeat_interval_comes_from_the_coordinator() -> None:
     member = stable()
     member.now = 2.9
     assert member.core.next_background(2.9) == Sleep(3.0)
@@ -226,7 +226,7 @@ def test_the_interval_is_what_the_coordinator_says() -> None:
     member.beat()
 
 
-def test_an_answer_moves_a_member_to_its_epoch_and_its_assignment() -> None:
+def test_a_response_sets_the_member_epoch_and_the_assignment() -> None:
     member = joining()
     assert not member.core.may_commit
     member.heartbeat(7, 0, 1)
@@ -258,7 +258,7 @@ def test_an_acknowledgement_waits_for_the_heartbeat_under_way() -> None:
     assert member.request().topic_partitions is not None
 
 
-def test_a_member_of_an_empty_assignment_follows_that_too() -> None:
+def test_an_empty_assignment_is_followed_too() -> None:
     member = joining()
     member.heartbeat(1)
     assert member.reconcile().target == LocalAssignment(0, {})
@@ -283,7 +283,7 @@ def test_another_assignment_while_one_is_followed_comes_next() -> None:
 
 
 def test_an_assignment_that_is_taken_back_does_not_end_a_step_that_has_begun() -> None:
-    """The listener may have given partitions up already, which would have no owner then."""
+    """The listener may have revoked partitions already, which would have no owner then."""
     member = stable()
     member.now = 3.0
     member.heartbeat(2, 0)
@@ -296,7 +296,7 @@ def test_an_assignment_that_is_taken_back_does_not_end_a_step_that_has_begun() -
     assert member.reconcile().target.partitions == {TOPIC: frozenset({0, 1})}
 
 
-def test_an_assignment_that_is_taken_back_before_the_step_begins_needs_nothing() -> None:
+def test_a_withdrawn_assignment_revokes_no_partition_and_is_acknowledged() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat(2, 0)
@@ -308,7 +308,7 @@ def test_an_assignment_that_is_taken_back_before_the_step_begins_needs_nothing()
     assert member.reconcile().current == current
 
 
-def test_the_same_assignment_again_changes_nothing() -> None:
+def test_the_same_assignment_again_has_no_effect() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat(2, 0, 1)
@@ -334,7 +334,7 @@ def test_a_part_that_can_be_followed_is_acknowledged_and_the_rest_waits_for_meta
     assert member.reconcile().target == step.target
 
 
-def test_a_callback_that_raises_is_tried_again_after_a_pause_and_nothing_is_acknowledged() -> None:
+def test_a_callback_that_raises_is_retried_after_a_backoff_before_the_acknowledgement() -> None:
     member = reconciling()
     for pause in (0.1, 0.2, 0.4):
         step = member.reconcile()
@@ -348,7 +348,7 @@ def test_a_callback_that_raises_is_tried_again_after_a_pause_and_nothing_is_ackn
     assert member.request().topic_partitions is None
 
 
-def test_a_subscription_that_changes_is_told_at_once() -> None:
+def test_a_changed_subscription_is_sent_at_once() -> None:
     member = stable()
     member.subscribe("t", "u")
     assert member.request().subscribed_topic_names == ["t", "u"]
@@ -370,7 +370,7 @@ def test_a_regular_expression_needs_version_1() -> None:
 # -- answers that count, and that don't --------------------------------------------------------------------------------
 
 
-def test_an_answer_to_an_earlier_life_changes_nothing() -> None:
+def test_a_response_to_an_earlier_incarnation_is_ignored() -> None:
     member = stable()
     member.now = 3.0
     old = member.beat()
@@ -386,7 +386,7 @@ def test_an_answer_to_an_earlier_life_changes_nothing() -> None:
     assert member.core.generation.generation_id == 10
 
 
-def test_after_a_lost_answer_the_next_heartbeat_is_full() -> None:
+def test_after_a_lost_response_the_next_heartbeat_is_full() -> None:
     member = stable(rack="r")
     member.now = 3.0
     step = member.beat()
@@ -405,7 +405,7 @@ def test_after_a_lost_answer_the_next_heartbeat_is_full() -> None:
 
 
 def test_a_request_that_arrives_late_hides_no_assignment() -> None:
-    """Its answer, which nobody reads, was the only one with a new assignment: heartbeats stay full for a while."""
+    """Its response was dropped, and was the only one with a new assignment: heartbeats stay full for a while."""
     member = stable()
     member.now = 3.0
     step = member.beat()
@@ -422,7 +422,9 @@ def test_a_request_that_arrives_late_hides_no_assignment() -> None:
 
 
 @pytest.mark.parametrize(("target", "said"), [((0, 1, 2), [0, 1, 2]), ((1, 2), [0, 1, 2]), ((0,), [0, 1])])
-def test_what_may_be_in_use_is_owned_while_an_assignment_is_followed(target: tuple[int, ...], said: list[int]) -> None:
+def test_partitions_in_use_are_reported_as_owned_during_a_reconciliation(
+    target: tuple[int, ...], said: list[int]
+) -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat(2, *target)
@@ -458,7 +460,7 @@ def test_each_error_in_each_state(state: S, code: int) -> None:
         member.beat()  # it leaves with the heartbeat
         state = S.STABLE
         member.core._awaited = None
-        member.core.timer.received(member.now)
+        member.core.heartbeat_timers.received(member.now)
         member.now = 10.0
     member.heartbeat(code=code)
     core = member.core
@@ -519,7 +521,7 @@ def test_each_error_in_each_state(state: S, code: int) -> None:
         (Errors.UNSUPPORTED_VERSION, "group_protocol='classic'"),
     ],
 )
-def test_a_refusal_is_told_in_words(code: int, words: str) -> None:
+def test_an_error_of_a_heartbeat_has_a_readable_message(code: int, words: str) -> None:
     member = Member(group_instance_id="i", remote_assignor="a").subscribe()
     member.core.on_subscription((), "t(")
     member.find()
@@ -532,7 +534,7 @@ def test_a_refusal_is_told_in_words(code: int, words: str) -> None:
     assert "what the broker says" in str(step.error)
 
 
-def test_an_error_that_nobody_knows_stops_the_member_unless_it_may_pass() -> None:
+def test_an_unknown_error_stops_the_member_unless_it_is_retriable() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat(code=Errors.INVALID_CONFIG)
@@ -544,7 +546,7 @@ def test_an_error_that_nobody_knows_stops_the_member_unless_it_may_pass() -> Non
 
 
 @pytest.mark.parametrize(("regex", "words"), [(None, "set group_protocol='classic'"), ("t.*", "SubscriptionPattern")])
-def test_a_broker_without_it_says_what_to_set(regex: str | None, words: str) -> None:
+def test_a_broker_without_the_protocol_gets_advice_on_the_setting(regex: str | None, words: str) -> None:
     member = Member().subscribe()
     member.core.on_subscription(("t",) if regex is None else (), regex)
     member.find()
@@ -557,7 +559,7 @@ def test_a_broker_without_it_says_what_to_set(regex: str | None, words: str) -> 
     assert words in str(raised.error)
 
 
-def test_a_login_that_is_refused_is_raised_and_tried_again() -> None:
+def test_a_failed_authentication_is_raised_and_retried() -> None:
     member = stable()
     member.now = 3.0
     step = member.beat()
@@ -603,13 +605,13 @@ def test_how_a_member_leaves(instance: str | None, send: bool | None, epoch: int
     assert isinstance(core.next_background(1.0), Stop)
 
 
-def test_who_has_never_been_heard_of_does_not_leave() -> None:
+def test_a_member_without_a_sent_heartbeat_does_not_leave() -> None:
     member = joining()
     assert not member.core.leave("bye", 0.0)
     assert member.core.state is S.UNSUBSCRIBED
 
 
-def test_who_was_heard_of_and_had_no_answer_leaves() -> None:
+def test_a_member_with_an_unanswered_heartbeat_leaves() -> None:
     member = joining()
     step = member.beat()
     member.core.on_heartbeat_failed(NODE.node_id, KafkaConnectionError("gone"), 0.0, step.term)
@@ -626,7 +628,7 @@ def test_leaving_from_each_state(state: S) -> None:
     assert member.core.state is S.UNSUBSCRIBED
 
 
-def test_a_fenced_member_leaves_without_a_word() -> None:
+def test_a_fenced_member_sends_no_leave_heartbeat() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat(code=Errors.FENCED_MEMBER_EPOCH)
@@ -634,7 +636,7 @@ def test_a_fenced_member_leaves_without_a_word() -> None:
     assert member.core.state is S.UNSUBSCRIBED
 
 
-def test_heartbeats_go_on_while_a_listener_gives_partitions_up_however_long_that_takes() -> None:
+def test_heartbeats_continue_while_a_listener_revokes_partitions() -> None:
     member = preparing(rebalance_timeout=10.0)
     member.now = 3.0
     member.heartbeat(4, 2, 3)
@@ -710,7 +712,7 @@ def _refused_before(core: ConsumerMembership) -> None:
 
 
 @pytest.mark.parametrize(("refuse", "at_once"), [(_refused, True), (_refused_before, False)])
-def test_a_commit_that_was_refused_makes_the_next_heartbeat_leave_at_once(
+def test_a_rejected_commit_makes_the_next_heartbeat_leave_at_once(
     refuse: Callable[[ConsumerMembership], None], at_once: bool
 ) -> None:
     member = stable()

@@ -27,7 +27,7 @@ def test_version_0_has_the_bytes_that_kafka_writes() -> None:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_each_version_carries_what_it_has(version: int) -> None:
+def test_each_version_carries_its_fields(version: int) -> None:
     data = encode_subscription(["t1", "t0"], None, [T1P0, T0P1, T0P0], 7, "rack", version=version)
     assert int.from_bytes(data[:2], "big") == version
     read = decode_subscription(data)
@@ -40,7 +40,7 @@ def test_each_version_carries_what_it_has(version: int) -> None:
 
 
 def test_equal_subscriptions_give_equal_bytes() -> None:
-    """The coordinator rebalances when a member's metadata changes, so an order that varies must not show."""
+    """The coordinator rebalances when a member's metadata changes, so it must not depend on an unstable order."""
     assert encode_subscription({"b", "a"}, None, {T1P0, T0P0}) == encode_subscription(["a", "b"], None, [T0P0, T1P0])
 
 

@@ -1,4 +1,4 @@
-"""Looking for the coordinator: one search for each thread, pauses, terms."""
+"""Finding the coordinator: one lookup for each thread, backoffs, terms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyconsumer.structs import BrokerMetadata
 from tests.unit.consumer.coordinator.script import BACKOFF, NODE, OTHER
 
 
-def test_one_search_at_a_time_and_again_after_it_ended() -> None:
+def test_one_lookup_at_a_time_and_a_new_one_after_its_end() -> None:
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 0.0)
     assert not discovery.start(USER, 0.0)
@@ -39,8 +39,8 @@ def test_pauses_between_failed_searches_grow() -> None:
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
-def test_each_thread_looks_for_itself() -> None:
-    """The user's thread may leave its search unread for minutes while it works on records."""
+def test_each_thread_has_its_own_lookup() -> None:
+    """The user's thread may ignore its lookup for minutes while it processes records."""
     discovery = CoordinatorDiscovery(BACKOFF)
     assert discovery.start(USER, 0.0)
     assert discovery.start(BACKGROUND, 0.0)
@@ -81,7 +81,7 @@ def test_the_request_names_the_group_in_every_version() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_the_answer_names_the_node_in_every_version(version: int) -> None:
+def test_the_response_names_the_node_in_every_version(version: int) -> None:
     if version < 4:
         response = FindCoordinatorResponse(node_id=1, host="one", port=9092)
     else:
@@ -98,13 +98,13 @@ def test_the_answer_names_the_node_in_every_version(version: int) -> None:
         (2, "00000005 0000 0002 6e6f 00000001 0003 6f6e65 00002384"),
     ],
 )
-def test_the_bytes_of_the_old_answers(version: int, encoded: str) -> None:
+def test_the_bytes_of_the_old_responses(version: int, encoded: str) -> None:
     response = FindCoordinatorResponse(throttle_time_ms=5, error_message="no", node_id=1, host="one", port=9092)
     assert response.encode(version) == bytes.fromhex(encoded)
 
 
 @pytest.mark.parametrize("version", [3, 6])
-def test_errors_of_the_answer_are_raised(version: int) -> None:
+def test_errors_of_the_response_are_raised(version: int) -> None:
     def answer(code: int) -> FindCoordinatorResponse:
         if version < 4:
             return FindCoordinatorResponse(error_code=code, error_message="because")
@@ -117,6 +117,6 @@ def test_errors_of_the_answer_are_raised(version: int) -> None:
     assert caught.value.retriable
 
 
-def test_an_answer_about_other_groups_is_no_answer() -> None:
+def test_a_response_for_other_groups_is_invalid() -> None:
     with pytest.raises(CoordinatorNotAvailableError):
         read_coordinator("g", 4, FindCoordinatorResponse(coordinators=[Coordinator(key="x", node_id=1)]))

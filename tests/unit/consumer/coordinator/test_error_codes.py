@@ -1,4 +1,4 @@
-"""Tests of each error code of a group, where the broker's coordinator makes it and where a member meets it."""
+"""Tests of each error code of a group, on the coordinator that returns it and in the member that gets it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.consumer.coordinator.support import T0, automatic
 
 
 def heartbeat(code: int) -> Member:
-    """A stable member of generation 5 whose heartbeat is answered so."""
+    """A stable member of generation 5 whose heartbeat gets this error."""
     member = Member()
     member.stable(5)
     member.advance(3.0)
@@ -103,8 +103,8 @@ def a_rebalance_is_announced(code: int) -> None:
     member = heartbeat(code)
     assert member.core.rejoin_needed
     assert member.core.generation == Generation(5, "me", "range")
-    assert member.core.timer.last_received == member.now
-    assert not member.core.timer.session_expired(member.now + 9.9)
+    assert member.core.heartbeat_timers.last_received == member.now
+    assert not member.core.heartbeat_timers.session_expired(member.now + 9.9)
 
 
 def the_group_is_forbidden(code: int) -> None:

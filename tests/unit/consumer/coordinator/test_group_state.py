@@ -32,7 +32,7 @@ def test_a_generation_may_be_lost_and_a_member_fenced_at_any_time(state: S) -> N
     assert next_state(state, Event.FENCED) is S.FENCED
 
 
-def test_everything_else_is_impossible() -> None:
+def test_all_other_moves_are_impossible() -> None:
     legal = {(state, event) for state, event, _ in JOINING} | set(itertools.product(S, (Event.RESET, Event.FENCED)))
     assert legal == {(state, event) for event, row in TRANSITIONS.items() for state in row}
     for state, event in itertools.product(S, Event):

@@ -1,4 +1,4 @@
-"""The three clocks of a member, with the numbers of the lists (which are in ms; here seconds)."""
+"""The three timers of a member, with the numbers of the requirement lists (ms there, seconds here)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_resetting_timeouts_clears_a_failure() -> None:
     assert not heartbeat.session_expired(14.9)
 
 
-def test_the_application_has_been_away_when_the_interval_is_reached() -> None:
+def test_the_poll_timeout_expires_when_the_interval_is_reached() -> None:
     heartbeat = timer()
     assert not heartbeat.poll_expired(299.999)
     assert heartbeat.poll_expired(300.0)
@@ -80,7 +80,7 @@ def test_the_application_has_been_away_when_the_interval_is_reached() -> None:
     assert not heartbeat.poll_expired(599.0)
 
 
-def test_an_answer_does_not_move_the_next_send() -> None:
+def test_a_response_does_not_move_the_next_heartbeat() -> None:
     heartbeat = timer()
     heartbeat.sent(0.0)
     heartbeat.received(2.9)

@@ -1,4 +1,4 @@
-"""Tests of what the heartbeat thread is asked to do: order of its concerns, answers, leaving."""
+"""Tests of the heartbeat thread: the order of its duties, its responses, leaving the group."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def stable(**changes: object) -> Member:
     return member
 
 
-def test_it_sleeps_until_the_member_has_joined() -> None:
+def test_the_thread_sleeps_until_the_member_has_joined() -> None:
     member = Member()
     assert member.core.next_background(0.0) == Sleep(math.inf)
     member.send_join()
     assert member.core.state is S.PREPARING_REBALANCE
-    assert member.core.next_background(100.0) == Sleep(math.inf), "the parked JoinGroup tells that we live"
+    assert member.core.next_background(100.0) == Sleep(math.inf), "the pending JoinGroup proves life"
 
 
-def test_heartbeats_begin_when_the_join_is_answered() -> None:
+def test_heartbeats_begin_with_the_join_response() -> None:
     member = Member()
     member.advance(7.0)
     member.join(2)
@@ -64,14 +64,14 @@ def test_heartbeats_follow_each_other_at_the_interval() -> None:
         assert member.core.next_background(member.now) == Sleep(3.0 * (beat + 1))
 
 
-def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
+def test_rebalance_in_progress_counts_as_a_response_and_requests_a_rejoin() -> None:
     member = stable()
     member.now = 3.0
     member.answer_heartbeat(member.heartbeat(), 27)
     assert member.core.rejoin_needed
     assert member.core.generation == Generation(5, "me", "range")
     assert member.core.state is S.STABLE
-    assert member.core.next_background(3.0) == Sleep(6.0), "heartbeats go on, and the session was prolonged"
+    assert member.core.next_background(3.0) == Sleep(6.0), "heartbeats continue, and the session was prolonged"
     for _ in range(8):
         member.advance(3.0)
         member.answer_heartbeat(member.heartbeat(), 27)
@@ -80,7 +80,7 @@ def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
     assert not step.lost
 
 
-def test_a_rebalance_is_no_news_to_one_that_takes_part() -> None:
+def test_rebalance_in_progress_is_ignored_during_the_rebalance() -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -92,7 +92,7 @@ def test_a_rebalance_is_no_news_to_one_that_takes_part() -> None:
 
 
 @pytest.mark.parametrize("code", [15, 16])
-def test_a_lost_coordinator_is_looked_up_and_the_generation_goes_on(code: int) -> None:
+def test_a_lost_coordinator_is_looked_up_and_the_generation_is_kept(code: int) -> None:
     member = stable()
     member.now = 3.0
     member.answer_heartbeat(member.heartbeat(), code)
@@ -121,8 +121,8 @@ def test_a_broken_connection_loses_the_coordinator() -> None:
     assert isinstance(member.core.next_background(3.0), FindCoordinator)
 
 
-def test_a_connection_that_was_dropped_says_nothing_of_the_coordinator_found_since() -> None:
-    """The same node, after it was lost: what was under way fails when its old connection is closed."""
+def test_a_closed_connection_does_not_affect_the_coordinator_found_since() -> None:
+    """The same node is found again. Requests in flight fail when its old connection is closed."""
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -134,7 +134,7 @@ def test_a_connection_that_was_dropped_says_nothing_of_the_coordinator_found_sin
     assert core.discovery.term == term + 1
 
 
-def test_a_session_without_answers_loses_the_coordinator_not_the_membership() -> None:
+def test_a_session_without_responses_loses_the_coordinator_and_keeps_the_membership() -> None:
     member = stable()
     member.now = 3.0
     member.heartbeat()
@@ -161,7 +161,7 @@ def test_an_application_that_stays_away_leaves_the_group() -> None:
     assert rejoin.lost
 
 
-def test_a_static_member_that_stays_away_does_not_tell_the_group() -> None:
+def test_a_static_member_that_stays_away_sends_no_leave_group() -> None:
     member = stable(rebalance_timeout=5.0, group_instance_id="i")
     assert member.core.next_background(5.0) == Sleep(math.inf)
     assert member.core.generation == NO_GENERATION
@@ -174,7 +174,7 @@ def test_polls_keep_the_member_in_the_group() -> None:
         assert member.core.next_background(float(now)) == Sleep(now + 5.0)
 
 
-def test_the_session_is_looked_at_before_the_poll_and_neither_without_a_coordinator() -> None:
+def test_the_session_timeout_comes_before_the_poll_timeout_and_both_need_a_coordinator() -> None:
     member = stable(rebalance_timeout=10.0)
     assert isinstance(member.core.next_background(10.0), FindCoordinator), (
         "both are over: the coordinator is lost first"
@@ -201,7 +201,7 @@ def test_a_generation_that_the_coordinator_does_not_know_is_lost(code: int, memb
 
 
 @pytest.mark.parametrize("code", [22, 25, 82])
-def test_answers_about_an_older_generation_are_ignored(code: int) -> None:
+def test_responses_for_an_older_generation_are_ignored(code: int) -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -216,7 +216,7 @@ def test_answers_about_an_older_generation_are_ignored(code: int) -> None:
 @pytest.mark.parametrize(
     ("code", "error"), [(30, errors.GroupAuthorizationFailedError), (-1, errors.UnknownServerError)]
 )
-def test_other_errors_are_told_and_heartbeats_go_on(code: int, error: type[Exception]) -> None:
+def test_other_errors_are_raised_and_heartbeats_continue(code: int, error: type[Exception]) -> None:
     member = stable()
     member.now = 3.0
     for _ in range(3):
@@ -230,7 +230,7 @@ def test_other_errors_are_told_and_heartbeats_go_on(code: int, error: type[Excep
     assert member.core.next_action(member.now) is None, "the same error waits once only"
 
 
-def test_a_refused_login_is_told() -> None:
+def test_a_failed_authentication_is_raised() -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
@@ -240,7 +240,7 @@ def test_a_refused_login_is_told() -> None:
     assert isinstance(raised.error, AuthenticationError)
 
 
-def test_a_fault_in_the_thread_is_told() -> None:
+def test_an_unexpected_error_in_the_thread_is_raised() -> None:
     member = stable()
     member.core.on_background_failed(KafkaError("broken"))
     raised = member.core.next_action(0.0)
@@ -261,7 +261,7 @@ def test_closing_leaves_then_stops() -> None:
     assert isinstance(member.core.next_background(0.0), Stop)
 
 
-def test_leaving_is_not_waited_for_when_the_coordinator_goes() -> None:
+def test_leaving_does_not_wait_when_the_coordinator_is_lost() -> None:
     member = stable()
     member.core.leave("closing", 0.0)
     member.core.close()
@@ -274,14 +274,14 @@ def test_leaving_is_not_waited_for_when_the_coordinator_goes() -> None:
     ("instance", "send", "expected"),
     [(None, None, True), (None, False, False), ("i", None, False), ("i", True, True), ("i", False, False)],
 )
-def test_who_tells_the_group_of_leaving(instance: str | None, send: bool | None, expected: bool) -> None:
+def test_which_members_send_leave_group(instance: str | None, send: bool | None, expected: bool) -> None:
     """KIP-345 and KIP-1092."""
     member = stable(group_instance_id=instance)
     assert member.core.leave("closing", 0.0, send=send) is expected
     assert isinstance(member.core.next_background(0.0), SendLeave) is expected
 
 
-def test_one_that_has_a_member_id_only_leaves_too() -> None:
+def test_a_member_with_only_a_member_id_leaves_too() -> None:
     member = Member()
     member.answer_join(member.send_join(), 79, member_id="given")
     assert member.core.leave("closing", 0.0)

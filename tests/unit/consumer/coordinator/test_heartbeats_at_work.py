@@ -1,4 +1,4 @@
-"""Tests of what heartbeats are good for, in a simulated group: they prove life, bring news, and end a membership."""
+"""Tests of the three uses of heartbeats in a simulated group: they prove life, bring news, and end a membership."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberSta
 from tests.simulation.scripted import Script
 
 
-def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
+def test_a_silent_member_is_removed_and_one_that_sends_heartbeats_is_not() -> None:
     sim = Script(11, RangeAssignor)
     silent, other = sim.add(), sim.add()
     sim.advance(20.0)
@@ -21,7 +21,7 @@ def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
     assert len(other.owned) == 12
 
 
-def test_they_bring_the_news_of_a_rebalance() -> None:
+def test_heartbeats_bring_the_news_of_a_rebalance() -> None:
     sim = Script(12, RangeAssignor)
     first = sim.add()
     sim.advance(20.0)
@@ -33,7 +33,7 @@ def test_they_bring_the_news_of_a_rebalance() -> None:
     assert len(first.owned) == 6
 
 
-def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
+def test_a_member_whose_application_does_not_poll_leaves() -> None:
     sim = Script(13, RangeAssignor)
     away, other = sim.add(), sim.add()
     sim.advance(20.0)
@@ -45,7 +45,7 @@ def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
 
 
 def seconds_until_noticed(interval: int) -> float:
-    """Return how long a stable member with that heartbeat interval, in ms, takes to hear that another one has come."""
+    """Return the time until a stable member with that heartbeat interval, in ms, learns of a new member."""
     sim = Script(14, RangeAssignor)
     member = sim.add(heartbeat_interval_ms=interval, session_timeout_ms=60_000, max_poll_interval_ms=120_000)
     sim.advance(30.0)
@@ -58,7 +58,7 @@ def seconds_until_noticed(interval: int) -> float:
     return sim.clock.now() - began
 
 
-def test_frequent_heartbeats_hear_of_a_rebalance_sooner() -> None:
+def test_frequent_heartbeats_learn_of_a_rebalance_sooner() -> None:
     found = [seconds_until_noticed(interval) for interval in (500, 3_000, 20_000)]
     assert found[0] < 1.5
     assert found[0] < found[1] < found[2], found

@@ -1,4 +1,4 @@
-"""Ctrl-C between deciding to send and sending: what was never sent does not count as under way for ever."""
+"""Ctrl-C between the decision to send and the sending: a request that was never sent is not in flight for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.consumer.coordinator.support import T0, Bench, automatic
 
 
 def interrupting(bench: Bench, patch: pytest.MonkeyPatch) -> None:
-    """The next request is not sent: Ctrl-C comes first."""
+    """Ctrl-C comes before the next request is sent."""
     real = bench.network.send
 
     def send(*arguments: Any, **more: Any) -> Any:
@@ -44,7 +44,7 @@ def interrupted_poll(bench: Bench, patch: pytest.MonkeyPatch) -> None:
 
 
 def finish(bench: Bench) -> None:
-    """Whatever the member still needs, until it is stable."""
+    """Answer all requests of the member until it is stable."""
     for _ in range(10):
         call = bench.poll()
         assert call.error is None
@@ -99,7 +99,7 @@ def test_a_sync_that_was_not_sent_means_another_join(monkeypatch: pytest.MonkeyP
     assert bench.subscriptions.assignment() == {T0}
 
 
-def test_what_is_under_way_stays_so() -> None:
+def test_requests_in_flight_stay_in_flight() -> None:
     bench = subscribed()
     bench.poll()
     bench.coordinator.recover()
@@ -114,7 +114,7 @@ def test_what_is_under_way_stays_so() -> None:
     assert bench.poll().result is True
 
 
-def test_a_commit_that_was_not_sent_has_failed_and_holds_up_no_close(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_was_not_sent_fails_and_does_not_delay_close(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = automatic()
     ends: list[object] = []
     interrupting(bench, monkeypatch)
@@ -133,7 +133,7 @@ def test_a_commit_that_was_not_sent_has_failed_and_holds_up_no_close(monkeypatch
     assert call.done
 
 
-def test_a_commit_that_waits_for_the_coordinator_goes_on_waiting() -> None:
+def test_a_commit_that_waits_for_the_coordinator_keeps_waiting() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscriptions.assign_from_user([T0])
@@ -153,7 +153,7 @@ class WithThread(Bench):
 
 @pytest.fixture
 def joining() -> Iterator[WithThread]:
-    """One whose next poll starts the heartbeat thread."""
+    """A member whose next poll starts the heartbeat thread."""
     bench = WithThread()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -217,9 +217,7 @@ def test_close_ends_a_thread_whose_start_was_interrupted(joining: WithThread, mo
     assert not thread._thread.is_alive()
 
 
-def test_a_thread_that_was_never_started_holds_nothing_and_is_replaced(
-    joining: WithThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_that_was_never_started_is_replaced(joining: WithThread, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[object] = []
 
     class Never:

@@ -1,7 +1,7 @@
-"""Two ways to write a rebalance listener, for assignors that move everything and for those that move little.
+"""Two ways to write a rebalance listener, for assignors that move all partitions and for those that move few.
 
-An old-style listener cleans up and sets up with every call; a new-style one compares the new assignment with the last
-one, and touches the state of what has really come or gone.
+An old-style listener cleans up and sets up with every call. A new-style one compares the new assignment with the last
+one, and touches only the state of partitions that were added or removed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOPICS = ("t0", "t1", "t2", "t3")
 
 
 class Style(ConsumerRebalanceListener):
-    """Notes what is done to partitions: ``("commit", partitions)`` and so on; what is done to none is left out."""
+    """Records the calls for partitions, such as ``("commit", partitions)``. Calls without partitions are left out."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, list[TopicPartition]]] = []
@@ -59,20 +59,20 @@ class NewStyle(Style):
 
 
 def plans() -> tuple[dict[str, str], dict[str, str]]:
-    """Return what ``sticky`` gives to C0, C1 and C2, and then, when C1 has left, to C0 and C2."""
+    """Return the assignments of ``sticky`` to C0, C1 and C2, and those to C0 and C2 after C1 has left."""
     cluster = FakeCluster(dict.fromkeys(TOPICS, 2))
     members = {name: StickyAssignor() for name in ("C0", "C1", "C2")}
     first = members["C0"].assign(cluster, {name: Subscription(TOPICS) for name in members})
     for name, assignor in members.items():
         assignor.on_assignment(first[name], ConsumerGroupMetadata("g", 1, name, None))
-    told = {
+    retained = {
         name: Subscription(TOPICS, members[name].subscription_user_data(frozenset(TOPICS))) for name in ("C0", "C2")
     }
-    return show(first), show(members["C0"].assign(cluster, told))
+    return show(first), show(members["C0"].assign(cluster, retained))
 
 
 def rebalance(bench: Bench, generation: int, share: str) -> None:
-    """One rebalance at whose end the member gets this share."""
+    """One rebalance that gives the member these partitions."""
     if generation > 1:
         bench.coordinator.enforce_rebalance("C1 left")
     bench.poll()
@@ -84,8 +84,8 @@ def rebalance(bench: Bench, generation: int, share: str) -> None:
     assert bench.poll().result is True
 
 
-def told(style: Style, *shares: str) -> list[tuple[str, list[TopicPartition]]]:
-    """Return what the listener does in the last of these rebalances of one member."""
+def last_calls(style: Style, *shares: str) -> list[tuple[str, list[TopicPartition]]]:
+    """Return the calls of the listener in the last of these rebalances of one member."""
     bench = Bench(partition_assignment_strategy=["sticky"])
     bench.listener = style  # type: ignore[assignment]
     bench.learn(**dict.fromkeys(TOPICS, 2))
@@ -103,9 +103,9 @@ def sizes(done: list[tuple[str, list[TopicPartition]]]) -> dict[str, int]:
 
 
 def test_a_new_style_listener_step_by_step() -> None:
-    first = told(NewStyle(), "t0p0 t1p1 t3p0")
+    first = last_calls(NewStyle(), "t0p0 t1p1 t3p0")
     assert first == [("state", parse("t0p0 t1p1 t3p0")), ("offset", parse("t0p0 t1p1 t3p0"))]
-    second = told(NewStyle(), "t0p0 t1p1 t3p0", "t0p0 t2p0")
+    second = last_calls(NewStyle(), "t0p0 t1p1 t3p0", "t0p0 t2p0")
     assert second == [
         ("commit", parse("t0p0 t1p1 t3p0")),
         ("clean", parse("t1p1 t3p0")),
@@ -114,20 +114,20 @@ def test_a_new_style_listener_step_by_step() -> None:
     ]
 
 
-def test_what_stickiness_saves_a_new_style_listener() -> None:
+def test_stickiness_saves_work_of_a_new_style_listener() -> None:
     before, after = plans()
     assert (before["C0"], after["C0"]) == ("t0p0 t1p1 t3p0", "t0p0 t1p1 t3p0 t2p0")
-    assert told(NewStyle(), before["C0"], after["C0"]) == [
+    assert last_calls(NewStyle(), before["C0"], after["C0"]) == [
         ("commit", parse("t0p0 t1p1 t3p0")),
         ("state", parse("t2p0")),
         ("offset", sorted(parse("t0p0 t1p1 t3p0 t2p0"))),
     ]
-    assert told(NewStyle(), before["C2"], after["C2"]) == [
+    assert last_calls(NewStyle(), before["C2"], after["C2"]) == [
         ("commit", parse("t1p0 t2p1")),
         ("state", parse("t0p1 t3p1")),
         ("offset", sorted(parse("t1p0 t2p1 t0p1 t3p1"))),
     ]
-    old = {name: sizes(told(OldStyle(), before[name], after[name])) for name in ("C0", "C2")}
+    old = {name: sizes(last_calls(OldStyle(), before[name], after[name])) for name in ("C0", "C2")}
     assert old == {
         "C0": {"commit": 3, "clean": 3, "state": 4, "offset": 4},
         "C2": {"commit": 2, "clean": 2, "state": 4, "offset": 4},

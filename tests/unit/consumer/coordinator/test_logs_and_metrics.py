@@ -1,4 +1,4 @@
-"""Log lines and counters of a member: heartbeats, joins, rebalances, commits; warnings about its settings."""
+"""Log lines and counters of a member: heartbeats, joins, rebalances, commits, and warnings about its settings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_thread_logs_when_heartbeats_begin_and_pause(lines: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("code", [0, 15, 16, 22, 25, 27, 30, -1])
-def test_every_answer_to_a_heartbeat_counts_with_its_latency(code: int) -> None:
+def test_every_heartbeat_response_is_counted_with_its_latency(code: int) -> None:
     member = Member()
     member.stable(5)
     member.advance(3.0)
@@ -100,7 +100,7 @@ def test_every_answer_to_a_heartbeat_counts_with_its_latency(code: int) -> None:
         (25, logging.INFO, ("member me", "UNKNOWN_MEMBER_ID")),
     ],
 )
-def test_what_is_logged_of_heartbeats(
+def test_log_lines_of_heartbeats(
     code: int, level: int, words: tuple[str, ...], lines: pytest.LogCaptureFixture
 ) -> None:
     member = Member()
@@ -136,7 +136,7 @@ def test_joins_syncs_and_rebalances_are_timed() -> None:
     assert (found["rebalance-total"], found["rebalance-latency-total"]) == (1, 2750.0)
     assert (found["rebalance-rate-per-hour"], found["last-rebalance-seconds-ago"]) == (60.0, 2.0)
     assert found["partition-assigned-latency-max"] == 1000.0
-    assert found["failed-rebalance-total"] == 0, "being told a member id is no failure"
+    assert found["failed-rebalance-total"] == 0, "receiving a member id is no failure"
 
 
 def test_rebalances_that_fail_are_counted() -> None:
@@ -150,7 +150,7 @@ def test_rebalances_that_fail_are_counted() -> None:
     assert member.core.metrics.joins.count == 1
 
 
-def test_commits_are_counted_automatic_ones_too() -> None:
+def test_automatic_commits_are_counted_too() -> None:
     bench = automatic()
     bench.clock.advance(5.0)
     bench.poll()
@@ -163,7 +163,7 @@ def test_commits_are_counted_automatic_ones_too() -> None:
     assert (metrics.commits.count, metrics.commit_failures) == (2, 2)
 
 
-def test_what_is_logged_of_a_join(lines: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_a_join(lines: pytest.LogCaptureFixture) -> None:
     bench = Bench(client_id="worker", group_instance_id="place")
     bench.learn(t=2)
     bench.subscribe("t")
@@ -192,8 +192,8 @@ def test_what_is_logged_of_a_join(lines: pytest.LogCaptureFixture) -> None:
     assert failed.startswith(prefix)
 
 
-def test_one_line_tells_a_rebalance(lines: pytest.LogCaptureFixture) -> None:
-    """Its reason, generation, who came and went, what moved, how long it took."""
+def test_one_line_reports_a_rebalance(lines: pytest.LogCaptureFixture) -> None:
+    """The line has the reason, the generation, joined and left members, moved partitions and the duration."""
     bench = Bench(client_id="worker")
     bench.learn(t=2)
     bench.subscribe("t")

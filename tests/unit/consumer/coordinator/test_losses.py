@@ -1,4 +1,4 @@
-"""Losses are reported first: nothing that a rebalance waits for delays that, and no step forgets it."""
+"""Losses are reported first: they wait for no step of a rebalance, and no step loses them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def hear(bench: Bench, code: int) -> None:
 
 
 def committing(bench: Bench) -> None:
-    """A rebalance waits for the answer to the commit before it."""
+    """A rebalance waits for the response to the commit before it."""
     bench.core.request_rejoin("because")
     bench.poll()
 
@@ -61,7 +61,7 @@ def dividing(bench: Bench) -> None:
 
 
 def matching(bench: Bench) -> None:
-    """It has another pattern, and waits to hear which topics there are."""
+    """It has another pattern, and waits for the list of topics."""
     bench.subscriptions.unsubscribe()
     bench.subscriptions.subscribe_pattern(re.compile("t|v"), bench.listener)
     bench.subscriptions.assign_from_subscribed([T0])
@@ -75,20 +75,22 @@ def matching(bench: Bench) -> None:
     bench.poll()
 
 
-@pytest.mark.parametrize("told", [UNKNOWN_MEMBER, FENCED_INSTANCE])
+@pytest.mark.parametrize("loss_code", [UNKNOWN_MEMBER, FENCED_INSTANCE])
 @pytest.mark.parametrize("waiting", [committing, dividing, matching])
-def test_a_loss_is_due_at_once_whatever_the_rebalance_waits_for(waiting: Callable[[Bench], None], told: int) -> None:
-    bench = cooperative(T0, enable_auto_commit=True, group_instance_id="i" if told == FENCED_INSTANCE else None)
+def test_a_loss_is_due_at_once_during_any_wait_of_the_rebalance(
+    waiting: Callable[[Bench], None], loss_code: int
+) -> None:
+    bench = cooperative(T0, enable_auto_commit=True, group_instance_id="i" if loss_code == FENCED_INSTANCE else None)
     bench.read(p0=5)
     waiting(bench)
-    assert bench.subscriptions.state(T0).is_fetchable, "it is read from meanwhile"
+    assert bench.subscriptions.state(T0).is_fetchable, "it is still read"
     assert bench.coordinator.next_due_at > bench.clock.now()
-    hear(bench, told)
+    hear(bench, loss_code)
     assert bench.coordinator.has_user_output, "before the heartbeat thread comes round to saying so"
     bench.coordinator._changed_in_background()
     assert bench.coordinator.next_due_at <= bench.clock.now()
     call = bench.poll()
-    if told == FENCED_INSTANCE:
+    if loss_code == FENCED_INSTANCE:
         assert isinstance(call.error, errors.FencedInstanceIdError)
         assert bench.coordinator.has_user_output, "and so does every poll"
     else:
@@ -98,10 +100,10 @@ def test_a_loss_is_due_at_once_whatever_the_rebalance_waits_for(waiting: Callabl
 
 
 @pytest.mark.parametrize(("instance", "generation", "lost"), [("i", 3, True), ("i", 2, False), (None, 3, False)])
-def test_a_static_member_that_missed_a_generation_may_have_lost_everything(
+def test_a_static_member_that_missed_a_generation_may_have_lost_all_partitions(
     instance: str | None, generation: int, lost: bool
 ) -> None:
-    """It was in generation 2 with the subscription of its first join, in which it owned nothing (KIP-345)."""
+    """The member was in generation 2 with the subscription of its first join, and owned no partition (KIP-345)."""
     bench = cooperative(T0, group_instance_id=instance)
     bench.core.request_rejoin("because")
     bench.poll()
@@ -117,8 +119,8 @@ def test_a_static_member_that_missed_a_generation_may_have_lost_everything(
         assert bench.network.take(SyncGroupRequest).request.generation_id == generation
 
 
-def test_a_generation_that_is_lost_while_partitions_are_revoked_is_told_as_lost() -> None:
-    """Otherwise the rest would be kept and read, and nobody would ever hear that it has another owner."""
+def test_a_generation_lost_during_revocation_calls_on_partitions_lost() -> None:
+    """Without this the remaining partitions would be kept and read, although another member owns them."""
     bench = cooperative(T0, U0, topics="t u")
     bench.listener.hook = lambda what: hear(bench, UNKNOWN_MEMBER) if what == "revoked" else None
     bench.subscribe("t")
@@ -129,7 +131,7 @@ def test_a_generation_that_is_lost_while_partitions_are_revoked_is_told_as_lost(
     assert owned_partitions(decode_subscription(sent.request.protocols[0].metadata)) == []
 
 
-def test_a_generation_that_is_lost_when_everything_is_given_up_has_nothing_more_to_tell() -> None:
+def test_a_generation_lost_after_all_partitions_are_revoked_has_no_further_callback() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -161,7 +163,7 @@ def test_a_subscription_that_changes_during_the_join_is_joined_with_afterwards()
     assert sent.request.reason == "the subscription has changed"
 
 
-def test_a_topic_that_grows_while_its_assignment_is_on_its_way_is_divided_again() -> None:
+def test_a_topic_that_grows_during_the_sync_is_assigned_again() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -175,7 +177,7 @@ def test_a_topic_that_grows_while_its_assignment_is_on_its_way_is_divided_again(
     assert bench.network.take(JoinGroupRequest).request.reason == "metadata has changed"
 
 
-def test_metadata_that_came_before_the_assignment_was_made_is_no_change() -> None:
+def test_metadata_older_than_the_assignment_is_no_change() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")

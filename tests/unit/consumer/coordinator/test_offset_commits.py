@@ -39,7 +39,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 
 class Bench:
-    """A committer of a stable member (or, ``manual``, of a consumer with partitions assigned by hand)."""
+    """A committer of a stable member, or with ``manual`` of a consumer with manually assigned partitions."""
 
     def __init__(
         self, *, manual: bool = False, ids: bool = True, instance: str | None = None, find: bool = True
@@ -50,7 +50,7 @@ class Bench:
         self.core = self.member.core
         self.ids = {"t": b"T" * 16, "u": b"U" * 16} if ids else {}
         self.refreshes = 0
-        self.told: list[dict[TopicPartition, OffsetAndMetadata]] = []
+        self.reported: list[dict[TopicPartition, OffsetAndMetadata]] = []
         self.coordinator_client = CoordinatorClient(
             self.network,  # type: ignore[arg-type]
             self.core,
@@ -69,7 +69,7 @@ class Bench:
             self.coordinator_client,
             is_member=lambda: not manual,
             auto_commit=self.auto,
-            on_commit=self.told.append,
+            on_commit=self.reported.append,
             **shared,
         )
         self.committed = CommittedOffsets(
@@ -92,7 +92,7 @@ class Bench:
         return Call(self.committed.fetch(partitions, deadline), self.clock)
 
     def answer_commit(self, *codes: int, sent: SentRequest | None = None) -> None:
-        """Answer the commit under way, one code for each of its partitions (one for all if it is a single one)."""
+        """Answer the commit in flight: one code for each of its partitions, or a single one for all."""
         sent = sent or self.network.take(OffsetCommitRequest)
         left = list(codes)
         topics = []
@@ -109,7 +109,7 @@ class Bench:
     def answer_fetch(
         self, offsets: Sequence[tuple[TopicPartition, int, int]], group_error: int = 0, sent: SentRequest | None = None
     ) -> None:
-        """Answer the OffsetFetch under way: partition, offset, error code."""
+        """Answer the OffsetFetch in flight: partition, offset, error code."""
         sent = sent or self.network.take(OffsetFetchRequest)
         topics: dict[str, OffsetFetchResponseTopics] = {}
         for tp, offset, code in offsets:
@@ -137,7 +137,7 @@ def test_a_commit_names_the_generation_and_reports_success() -> None:
     bench.answer_commit(0, sent=sent)
     assert call.resume().done
     assert call.error is None
-    assert bench.told == [{T0: OffsetAndMetadata(5), U0: OffsetAndMetadata(7)}]
+    assert bench.reported == [{T0: OffsetAndMetadata(5), U0: OffsetAndMetadata(7)}]
 
 
 def test_without_topic_ids_names_are_used() -> None:
@@ -160,7 +160,7 @@ PASSING = [(14, False, 0), (15, True, 0), (16, True, 0), (7, True, 0), (3, False
 
 
 @pytest.mark.parametrize(("code", "lost", "refreshes"), PASSING)
-def test_a_commit_is_repeated_after_what_passes(code: int, lost: bool, refreshes: int) -> None:
+def test_a_commit_is_retried_after_retriable_errors(code: int, lost: bool, refreshes: int) -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.answer_commit(code)
@@ -195,12 +195,12 @@ RAISED = [
 
 
 @pytest.mark.parametrize(("code", "error"), RAISED)
-def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None:
+def test_other_errors_of_a_commit_are_raised(code: int, error: type[Exception]) -> None:
     bench = Bench(instance="i")
     call = bench.commit({T0: 5})
     bench.answer_commit(code)
     assert isinstance(call.resume().error, error)
-    assert bench.told == []
+    assert bench.reported == []
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None
         (27, ClassicMemberState.STABLE, "me", errors.RebalanceInProgressError),
     ],
 )
-def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
+def test_a_rejected_commit_makes_the_member_rejoin(
     code: int, state: ClassicMemberState, member_id: str, error: type[Exception]
 ) -> None:
     bench = Bench()
@@ -223,7 +223,7 @@ def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
     assert bench.core.rejoin_needed
 
 
-def test_a_refusal_of_an_older_generation_leaves_the_present_one_alone() -> None:
+def test_an_error_for_an_older_generation_does_not_affect_the_current_one() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.core.request_rejoin("because")
@@ -234,7 +234,7 @@ def test_a_refusal_of_an_older_generation_leaves_the_present_one_alone() -> None
     assert not bench.core.rejoin_needed
 
 
-def test_a_refusal_of_an_older_generation_during_a_rebalance_is_told_as_that() -> None:
+def test_a_commit_of_an_older_generation_during_a_rebalance_raises_rebalance_in_progress() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.core.request_rejoin("because")
@@ -253,7 +253,7 @@ def test_topics_that_may_not_be_committed_are_all_named() -> None:
 
 
 def test_a_repeated_commit_never_names_another_generation() -> None:
-    """Whoever owns the partitions now may have committed more: repeating ours for a new generation would undo it."""
+    """The new owner may have committed more: a repeated commit of ours in a new generation would undo it."""
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.answer_commit(14)
@@ -265,9 +265,9 @@ def test_a_repeated_commit_never_names_another_generation() -> None:
     assert bench.network.sent == []
 
 
-def test_a_commit_failed_tells_generations_time_and_setting() -> None:
+def test_commit_failed_names_generations_time_and_setting() -> None:
     bench = Bench()
-    bench.core.timer.poll(0.0)
+    bench.core.heartbeat_timers.poll(0.0)
     call = bench.commit({T0: 5})
     bench.clock.advance(400.0)
     bench.answer_commit(25)
@@ -317,7 +317,7 @@ def test_partitions_assigned_by_hand_are_committed_without_generation() -> None:
     assert "group_id of its own" in str(call.error)
 
 
-def test_a_broken_connection_means_another_search_and_the_commit_again() -> None:
+def test_a_broken_connection_causes_a_lookup_and_another_commit() -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.network.take(OffsetCommitRequest).fail()
@@ -331,7 +331,7 @@ def test_a_broken_connection_means_another_search_and_the_commit_again() -> None
     assert call.resume().error is None
 
 
-def test_the_deadline_holds_and_the_error_says_what_it_waited_for() -> None:
+def test_the_deadline_holds_and_the_error_names_the_cause() -> None:
     bench = Bench()
     call = bench.commit({T0: 5}, deadline=1.0)
     bench.answer_commit(14)
@@ -374,21 +374,21 @@ def test_without_a_coordinator_the_failure_of_the_last_search_is_named(ask: Call
     assert isinstance(call.error.__cause__, errors.CoordinatorNotAvailableError)
 
 
-def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once() -> None:
+def test_an_unauthorized_coordinator_lookup_fails_at_once() -> None:
     bench = Bench(manual=True, find=False)
     call = bench.commit({T0: 5})
     bench.network.take(FindCoordinatorRequest).fail(errors.GroupAuthorizationFailedError("g"))
     assert isinstance(call.resume().error, errors.GroupAuthorizationFailedError)
 
 
-def test_negative_offsets_are_refused() -> None:
+def test_negative_offsets_are_rejected() -> None:
     bench = Bench()
     assert isinstance(bench.commit({T0: -1}).error, ValueError)
     with pytest.raises(ValueError, match="t-0"):
         bench.committer.commit_async({T0: OffsetAndMetadata(-5)}, None)
 
 
-def test_nothing_to_commit_is_done_when_asynchronous_ones_are() -> None:
+def test_an_empty_commit_completes_after_the_asynchronous_commits() -> None:
     bench = Bench()
     seen: list[int] = []
     bench.committer.commit_async({T0: OffsetAndMetadata(1)}, lambda offsets, error: seen.append(1))
@@ -408,7 +408,7 @@ def asynchronous(bench: Bench, offset: int, log: list[tuple[int, KafkaError | No
     )
 
 
-def test_callbacks_run_in_order_and_only_when_asked_for() -> None:
+def test_callbacks_run_in_order_and_only_on_request() -> None:
     bench = Bench()
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
@@ -419,10 +419,10 @@ def test_callbacks_run_in_order_and_only_when_asked_for() -> None:
     bench.answer_commit(0, sent=second)
     assert log == []
     assert bench.committer.has_callbacks
-    assert bench.told == []
+    assert bench.reported == []
     list(bench.committer.run_callbacks())
     assert log == [(1, None), (2, None)]
-    assert [offsets[T0].offset for offsets in bench.told] == [1, 2]
+    assert [offsets[T0].offset for offsets in bench.reported] == [1, 2]
     assert not bench.committer.has_callbacks
 
 
@@ -501,7 +501,7 @@ def test_an_asynchronous_commit_that_waited_until_the_next_generation_fails() ->
     assert not [sent for sent in bench.network.sent if isinstance(sent.request, OffsetCommitRequest)]
 
 
-def test_when_the_coordinator_is_not_found_they_fail() -> None:
+def test_commits_fail_without_a_coordinator() -> None:
     bench = Bench(manual=True, find=False)
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
@@ -511,7 +511,7 @@ def test_when_the_coordinator_is_not_found_they_fail() -> None:
     assert bench.committer.pending_async == 0
 
 
-def test_flush_waits_for_what_is_under_way() -> None:
+def test_flush_waits_for_commits_in_flight() -> None:
     bench = Bench()
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
@@ -555,7 +555,7 @@ def test_an_automatic_commit_that_failed_is_repeated_soon() -> None:
     assert bench.auto.next_at == 11.0
 
 
-def test_no_automatic_commit_when_it_is_off() -> None:
+def test_no_automatic_commit_when_it_is_disabled() -> None:
     auto = AutoCommit(None, 0.0)
     auto.restart(5.0)
     auto.retry(5.0, 0.1)
@@ -576,13 +576,13 @@ def test_committed_offsets_are_read() -> None:
     assert call.resume().result == {T0: OffsetAndMetadata(5), T1: None}
 
 
-def test_nothing_is_asked_for_no_partitions() -> None:
+def test_no_partitions_need_no_request() -> None:
     bench = Bench()
     assert bench.fetch().result == {}
     assert bench.network.sent == []
 
 
-def test_whoever_asks_the_same_joins_the_request_under_way() -> None:
+def test_an_equal_request_shares_the_one_in_flight() -> None:
     bench = Bench()
     first, second = bench.fetch(T0, T1), bench.fetch(T1, T0)
     other = bench.fetch(T0)
@@ -593,7 +593,7 @@ def test_whoever_asks_the_same_joins_the_request_under_way() -> None:
     assert other.resume().result == {T0: OffsetAndMetadata(5)}
 
 
-def test_an_answer_from_before_a_commit_is_not_given_to_those_who_ask_after_it() -> None:
+def test_a_response_from_before_a_commit_is_not_used_after_it() -> None:
     bench = Bench()
     early = bench.fetch(T0)
     asked = bench.network.take(OffsetFetchRequest)
@@ -607,7 +607,7 @@ def test_an_answer_from_before_a_commit_is_not_given_to_those_who_ask_after_it()
     assert late.resume().result == {T0: OffsetAndMetadata(40)}
 
 
-def test_an_answer_that_nobody_took_is_not_given_to_those_who_ask_later() -> None:
+def test_a_response_without_a_reader_is_not_given_to_a_later_call() -> None:
     bench = Bench()
     abandoned = bench.fetch(T0)
     bench.answer_fetch([(T0, -1, 0)])
@@ -633,7 +633,7 @@ def test_group_errors_that_pass(code: int, lost: bool, refreshes: int) -> None:
 
 @pytest.mark.parametrize("code", [88, 100])
 def test_partition_errors_that_pass(code: int) -> None:
-    """88: a transaction holds an offset that is neither committed nor aborted (KIP-447)."""
+    """88: a transaction holds an offset that is still pending (KIP-447)."""
     bench = Bench()
     call = bench.fetch(T0, T1)
     bench.answer_fetch([(T0, 9, 0), (T1, -1, code)])
@@ -675,7 +675,7 @@ def test_reading_holds_its_deadline() -> None:
 
 
 def test_a_lost_coordinators_connection_is_dropped_before_the_next_is_used() -> None:
-    """A JoinGroup may be parked on it, and what comes after would wait for that one's end."""
+    """A JoinGroup may wait on that connection, and later requests would wait until it completes."""
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.answer_commit(0)
@@ -706,7 +706,7 @@ def test_commits_that_wait_are_sent_when_the_heartbeat_thread_finds_the_coordina
     assert flush.resume().done
 
 
-def test_a_later_commit_does_not_overtake_one_that_waits() -> None:
+def test_a_later_commit_does_not_overtake_a_waiting_one() -> None:
     bench = Bench()
     bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
     bench.committer.commit_async({T0: OffsetAndMetadata(1)}, None)

@@ -1,4 +1,4 @@
-"""One poll of a coordinator: its order, its search for the coordinator, its clocks, its heartbeat thread."""
+"""One poll of a coordinator: its order, its coordinator lookup, its timers, its heartbeat thread."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_group_id_client_and_interceptors() -> None:
     sent = bench.answer_commit()
     assert sent.request.group_id == "g", "through the client, in the group's name"
     bench.poll()
-    assert bench.told == [{T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(7)}], "the interceptors heard of it"
+    assert bench.reported == [{T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(7)}], "the interceptors heard of it"
 
 
 def test_its_clocks() -> None:
     member = Member()
     member.advance(1.0)
     member.stable()
-    timer = member.core.timer
+    timer = member.core.heartbeat_timers
     assert isinstance(timer, Heartbeat)
     assert (timer.interval, timer.session_timeout) == (3.0, 10.0)
     assert not timer.is_due(3.999)
@@ -76,7 +76,7 @@ def test_one_call_leads_from_the_join_to_the_assignment() -> None:
     assert step.assignment == encode_assignment([T0])
 
 
-def test_what_a_joined_member_knows() -> None:
+def test_state_of_a_joined_member() -> None:
     member = Member()
     step = member.send_join()
     assert member.core.state is ClassicMemberState.PREPARING_REBALANCE
@@ -88,7 +88,7 @@ def test_what_a_joined_member_knows() -> None:
 # -- finding the coordinator -------------------------------------------------------------------------------------------
 
 
-def test_looking_for_the_coordinator_goes_on_until_it_is_there_or_makes_no_sense() -> None:
+def test_the_coordinator_lookup_continues_until_found_or_fatal() -> None:
     bench = Bench()
     coordinator_client = bench.coordinator._coordinator
 
@@ -136,14 +136,14 @@ def test_a_request_of_before_a_loss_takes_no_coordinator_away_that_was_found_sin
     assert bench.core.coordinator == NODE
 
 
-def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -> None:
+def test_a_found_coordinator_prolongs_the_session_before_it_is_published() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
     bench.join(T0)
     bench.core.on_coordinator_lost(1, "gone", bench.clock.now())
     bench.clock.advance(40.0)
-    timer = bench.core.timer
+    timer = bench.core.heartbeat_timers
     seen: list[tuple[object, bool]] = []
     after = bench.clock.now() + 44.9
     bench.coordinator._coordinator.on_search_end = lambda error: seen.append((error, timer.session_expired(after)))
@@ -180,7 +180,7 @@ def test_the_order_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     note(ConsumerCoordinator, "maybe_auto_commit_async", "auto-commit")
     call = bench.poll()
     assert done == ["metadata", "commit callback", "poll time", "auto-commit"], "no rejoin without the coordinator"
-    assert bench.core.timer.last_poll == bench.clock.now()
+    assert bench.core.heartbeat_timers.last_poll == bench.clock.now()
     assert call.result is False
     done.clear()
     bench.network.find(NODE)
@@ -188,14 +188,14 @@ def test_the_order_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done == ["metadata", "poll time", "rejoin", "auto-commit"]
 
 
-def test_with_partitions_assigned_by_hand_a_poll_waits_for_nothing() -> None:
+def test_with_manual_assignment_a_poll_does_not_wait() -> None:
     bench = Bench(enable_auto_commit=True)
     bench.subscriptions.assign_from_user([T0])
     assert bench.poll(60.0).result is True
     assert bench.network.sent == []
 
 
-def test_with_partitions_assigned_by_hand_more_partitions_ask_for_no_rebalance() -> None:
+def test_more_manually_assigned_partitions_cause_no_rebalance() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
@@ -220,7 +220,7 @@ class WithThread(Bench):
     driver = ConsumerCoordinator
 
 
-def test_a_heartbeat_thread_that_fails_is_told_of_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_the_heartbeat_thread_is_raised_and_the_thread_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = WithThread()
     bench.learn(t=1)
     bench.subscribe("t")

@@ -1,4 +1,4 @@
-"""Rebalances in simulated time, looked at closely: who owns what at each moment, and what leaders saw and decided."""
+"""Rebalances in simulated time, step by step: the owners at each moment, and the input and decisions of leaders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyconsumer.assignors import (
 )
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.admission import JoinRequest
-from pyconsumer.broker.group.results import JoinResult
+from pyconsumer.broker.group.common.results import JoinResult
 from pyconsumer.consumer.coordinator.classic_group_state import ClassicMemberState
 from pyconsumer.structs import TopicPartition
 from tests.simulation.scripted import Script, ScriptedMember
@@ -26,14 +26,14 @@ Owned = dict[str, frozenset[TopicPartition]]
 
 
 class Round(NamedTuple):
-    """Partitions that members reported to a leader as owned, and those that it gave them; by member id."""
+    """Partitions that members reported to a leader as owned, and those that it assigned to them, by member id."""
 
     owned: Owned
     given: Owned
 
 
 class Group:
-    """A simulated group whose rounds are noted and whose owners are looked at every few milliseconds.
+    """A simulated group whose rounds are recorded and whose owners are checked every few milliseconds.
 
     Attributes:
         rounds: of the leaders, in order.
@@ -97,7 +97,7 @@ class Group:
         return {m.core.generation.member_id: frozenset(m.owned) for m in self.members}
 
     def watch(self, seconds: float, look: Callable[[], object] = lambda: None) -> None:
-        """Let time pass in small steps, and look at each."""
+        """Advance the clock in small steps, and check the owners after each."""
         for _ in range(round(seconds / 0.004)):
             self.sim.advance(0.004)
             look()
@@ -107,7 +107,7 @@ def in_rebalance(member: ScriptedMember) -> bool:
     return member.core.state in (ClassicMemberState.PREPARING_REBALANCE, ClassicMemberState.COMPLETING_REBALANCE)
 
 
-def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
+def test_eager_members_all_pause_until_they_have_the_assignment() -> None:
     group = Group(RangeAssignor, members=3)
     generation = group.generation
     idle: list[bool] = []
@@ -130,7 +130,7 @@ def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
     assert not any(only.owned.values())
 
 
-def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> None:
+def test_cooperative_members_converge_in_small_steps_without_a_pause() -> None:
     group = Group(CooperativeStickyAssignor, members=3)
     generation, before = group.generation, group.owned()
     working = 0
@@ -152,7 +152,7 @@ def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> 
     assert all(after[member] < before[member] for member in before), "nothing moved that had not to"
 
 
-def test_what_moves_is_withheld_in_one_round_and_given_in_the_next() -> None:
+def test_a_moved_partition_is_withheld_in_one_round_and_assigned_in_the_next() -> None:
     group = Group(CooperativeStickyAssignor)
     before = group.owned()
     newcomer = group.sim.add()
@@ -190,7 +190,7 @@ def test_a_longer_session_hides_a_static_members_absence(session_timeout: int, n
 
 
 @pytest.mark.parametrize("what", ["join", "leave", "death", "more partitions"])
-def test_a_rebalance_divides_anew_whenever_the_group_or_the_topic_changes(what: str) -> None:
+def test_every_change_of_the_group_or_the_topic_causes_a_new_assignment(what: str) -> None:
     group = Group(RangeAssignor, members=3)
     generation = group.generation
     if what == "join":
@@ -212,7 +212,7 @@ def test_a_rebalance_divides_anew_whenever_the_group_or_the_topic_changes(what: 
 
 
 class ExampleA:
-    """The example from beginning to end. ``moments``: what c1, c2 and c3 owned, whenever that changed."""
+    """The example from beginning to end. ``moments``: the partitions of c1, c2 and c3 at each change."""
 
     def __init__(self) -> None:
         self.group = group = Group(CooperativeStickyAssignor, partitions=6, one_by_one=True)
@@ -231,17 +231,17 @@ class ExampleA:
             self.moments.append(now)
 
     def named(self, one: Round) -> tuple[list[str], list[str]]:
-        """Return what was owned and what was given in a round, by c1, c2 and c3."""
+        """Return the owned and the assigned partitions of c1, c2 and c3 in a round."""
         ids = [member.core.generation.member_id for member in (self.c1, self.c2, self.c3)]
         return [shown(one.owned[m]) for m in ids], [shown(one.given[m]) for m in ids]
 
     def reasons(self, member: ScriptedMember) -> list[str | None]:
-        """Why a member joined each time."""
+        """The reason of each join of a member."""
         return [reason for name, reason in self.group.joins if name == member.name]
 
 
 def shown(partitions: Collection[TopicPartition]) -> str:
-    """Partitions as the example numbers them."""
+    """Partitions by their numbers in the example."""
     return " ".join(f"P{tp.partition + 1}" for tp in sorted(partitions))
 
 
@@ -249,14 +249,14 @@ def owned_by(member: ScriptedMember) -> str:
     return shown(member.owned)
 
 
-TOLD = "group is already rebalancing"
+REBALANCING = "group is already rebalancing"
 LOSES = "need to revoke partitions and re-join"
 
 
 def test_example_a_round_1() -> None:
     run = ExampleA()
     assert run.before == ["P1 P2 P3", "P4 P5 P6"]
-    assert [run.reasons(member)[0] for member in (run.c1, run.c2)] == [TOLD, TOLD], "by their heartbeats"
+    assert [run.reasons(member)[0] for member in (run.c1, run.c2)] == [REBALANCING, REBALANCING], "by their heartbeats"
     owned, given = run.first
     assert owned == ["P1 P2 P3", "P4 P5 P6", ""]
     assert run.c1.core.is_leader
@@ -268,8 +268,8 @@ def test_example_a_round_1() -> None:
 def test_example_a_round_2() -> None:
     run = ExampleA()
     assert run.moments[-1] == ["P1 P2", "P4 P5", "P3 P6"]
-    assert [run.reasons(member) for member in (run.c1, run.c2)] == [[TOLD, LOSES], [TOLD, LOSES]]
-    assert run.reasons(run.c3)[-1] == TOLD, "it lost nothing, and takes part because it is told"
+    assert [run.reasons(member) for member in (run.c1, run.c2)] == [[REBALANCING, LOSES], [REBALANCING, LOSES]]
+    assert run.reasons(run.c3)[-1] == REBALANCING, "it lost nothing, and takes part because the heartbeat asked it to"
     owned, given = run.second
     assert owned == ["P1 P2", "P4 P5", ""]
     assert given == ["P1 P2", "P4 P5", "P3 P6"]

@@ -1,4 +1,4 @@
-"""Rebalances that a member asks for by itself at a given time, and the one by which it says that it leaves."""
+"""Rebalances that a member requests at a scheduled time, and the one that announces its leave."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from pyconsumer.assignors import Assignment, CooperativeStickyDelayedAssignor, RangeAssignor
 from pyconsumer.assignors.delayed_data import Memory, Share, decode, encode
 from pyconsumer.clock import Clock
-from pyconsumer.config import Config
 from pyconsumer.protocol.consumer_protocol import decode_subscription, encode_assignment, encode_subscription
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pyconsumer.settings.config import Config
 from pyconsumer.structs import ConsumerGroupMetadata
 from tests.support.fake_network import SentRequest
 from tests.unit.consumer.coordinator.network import Call
@@ -23,7 +23,7 @@ DELAYED = "cooperative-sticky-delayed"
 
 
 class Scheduling(RangeAssignor):
-    """Wants a rebalance some seconds after each assignment."""
+    """Requests a rebalance some seconds after each assignment."""
 
     def __init__(self) -> None:
         self.seconds = 20.0
@@ -58,7 +58,7 @@ def start(*strategy: Any, **settings: Any) -> Bench:
 def answer(
     bench: Bench, *partitions: Any, name: str, generation: int = 1, user_data: bytes | None = None
 ) -> SentRequest:
-    """JoinGroup and SyncGroup, as to a follower; the JoinGroup comes back."""
+    """Answer JoinGroup and SyncGroup as to a follower. Return the JoinGroup."""
     joined = bench.answer_join(generation, protocol_name=name)
     sync = bench.network.take(SyncGroupRequest)
     assignment = encode_assignment(partitions, user_data)
@@ -71,13 +71,13 @@ def user_data(sent: SentRequest, which: int = 0) -> Memory:
     return decode(data)
 
 
-def test_an_assignor_learns_the_settings_and_the_time() -> None:
+def test_an_assignor_receives_the_settings_and_the_clock() -> None:
     assignor = Scheduling()
     bench = start(assignor)
     assert assignor.configured == [(bench.config, bench.clock)]
 
 
-def test_a_delay_that_nobody_looks_at_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_delay_that_is_not_polled_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     start("range", rebalance_delay_ms=0)
     start(DELAYED, rebalance_delay_ms=5)
     assert "no effect" not in caplog.text
@@ -85,7 +85,7 @@ def test_a_delay_that_nobody_looks_at_is_warned_about(caplog: pytest.LogCaptureF
     assert "rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed" in caplog.text
 
 
-def test_a_member_joins_by_itself_when_the_time_is_there() -> None:
+def test_a_member_rejoins_by_itself_when_the_delay_is_over() -> None:
     bench = start(Scheduling())
     answer(bench, T0, name="scheduling")
     assert bench.poll().result is True
@@ -115,7 +115,7 @@ def test_a_rebalance_before_that_time_takes_its_place() -> None:
     assert bench.coordinator.next_due_at == bench.clock.now() + 40.0
 
 
-def test_nothing_is_due_for_a_member_that_lost_its_generation_or_unsubscribed() -> None:
+def test_a_member_without_a_generation_or_subscription_has_no_scheduled_rebalance() -> None:
     bench = start(Scheduling())
     answer(bench, T0, name="scheduling")
     bench.poll()
@@ -128,7 +128,7 @@ def test_nothing_is_due_for_a_member_that_lost_its_generation_or_unsubscribed() 
     assert bench.core.due_at(bench.clock.now() + 100.0) == float("inf")
 
 
-def test_assignors_that_lost_the_vote_are_told() -> None:
+def test_assignors_that_lost_the_vote_are_notified() -> None:
     assignor = Scheduling()
     bench = start(assignor, "range")
     answer(bench, T0, name="range")
@@ -137,7 +137,7 @@ def test_assignors_that_lost_the_vote_are_told() -> None:
     assert bench.coordinator.next_due_at > bench.clock.now() + 1000.0, "what it would want counts for nothing"
 
 
-def test_a_mixed_group_votes_the_delayed_assignor_out_and_what_it_knew_is_forgotten() -> None:
+def test_a_mixed_group_drops_the_delayed_assignor_and_its_memory() -> None:
     bench = start(DELAYED, "cooperative-sticky")
     waiting = encode(Memory(shares=(Share("gone", None, (T1,), 9000),)))
     answer(bench, T0, name=DELAYED, user_data=waiting)
@@ -156,10 +156,10 @@ def test_a_mixed_group_votes_the_delayed_assignor_out_and_what_it_knew_is_forgot
 
 
 def lead(bench: Bench, after: Callable[[], object] | None = None, **owned: tuple[Any, ...]) -> SentRequest:
-    """Be the leader of members that own these; the SyncGroup comes back, answered.
+    """Lead a group of members that own these partitions. Return the SyncGroup, already answered.
 
     Args:
-        after: lets the leader go on when JoinGroup was answered; by default a poll.
+        after: lets the leader continue once JoinGroup was answered. The default is a poll.
     """
     sent = bench.network.take(JoinGroupRequest)
     members = [
@@ -179,8 +179,8 @@ def lead(bench: Bench, after: Callable[[], object] | None = None, **owned: tuple
     return sync
 
 
-def test_a_leader_looks_after_partitions_that_it_withheld() -> None:
-    """Their owner was replaced by a process that has nothing to give up: nobody would ever join again."""
+def test_a_leader_schedules_a_rebalance_for_withheld_partitions() -> None:
+    """Their owner was replaced by a process without partitions to revoke, so that no member would ever rejoin."""
     bench = start("cooperative-sticky", session_timeout_ms=10_000)
     lead(bench, me=(), other=(T0, T1))
     assert bench.poll().result is True
@@ -193,7 +193,7 @@ def test_a_leader_looks_after_partitions_that_it_withheld() -> None:
     assert bench.subscriptions.assignment() == {T1}
 
 
-# -- farewell ----------------------------------------------------------------------------------------------------------
+# -- leaving -----------------------------------------------------------------------------------------------------------
 
 
 def joined(**settings: Any) -> Bench:
@@ -203,7 +203,7 @@ def joined(**settings: Any) -> Bench:
     return bench
 
 
-def test_a_member_that_closes_gives_up_and_tells_the_leader_before_it_leaves() -> None:
+def test_close_revokes_partitions_and_informs_the_leader_before_leave_group() -> None:
     bench = joined()
     call = Call(bench.coordinator.close(160.0), bench.clock)
     assert bench.listener.calls == [("assigned", [T0]), ("revoked", [T0])]
@@ -236,7 +236,7 @@ def test_a_rebalance_that_is_under_way_is_ended_first() -> None:
 
 
 @pytest.mark.parametrize("deadline", [100.5, 500.0])
-def test_whoever_takes_long_to_join_is_not_waited_for(deadline: float) -> None:
+def test_a_member_that_is_slow_to_join_is_not_waited_for(deadline: float) -> None:
     bench = joined(session_timeout_ms=20_000)
     call = Call(bench.coordinator.close(deadline), bench.clock)
     bench.network.take(JoinGroupRequest)
@@ -247,7 +247,7 @@ def test_whoever_takes_long_to_join_is_not_waited_for(deadline: float) -> None:
     assert bench.core._leaving.request is not None
 
 
-def test_unsubscribing_says_it_too_and_a_new_subscription_does_not() -> None:
+def test_unsubscribing_announces_the_leave_and_a_new_subscription_does_not() -> None:
     bench = joined()
     call = Call(bench.coordinator.on_unsubscribe(500.0), bench.clock)
     assert user_data(answer(bench, name=DELAYED, generation=2)).leaves
@@ -263,13 +263,15 @@ def test_unsubscribing_says_it_too_and_a_new_subscription_does_not() -> None:
 @pytest.mark.parametrize(
     ("settings", "leave_group"), [({}, False), ({"group_instance_id": "i"}, None), ({"rebalance_delay_ms": 0}, None)]
 )
-def test_a_member_that_may_come_back_says_nothing(settings: dict[str, Any], leave_group: bool | None) -> None:
+def test_a_static_member_that_may_come_back_sends_no_request(
+    settings: dict[str, Any], leave_group: bool | None
+) -> None:
     bench = joined(**settings)
     Call(bench.coordinator.close(160.0, leave_group=leave_group), bench.clock)
     assert not bench.network.sent
 
 
-def test_a_coordinator_that_refuses_does_not_keep_it() -> None:
+def test_a_coordinator_error_does_not_keep_the_member_from_leaving() -> None:
     bench = joined()
     call = Call(bench.coordinator.close(160.0), bench.clock)
     bench.answer_join(error_code=30)
@@ -278,7 +280,7 @@ def test_a_coordinator_that_refuses_does_not_keep_it() -> None:
     assert call.error is None
 
 
-def test_the_object_made_by_hand_has_its_own_delay() -> None:
+def test_an_assignor_object_has_its_own_delay() -> None:
     bench = start(CooperativeStickyDelayedAssignor(5000), rebalance_delay_ms=7000)
     sent = bench.network.take(JoinGroupRequest)
     gone = encode(Memory(0, (Share("gone", None, (T1,)),)))
@@ -302,8 +304,8 @@ def test_the_object_made_by_hand_has_its_own_delay() -> None:
     assert bench.coordinator.next_due_at == bench.clock.now() + 5.0
 
 
-def test_a_leader_that_leaves_lets_the_others_get_what_it_gave_them() -> None:
-    """Its LeaveGroup would make the coordinator refuse their SyncGroup; alone it has nothing to wait for."""
+def test_a_leader_that_leaves_first_lets_others_receive_their_assignments() -> None:
+    """Its LeaveGroup would make the coordinator reject the others' SyncGroup. A group of one has no such wait."""
     for others, pause in ((["other"], 3.0), ([], 0.0)):
         bench = joined()
         call = Call(bench.coordinator.close(160.0), bench.clock)

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyconsumer.protocol import records
+from pyconsumer.protocol.records import record
 from tests.unit.protocol.records import helpers
 
 
 @pytest.fixture(params=["pure", "native"], scope="module")
 def decoder(request: pytest.FixtureRequest) -> Iterator[helpers.Decoder]:
-    """Lets the helpers use one of the twins; ``pytestmark = pytest.mark.usefixtures("decoder")`` in a module."""
+    """Makes the helpers use one implementation, by ``pytestmark = pytest.mark.usefixtures("decoder")`` in a module."""
     chosen = helpers.decoder_named(request.param)
     if chosen is None:
         pytest.skip("the compiled decoder was not built")
     before = helpers.current
     helpers.current = chosen
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "ConsumerRecord", chosen.ConsumerRecord)  # what unpickled records are made of
+        patch.setattr(record, "_class_in_use", lambda: chosen.ConsumerRecord)  # of unpickled records
         yield chosen
     helpers.current = before

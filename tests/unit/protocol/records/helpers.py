@@ -11,6 +11,7 @@ import cramjam
 
 from pyconsumer.protocol.records import BatchBuilder, ConsumerRecord, Cursor, columns, conversion, record
 from pyconsumer.protocol.records import cursor as pure_cursor
+from pyconsumer.protocol.records.batch import scan_until_damage
 from pyconsumer.protocol.records.compression import compress
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
@@ -41,7 +42,12 @@ def decoder_named(name: str) -> Decoder | None:
         from pyconsumer.protocol.records import _native
     except ImportError:
         return None
-    return Decoder("native", _native.Cursor, _native.ConsumerRecord, _native.ColumnsBuilder, _native.convert)
+    return decoder_of(_native)
+
+
+def decoder_of(native: Any) -> Decoder:
+    """The decoder of a compiled module."""
+    return Decoder("native", native.Cursor, native.ConsumerRecord, native.ColumnsBuilder, native.convert)
 
 
 #: What :func:`cursor` and its like use; the fixture ``decoder`` sets it.
@@ -60,7 +66,7 @@ def batch(
     leader_epoch: int = 0,
     value: bytes | None = None,
 ) -> bytes:
-    """A v2 batch: at offset n a record of key ``k<n>`` and value ``v<n>``; at ``offsets``, or ``count`` in a row."""
+    """A v2 batch with the record ``k<n>``: ``v<n>`` at offset n, for ``offsets`` or ``count`` in a row."""
     builder = BatchBuilder(codec)
     for offset in range(base_offset, base_offset + count) if offsets is None else offsets:
         builder.try_append(
@@ -80,6 +86,26 @@ def batch(
     )
 
 
+def values_of(column: columns.BinaryColumn) -> list[bytes | None]:
+    """The strings of a column as Python objects."""
+    offsets, data, bitmap = column.offsets, bytes(column.data), column.bitmap
+    return [
+        None if bitmap is not None and not bitmap[i >> 3] >> (i & 7) & 1 else data[offsets[i] : offsets[i + 1]]
+        for i in range(len(column))
+    ]
+
+
+def batch_after(data: bytes | bytearray, offset: int, start: int = 0) -> tuple[int, int] | None:
+    """The offset and the position behind the batch that has an offset, from a position on.
+
+    None if the batch has a damaged header, so that its end is unknown.
+    """
+    for info in scan_until_damage(memoryview(data)[start:])[0]:
+        if info.last_offset >= offset:
+            return info.next_offset, start + info.end_position
+    return None
+
+
 def raw_batch(
     payload: bytes, count: int, *, base_offset: int = 0, last_delta: int | None = None, attributes: int = 0
 ) -> bytes:
@@ -97,7 +123,7 @@ def streamed(data: bytes) -> bytes:
 
 
 def streamed_batch(base_offset: int = 0, count: int = 3, *, value: bytes | None = None) -> bytes:
-    """What :func:`batch` makes in zstd, in such a frame."""
+    """The batch of :func:`batch` in zstd, in such a frame."""
     whole = batch(base_offset, count, value=value)
     return raw_batch(streamed(whole[61:]), count, base_offset=base_offset, attributes=4)
 

@@ -1,7 +1,8 @@
-"""Tests of decompression ahead by threads, through Python; ``python -m tests.fuzz.ahead`` tests them without."""
+"""Tests of decompression ahead by threads, through Python. ``python -m tests.fuzz.ahead`` tests them without it."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import random
@@ -18,6 +19,8 @@ from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.records import scan
 from tests.fuzz.compare import difference, read
 from tests.fuzz.mutate import Inputs
+from tests.support import native_faults
+from tests.support.native_faults import NO_FAULT, NO_MEMORY, NO_START
 from tests.unit.protocol.records.helpers import PURE, TP, batch, decoder_named, streamed_batch
 
 if decoder_named("native") is None:
@@ -25,19 +28,25 @@ if decoder_named("native") is None:
 
 from pyconsumer.protocol.records import _native
 
-DIE, NO_MEMORY, NO_START = 1, 2, 3
 #: Random inputs that are compared; the proof's 100,000 are asked for by the environment.
 _INPUTS = int(os.environ.get("PYCONSUMER_AHEAD_INPUTS", "3000"))
 _LONG_S = 10.0
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    """Begin without threads and without faults."""
-    _native.break_workers(0)
+def _nothing_is_left() -> None:
+    """Begin without threads."""
     wait_until_no_thread_is_left()
-    yield
-    _native.break_workers(0)
+
+
+@pytest.fixture
+def break_workers() -> Iterator[Callable[..., None]]:
+    """A function that injects faults into the threads, which are those of a build for tests in this case."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[__name__], "_native", native_faults.faulty_native())
+        wait_until_no_thread_is_left()
+        yield native_faults.break_workers
+        native_faults.break_workers(NO_FAULT)
 
 
 def a_queue(threads: int = 1, size_bytes: int = 4 << 20) -> _native.DecodeAhead:
@@ -80,7 +89,7 @@ def wait_until_no_thread_is_left() -> None:
 
 
 def wait_until_free(data: bytearray, queue: _native.DecodeAhead) -> None:
-    """Give the threads time until nobody has a view of some memory."""
+    """Wait until the threads have released their views of some memory."""
     end = time.monotonic() + _LONG_S
     while True:
         queue.add(a_cursor(b""))  # whatever calls the queue lets go of what has ended
@@ -98,7 +107,7 @@ def wait_until_free(data: bytearray, queue: _native.DecodeAhead) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4])
-def test_what_threads_decompress_is_what_the_twin_in_python_reads(threads: int) -> None:
+def test_output_of_threads_equals_that_of_pure_python(threads: int) -> None:
     queue = _native.DecodeAhead(threads, 1 << 17, 1)
     source = random.Random(threads)
 
@@ -136,8 +145,8 @@ def test_all_is_ready_when_the_reader_comes_late(make: Callable[..., bytes]) -> 
     assert not queue.is_used
 
 
-def test_the_reader_does_everything_if_no_thread_starts() -> None:
-    _native.break_workers(NO_START)
+def test_the_reader_decompresses_everything_if_no_thread_starts(break_workers: Callable[..., None]) -> None:
+    break_workers(NO_START)
     queue = a_queue()
     cursor = a_cursor(a_set())
     queue.add(cursor)
@@ -146,8 +155,8 @@ def test_the_reader_does_everything_if_no_thread_starts() -> None:
     assert queue.counts()["threads"] == queue.counts()["workers"] == 0
 
 
-def test_a_thread_without_memory_leaves_it_to_the_reader() -> None:
-    _native.break_workers(NO_MEMORY)
+def test_a_thread_without_memory_leaves_the_work_to_the_reader(break_workers: Callable[..., None]) -> None:
+    break_workers(NO_MEMORY)
     queue = a_queue()
     cursor = a_cursor(a_set())
     queue.add(cursor)
@@ -158,7 +167,7 @@ def test_a_thread_without_memory_leaves_it_to_the_reader() -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_what_is_not_in_zstd_is_not_queued(codec: str) -> None:
+def test_only_zstd_batches_at_wanted_offsets_are_queued(codec: str) -> None:
     queue = a_queue()
 
     assert not queue.add(a_cursor(a_set(codec=codec)))
@@ -179,7 +188,7 @@ def test_output_beyond_the_room_is_left_to_the_reader() -> None:
     assert not a_queue(size_bytes=1 << 14).add(a_cursor(a_set()))
 
 
-def test_what_came_out_takes_room_and_not_what_might_have() -> None:
+def test_memory_is_charged_for_the_actual_output_only() -> None:
     """A frame as Java writes it says only that its one block may become 128 KiB."""
     queue = a_queue(size_bytes=1 << 18)
     cursor = a_cursor(b"".join(streamed_batch(n * 10, 10, value=b"some value " * 30) for n in range(30)))
@@ -207,7 +216,7 @@ def test_a_damaged_batch_takes_no_room() -> None:
         time.sleep(0.001)
 
 
-def test_no_more_is_held_than_there_is_room_for() -> None:
+def test_held_memory_stays_within_its_limit() -> None:
     queue = a_queue(threads=4, size_bytes=1 << 18)
     data = b"".join(streamed_batch(n * 10, 10, value=os.urandom(900)) for n in range(30))
     cursors = [a_cursor(data) for _ in range(8)]
@@ -248,15 +257,17 @@ def test_a_damaged_batch_is_an_error_at_its_place(place: str, check_crcs: bool) 
         with pytest.raises(CorruptRecordError) as raised:
             cursor.take(1)
         assert str(raised.value) == str(wanted.value)
-    cursor.skip_batch()
-    assert offsets(cursor) == list(range(150, 200))
+    assert raised.value.next_offset == 150
+    assert offsets(a_cursor(data, 150)) == list(range(150, 200))
 
 
 # -- late threads, and what they still read
 
 
-def test_a_late_thread_is_not_waited_for_longer_than_it_takes_to_do_it() -> None:
-    _native.break_workers(0, 300_000)
+def test_the_reader_waits_for_a_thread_no_longer_than_its_own_decompression_takes(
+    break_workers: Callable[..., None],
+) -> None:
+    break_workers(NO_FAULT, 300_000)
     queue = a_queue()
     cursor = a_cursor(a_set())
     queue.add(cursor)
@@ -266,13 +277,13 @@ def test_a_late_thread_is_not_waited_for_longer_than_it_takes_to_do_it() -> None
     assert offsets(cursor) == list(range(1000))
     assert time.monotonic() - start < 0.25
     assert queue.counts()["late"] >= 1
-    _native.break_workers(0)
+    break_workers(NO_FAULT)
     wait_until_free(bytearray(1), queue)
 
 
 @pytest.mark.parametrize("ends", ["close", "drop", "read"])
-def test_memory_stays_while_a_thread_reads_it(ends: str) -> None:
-    _native.break_workers(0, 100_000)
+def test_memory_stays_allocated_while_a_thread_reads_it(ends: str, break_workers: Callable[..., None]) -> None:
+    break_workers(NO_FAULT, 100_000)
     queue = a_queue()
     data = bytearray(a_set())
     cursor: Any = a_cursor(data)
@@ -288,12 +299,12 @@ def test_memory_stays_while_a_thread_reads_it(ends: str) -> None:
         data.append(0)
     assert not queue.is_used
     assert queue.counts()["jobs"] == 1
-    _native.break_workers(0)
+    break_workers(NO_FAULT)
     wait_until_free(data, queue)
     assert queue.counts()["jobs"] == queue.counts()["held"] == 0
 
 
-def test_memory_is_free_at_once_if_no_thread_reads_it() -> None:
+def test_memory_is_freed_at_once_if_no_thread_reads_it() -> None:
     queue = a_queue()
     data = bytearray(a_set())
     cursor = a_cursor(data)
@@ -305,9 +316,9 @@ def test_memory_is_free_at_once_if_no_thread_reads_it() -> None:
     data.append(0)
 
 
-def test_a_cursor_that_leaves_the_queue_is_read_on() -> None:
+def test_a_cursor_that_leaves_the_queue_is_read_on(break_workers: Callable[..., None]) -> None:
     for delay in (0, 50_000):
-        _native.break_workers(0, delay)
+        break_workers(NO_FAULT, delay)
         queue = a_queue()
         data = bytearray(a_set())
         cursor = a_cursor(data)
@@ -318,7 +329,7 @@ def test_a_cursor_that_leaves_the_queue_is_read_on() -> None:
 
         assert not queue.is_used
         assert first + offsets(cursor) == list(range(1000))
-        _native.break_workers(0)
+        break_workers(NO_FAULT)
         wait_until_free(data, queue)
 
 
@@ -353,11 +364,13 @@ def test_threads_block_all_signals() -> None:
 
 _FORKS = """
 import os, random, sys, time
-from pyconsumer.protocol.records import _native
+from tests.support.native_faults import NO_FAULT, break_workers, faulty_native
+from tests.unit.protocol.records import test_ahead
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, offsets, wait_until
+test_ahead._native = faulty_native()
 chance = random.Random(1)
 for number in range(60):
-    _native.break_workers(0, chance.choice((0, 0, 300)))
+    break_workers(NO_FAULT, chance.choice((0, 0, 300)))
     queue = a_queue(threads=2)
     cursors = [a_cursor(a_set()) for _ in range(3)]
     for cursor in cursors:
@@ -386,9 +399,11 @@ print("done")
 
 _DYING = """
 import time
-from pyconsumer.protocol.records import _native
+from tests.support.native_faults import DIE, break_workers, faulty_native
+from tests.unit.protocol.records import test_ahead
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, offsets, wait_until
-_native.break_workers(1)
+test_ahead._native = faulty_native()
+break_workers(DIE)
 queue = a_queue(threads=3)
 for number in range(10):
     cursors = [a_cursor(a_set()) for _ in range(3)]
@@ -403,9 +418,11 @@ print("done")
 """
 
 _EXIT = """
-from pyconsumer.protocol.records import _native
+from tests.support.native_faults import NO_FAULT, break_workers, faulty_native
+from tests.unit.protocol.records import test_ahead
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, wait_until
-_native.break_workers(0, 20_000_000)
+test_ahead._native = faulty_native()
+break_workers(NO_FAULT, 20_000_000)
 queue = a_queue(threads=2)
 cursors = [a_cursor(a_set()) for _ in range(3)]
 for cursor in cursors:
@@ -429,7 +446,13 @@ def test_in_a_process_of_its_own(program: str) -> None:
         assert time.monotonic() - start < 15  # a thread is delayed by 20 s
 
 
-def test_nothing_begins_after_the_stop() -> None:
+def test_faults_are_not_shipped() -> None:
+    assert ctypes.CDLL(native_faults.faulty_native().__file__).pyconsumer_ahead_fault
+    with pytest.raises(AttributeError, match="undefined symbol"):
+        _ = ctypes.CDLL(_native.__file__).pyconsumer_ahead_fault
+
+
+def test_no_batch_is_started_after_the_stop() -> None:
     program = """
 from pyconsumer.protocol.records import _native
 from tests.unit.protocol.records.test_ahead import a_cursor, a_queue, a_set, offsets

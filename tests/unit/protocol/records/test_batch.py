@@ -46,7 +46,7 @@ DATA_BATCH = (
 )
 
 
-def test_the_checksum_covers_everything_from_the_attributes_on() -> None:
+def test_the_checksum_covers_all_bytes_from_the_attributes_on() -> None:
     commit, abort = (bytearray.fromhex(data) for data in MARKERS.values())
     found = [int.from_bytes(data[17:21], "big") for data in (commit, abort)]
     assert found == [148716647, 4242795055] == [crc32c(data[21:]) for data in (commit, abort)]
@@ -104,7 +104,7 @@ def test_sequence_numbers_wrap_to_0(base: int, count: int, last: int) -> None:
     assert info.last_sequence == last
 
 
-def test_a_scan_copies_and_decompresses_nothing() -> None:
+def test_a_scan_makes_no_copy_and_decompresses_no_batch() -> None:
     data = bytearray(batch(0, 3, codec="gzip"))
     data[BATCH_OVERHEAD:] = bytes(len(data) - BATCH_OVERHEAD)
     (info,) = scan(memoryview(data))
@@ -178,7 +178,7 @@ def test_relative_offsets_count_up_or_are_given() -> None:
     assert builder.record_count == 5
 
 
-def test_a_full_batch_takes_nothing_more() -> None:
+def test_a_full_batch_takes_no_more_records() -> None:
     builder = BatchBuilder(size_limit=1000)
     taken = 0
     while builder.try_append(TIME, b"k" * 10, b"v" * 90) is not None:
@@ -192,7 +192,7 @@ def test_a_full_batch_takes_nothing_more() -> None:
     assert builder.try_append(TIME, None, b"") == 8  # a smaller one still fits
 
 
-def test_the_first_record_is_taken_whatever_its_size() -> None:
+def test_the_first_record_is_accepted_in_any_size() -> None:
     builder = BatchBuilder(size_limit=10)
     assert builder.try_append(TIME, None, bytes(5000)) == 0
     assert builder.try_append(TIME, None, b"") is None
@@ -225,7 +225,7 @@ def test_a_record_never_takes_more_than_its_bound() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_is_built_again_with_another_producer_epoch(codec: str) -> None:
+def test_a_batch_is_rebuilt_with_another_producer_epoch(codec: str) -> None:
     builder = BatchBuilder(codec)
     builder.try_append(TIME, b"k", b"v")
     one = builder.build(producer_id=1, producer_epoch=0, base_sequence=0)
@@ -255,7 +255,7 @@ def test_only_bytes_are_taken(wrong: object) -> None:
     assert (record.key, record.value) == (b"k", b"v")
 
 
-def test_unknown_codecs_are_refused_at_once() -> None:
+def test_unknown_codecs_are_rejected_at_once() -> None:
     with pytest.raises(UnsupportedCodecError, match="'brotli' is unknown"):
         BatchBuilder("brotli")
 
@@ -361,7 +361,7 @@ def test_a_log_is_read_to_its_damage() -> None:
     assert found == [7]
 
 
-def test_records_of_a_log_tell_their_producer() -> None:
+def test_records_of_a_log_name_their_producer() -> None:
     (record,) = iter_records(batch(4, 1, producer_id=9, transactional=True, leader_epoch=2))
     assert record == (4, TIME + 4, b"k4", b"v4", (), False, True, 9, 0, 2)
     tail = raw_batch(b"\x0e\0\0\0\x01\x02a\0" + b"\0", 1)

@@ -140,7 +140,7 @@ def test_bounds_of_timestamps(check: Check) -> None:
     assert [(each.number, each.timestamp) for each in found] == [(0, TIME), (3, TIME + 11)]
 
 
-def test_no_timestamps_at_all(check: Check) -> None:
+def test_records_without_timestamps(check: Check) -> None:
     assert run(check, raw_batch(record(0, time=-1 - TIME), 1), earliest=5) == (-1, -1)
 
 
@@ -158,7 +158,7 @@ def _mutated() -> Iterator[bytes]:
         yield bytes(data)
 
 
-def test_both_twins_say_the_same() -> None:
+def test_both_implementations_agree() -> None:
     native = pytest.importorskip("pyconsumer.protocol.records._native")
     bad = 0
     for number, data in enumerate(_mutated()):
@@ -173,7 +173,7 @@ def test_both_twins_say_the_same() -> None:
     assert 500 < bad < 3000
 
 
-def test_a_place_outside_of_the_data_is_refused() -> None:
+def test_a_position_outside_the_data_is_rejected() -> None:
     native = pytest.importorskip("pyconsumer.protocol.records._native")
     data = batch(0, 1)
     (info,) = scan(data)

@@ -32,7 +32,7 @@ LARGEST = 1 << 28
 
 @pytest.fixture(params=["compiled", "cramjam", "pyarrow"])
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each of what decompresses snappy, lz4 and zstd."""
+    """Each implementation of snappy, lz4 and zstd."""
     use(monkeypatch, request.param)
     return str(request.param)
 
@@ -50,7 +50,7 @@ def use(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, *PACKED])
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE, NOISE + TEXT], ids=["empty", "x", "text", "noise", "both"])
-def test_what_was_compressed_comes_back(library: str, codec: Codec, data: bytes) -> None:
+def test_compressed_data_decompresses_to_the_original(library: str, codec: Codec, data: bytes) -> None:
     packed = compress(codec, data)
     assert decompress(codec, packed) == data
     assert decompress(codec, memoryview(packed), max_bytes=len(data)) == data
@@ -89,7 +89,7 @@ def test_snappy_is_framed_in_blocks_of_32_kib_and_read_bare_as_well(library: str
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
 
 
-def test_lz4_frames_have_independent_blocks_as_java_wants_them(library: str) -> None:
+def test_lz4_frames_have_independent_blocks_as_java_requires(library: str) -> None:
     packed = compress(Codec.LZ4, TEXT)
     assert packed[:7].hex() == "04224d18604082"
     assert bytes(cramjam.lz4.decompress(packed)) == TEXT
@@ -235,7 +235,7 @@ def test_the_bound_itself_is_allowed(library: str, codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_what_an_earlier_batch_left_in_memory_is_neither_seen_nor_room_for_a_later_one(codec: Codec) -> None:
+def test_output_of_an_earlier_batch_is_not_visible_in_a_later_one(codec: Codec) -> None:
     large, small = b"secret" * 20_000, b"small"
     assert decompress(codec, compress(codec, large)) == large
 
@@ -298,7 +298,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         compression._library.cache_clear()
 
 
-def test_data_is_decompressed_without_a_library_where_the_decoder_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiled_decoder_decompresses_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     packed = {codec: compress(codec, TEXT) for codec in PACKED}
     use(monkeypatch, "compiled")
     monkeypatch.setattr(compression, "_library", lambda: ("", None))
@@ -373,8 +373,8 @@ def _said(compiled: Any, codec: Codec, data: bytes, most: int, magic: int, patch
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_the_compiled_decoder_gives_what_the_library_gives(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment variable ``PYCONSUMER_CODEC_INPUTS`` is the number of inputs: 1,000 unless it is set."""
+def test_the_compiled_decoder_equals_the_library(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment variable ``PYCONSUMER_CODEC_INPUTS`` is the number of inputs. The default is 1,000."""
     native = pytest.importorskip("pyconsumer.protocol.records._native")
     source = random.Random(int(codec))
     good = more = 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import crcmod.predefined
 import pytest
 
-from pyconsumer.protocol.records import crc, decoder
+from pyconsumer.protocol.records import crc
 from tests.support.process import run
 
 try:
@@ -67,13 +67,13 @@ def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.
     names = [crc._choose()[1]]
     assert names in (["the record decoder"], ["crc32c"], ["crcmod"]), "the last two without a compiler"
     names.clear()
-    monkeypatch.setattr(decoder, "crc32c_compiled", None)
+    monkeypatch.setattr(crc, "compiled", lambda name: None)
     for module in ("nothing", "crc32c", "crcmod.predefined", "numpy"):
         monkeypatch.setitem(sys.modules, module, None)
         function, name = crc._choose()
         assert function(b"123456789") == 0xE3069283
         names.append(name)
-    # crcmod is passed over for numpy where it was installed without a compiler.
+    # numpy is preferred to crcmod where it was installed without a compiler.
     assert names in (["crc32c", "crcmod", "numpy", "python"], ["crc32c", "numpy", "numpy", "python"])
 
 
@@ -92,7 +92,7 @@ print(describe_codecs()[-1])
     done = run([sys.executable, "-W", "ignore", "-c", program], env={"PYCONSUMER_PURE": "1"}, timeout_s=60).check()
     assert done.stdout.startswith("CRC-32C is computed by crcmod")
     if "without" not in done.stdout:  # crcmod itself was installed without a compiler
-        expected = "CRC-32C is computed by crcmod, because neither the compiled decoder nor crc32c is installed"
+        expected = "CRC-32C is computed by crcmod, as the compiled decoder and crc32c are not installed"
         assert done.stderr.splitlines() == [f"pyconsumer.records INFO {expected}"]
 
 
@@ -111,7 +111,7 @@ print(describe_codecs()[-1])
     ],
     ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
 )
-def test_crc32c_is_demanded_where_it_has_wheels(environment: dict[str, str], is_demanded: bool) -> None:
+def test_crc32c_is_required_where_it_has_wheels(environment: dict[str, str], is_demanded: bool) -> None:
     requirements = pytest.importorskip("packaging.requirements")
     project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {found.name: found for found in map(requirements.Requirement, project["dependencies"])}

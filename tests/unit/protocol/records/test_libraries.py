@@ -47,13 +47,13 @@ print(*compression.describe_codecs(), sep="\\n")
 
 
 def _run(program: str, **environment: str) -> tuple[list[str], list[str]]:
-    """Run a program; return its lines and those that were logged."""
+    """Run a program. Return its lines and those that were logged."""
     done = run([sys.executable, "-c", program], env=environment, timeout_s=60).check()
     return done.stdout.splitlines(), done.stderr.splitlines()
 
 
 @needs_both
-def test_each_library_says_its_version_and_its_file() -> None:
+def test_each_library_has_its_version_and_file() -> None:
     for codec, name in ((Codec.LZ4, "liblz4"), (Codec.ZSTD, "libzstd")):
         found: Any = _native.library_of(codec)
         assert found[0] == name
@@ -82,7 +82,7 @@ def test_without_a_library_cramjam_serves(setting: str, reason: str) -> None:
 
 
 @needs_both
-def test_with_the_libraries_zstd_is_decompressed_ahead_and_nothing_is_logged() -> None:
+def test_with_the_libraries_zstd_is_decompressed_ahead_without_a_log_line() -> None:
     said, logged = _run(_READ)
     assert [said[0], said[1], said[3], said[4]] == ["lz4 is queued: False", "True", "zstd is queued: True", "True"]
     assert logged == []
@@ -115,7 +115,7 @@ def test_zstd_before_1_4_is_not_used(tmp_path: Path) -> None:
 
 @needs_both
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs Linux's list of what is loaded")
-def test_a_library_is_loaded_when_it_is_first_needed() -> None:
+def test_a_library_is_loaded_on_first_use() -> None:
     program = """
 from tests.unit.protocol.records.helpers import TP, batch
 from pyconsumer.protocol.records import _native

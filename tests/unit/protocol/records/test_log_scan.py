@@ -1,4 +1,4 @@
-"""The pass over a broker's log: the same on both twins, also at every kind of damage and for any size of the pieces."""
+"""The scan of a broker's log: both implementations agree, at every kind of damage and for any size of the pieces."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_twins_agree(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_twins_agree_wherever_it_is_cut_or_damaged(seed: int) -> None:
+def test_implementations_agree_at_any_cut_and_any_damage(seed: int) -> None:
     pick = random.Random(seed)
     data = history(seed, 12)
     for size in range(len(data)):
@@ -165,7 +165,7 @@ def test_a_torn_batch_is_incomplete(make: Any) -> None:
     ],
     ids=["order", "range", "checksum", "format", "magic", "zeros"],
 )
-def test_why_it_stops(make: Any, second: bytes, stop: ScanStop) -> None:
+def test_reasons_to_stop(make: Any, second: bytes, stop: ScanStop) -> None:
     found = run(make, data_batch(0) + second)
     assert (found["next_offset"], found["stop"]) == (1, stop)
 
@@ -198,7 +198,7 @@ def test_the_last_five_batches_of_an_epoch_are_kept(make: Any) -> None:
     assert producer[5] == [(0, 8, 0, TIME)]
 
 
-def test_producers_of_a_snapshot_go_on(make: Any) -> None:
+def test_producers_of_a_snapshot_are_continued(make: Any) -> None:
     log_scan = make(400, -1, 10)
     log_scan.add_producer(1, 0, -1, TIME, -1, [(4, 9, 0, TIME)])
     log_scan.add_producer(2, 3, 7, TIME, 6, [])
@@ -250,7 +250,7 @@ def test_a_marker_without_a_sound_key_is_an_error(make: Any) -> None:
         run(make, data)
 
 
-def test_it_can_begin_inside_a_segment(make: Any) -> None:
+def test_a_scan_can_start_inside_a_segment(make: Any) -> None:
     pieces = [data_batch(n, timestamp=TIME + n) for n in range(100)]
     whole = make(400)
     whole.begin_segment(0)

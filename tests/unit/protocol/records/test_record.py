@@ -72,7 +72,7 @@ def test_records_are_equal_if_all_is(change: dict[str, object]) -> None:
     assert make() != tuple(change)
 
 
-def test_a_decoded_record_equals_a_made_one() -> None:
+def test_a_decoded_record_equals_a_constructed_one() -> None:
     (record,) = take_all(batch(5, 1, leader_epoch=2))
     assert record == helpers.current.ConsumerRecord("events", 2, 5, TIME + 5, 0, b"k5", b"v5", (), 2)
 
@@ -142,7 +142,7 @@ def test_a_subclass_and_its_attributes_survive_a_copy(way: str, monkeypatch: pyt
     assert (again.value is record.value) == (way == "copy")
 
 
-def test_a_record_shows_all_of_it() -> None:
+def test_the_repr_of_a_record_has_all_fields() -> None:
     expected = (
         f"ConsumerRecord(topic='t', partition=1, offset=7, timestamp={TIME}, timestamp_type=1, key=b'key',"
         " value=b'value', headers=[('h', b'1'), ('h', None)], leader_epoch=3,"

@@ -1,4 +1,4 @@
-"""Tests of what holds for both twins of the decoder together, and for the compiled one alone."""
+"""Tests of rules for both implementations of the decoder together, and for the compiled one alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from pyconsumer.protocol import records
 from tests.fuzz.compare import WAYS, difference, read, read_quickly
 from tests.fuzz.mutate import Inputs
-from tests.unit.protocol.records.helpers import PURE, TIME, TP, Decoder, batch, decoder_named, raw_batch
+from tests.unit.protocol.records.helpers import PURE, TIME, TP, Decoder, batch, decoder_named, raw_batch, values_of
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_timestamps_wrap_round_as_in_java(base: int, delta: int, native: Decoder
     assert found.timestamp == expected.timestamp == (base + signed + 2**63) % 2**64 - 2**63
 
 
-def test_a_pickled_record_is_read_where_there_is_no_compiled_decoder(native: Decoder) -> None:
+def test_a_pickled_record_can_be_read_without_a_compiled_decoder(native: Decoder) -> None:
     (record,) = native.Cursor(TP, batch(7, 1), fetch_offset=0).take(1)
     data = pickle.dumps([record, record.deserialized("key", {"a": 1})])
     program = (
@@ -133,12 +133,13 @@ def test_the_decoder_is_chosen_by_the_environment(pure: str, expected: str, nati
 
 
 def test_a_build_of_another_source_is_not_used(native: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyconsumer.protocol.records import _native, decoder
+    from pyconsumer.protocol.records import _native, native_module
 
+    load = native_module.native_module.__wrapped__
     monkeypatch.delenv("PYCONSUMER_PURE", raising=False)
-    assert decoder._compiled() == (_native, "")
+    assert load() == (_native, "")
     monkeypatch.setattr(_native, "REVISION", -1)
-    found, reason = decoder._compiled()
+    found, reason = load()
     assert found is None
     assert "of another version" in reason
     assert "pip install -e" in reason, "in a source tree; otherwise: reinstall pyconsumer"
@@ -183,7 +184,7 @@ def test_a_million_records_are_kept_and_let_go(kind: str, native: Decoder) -> No
 
 
 @pytest.mark.parametrize("kind", ["bytes", "str", "int", "float", "bool", "none", "dict", "subclass"])
-def test_the_collector_knows_a_record_only_if_it_can_be_part_of_a_cycle(kind: str, native: Decoder) -> None:
+def test_the_collector_tracks_a_record_only_if_it_can_be_part_of_a_cycle(kind: str, native: Decoder) -> None:
     make, tracked = kinds(native)[kind]
     (record,) = native.Cursor(TP, batch(0, 1), fetch_offset=0).take(1)
     made = make(record)
@@ -237,13 +238,13 @@ def test_native_records_cannot_be_changed(native: Decoder) -> None:
         record.other = 1
 
 
-def test_a_cursor_refuses_to_be_used_while_it_is_in_use(native: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cursor_in_use_rejects_another_call(native: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyconsumer.protocol.records import _native
 
     reader = native.Cursor(TP, batch(0, 3, codec="gzip"), fetch_offset=0)
 
     def intruding(*_: Any) -> bytes:
-        for use in (lambda: reader.take(1), reader.close, reader.skip_batch):
+        for use in (lambda: reader.take(1), reader.close):
             with pytest.raises(RuntimeError, match="in use"):
                 use()
         raise RuntimeError("seen")
@@ -255,7 +256,7 @@ def test_a_cursor_refuses_to_be_used_while_it_is_in_use(native: Decoder, monkeyp
     assert len(reader.take(3)) == 3
 
 
-def test_a_built_builder_takes_no_more(native: Decoder) -> None:
+def test_a_built_builder_takes_no_more_records(native: Decoder) -> None:
     builder = native.ColumnsBuilder()
     native.Cursor(TP, batch(0, 3), fetch_offset=0).take_into(builder, 2)
     columns = builder.build()
@@ -263,7 +264,7 @@ def test_a_built_builder_takes_no_more(native: Decoder) -> None:
         native.Cursor(TP, batch(0, 3), fetch_offset=0).take_into(builder, 2)
     with pytest.raises(ValueError, match="built"):
         builder.build()
-    assert columns.values.to_list() == [b"v0", b"v1"]
+    assert values_of(columns.values) == [b"v0", b"v1"]
 
 
 def test_a_batch_may_have_more_records_than_memory_for_their_rows(native: Decoder) -> None:
@@ -285,6 +286,6 @@ def test_crc_by_tables_and_by_hardware(native: Decoder) -> None:
         assert _native.crc32c(data[size:], expected) == crc32c(data)
 
 
-def test_the_implementation_in_use_is_told() -> None:
+def test_the_implementation_in_use_is_described() -> None:
     assert records.IMPLEMENTATION in ("native", "pure")
     assert records.describe().startswith("compiled" if records.IMPLEMENTATION == "native" else "pure Python (")

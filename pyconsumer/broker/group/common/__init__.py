@@ -1,0 +1,1 @@
+"""Used by both group protocols: settings, committed offsets, results of requests, and the interface to the log."""

@@ -1,0 +1,115 @@
+"""Results of the group coordinator: one value type for each kind of request. Error codes are Kafka's, 0 for none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "CLASSIC_TYPE",
+    "CONSUMER_TYPE",
+    "NO_OFFSET",
+    "FetchedOffset",
+    "GroupOverview",
+    "GroupSummary",
+    "JoinMember",
+    "JoinResult",
+    "LeaveResult",
+    "LeavingMember",
+    "MemberSummary",
+    "SyncResult",
+]
+
+#: Group types, as ListGroups names them from version 5 on.
+CLASSIC_TYPE = "classic"
+CONSUMER_TYPE = "consumer"
+
+
+class MemberSummary(NamedTuple):
+    """A member as DescribeGroups shows it."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class JoinMember(NamedTuple):
+    """A member as the leader receives it, with its metadata (the subscription) for the chosen protocol."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinResult(NamedTuple):
+    """Response to JoinGroup. With an error, only the error code and the member id are set.
+
+    Only the leader gets ``members``. ``skip_assignment`` asks a static leader that came back under a new member id not
+    to compute an assignment (KIP-814).
+    """
+
+    error_code: int
+    member_id: str
+    members: tuple[JoinMember, ...] = ()
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+
+
+class SyncResult(NamedTuple):
+    """Response to SyncGroup. With an error, type, name and assignment are empty."""
+
+    error_code: int
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+class LeavingMember(NamedTuple):
+    """One member of a LeaveGroup request. In the response, with its error code."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+    error_code: int = 0
+
+
+class LeaveResult(NamedTuple):
+    """Response to LeaveGroup: one error code for all, or one for each member."""
+
+    error_code: int
+    members: tuple[LeavingMember, ...] = ()
+
+
+class FetchedOffset(NamedTuple):
+    """Response to OffsetFetch for one partition. Offset -1 with error code 0 means that nothing was committed."""
+
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    error_code: int = 0
+
+
+NO_OFFSET = FetchedOffset()
+
+
+class GroupOverview(NamedTuple):
+    """A group as ListGroups shows it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str = CLASSIC_TYPE
+
+
+class GroupSummary(NamedTuple):
+    """A group as DescribeGroups shows it. The protocol and the members' metadata are set only in state Stable."""
+
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberSummary, ...]

@@ -1,0 +1,91 @@
+"""The storage of an internal topic, ``__consumer_offsets`` or ``__transaction_state``, as its coordinator sees it.
+
+The broker implements it on its replicated log. Tests implement it in memory, with appends that are late or fail. It
+keeps no state of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.errors import Errors
+
+__all__ = ["GroupStorage", "KeyValue", "StoreResult", "from_append"]
+
+#: One record of the internal topic: its key, and its value or None for a tombstone.
+KeyValue = tuple[bytes, bytes | None]
+
+
+class StoreResult(NamedTuple):
+    """The result of an append.
+
+    ``error_code`` is Kafka's, 0 when the batch is in the log of every in-sync replica. ``base_offset`` is the offset of
+    the batch's first record, -1 after an error.
+    """
+
+    error_code: int = 0
+    base_offset: int = -1
+
+
+class GroupStorage(Protocol):
+    """The partitions of an internal topic as one broker sees them."""
+
+    def partition_count(self) -> int:
+        """Return how many partitions the topic has. It is created on first use. An existing one keeps its count."""
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> Deferred[StoreResult]:
+        """Write the records as one batch and wait for the in-sync replicas.
+
+        Args:
+            partition: of the topic.
+            records: at least one.
+            now_ms: their timestamp, milliseconds since the epoch.
+            producer_id, producer_epoch: of the transaction that the batch belongs to. -1 outside a transaction.
+
+        Returns:
+            The result: REQUEST_TIMED_OUT if the replicas took too long (``offsets.commit.timeout.ms`` for offsets,
+            ``request.timeout.ms`` for transactions), NOT_LEADER_OR_FOLLOWER if this broker does not lead the partition.
+        """
+
+    def read(self, partition: int) -> Iterator[bytes | memoryview]:
+        """Yield record batches from the log start to the log end, in pieces of any size that hold whole batches.
+
+        An empty piece means that the rest cannot be read yet, because it is not replicated. Only
+        ``__transaction_state`` has such pieces: its coordinator asks for the next one later.
+
+        Raises:
+            NotLeaderOrFollowerError: this broker does not lead the partition, or no longer in the epoch in which the
+                read began. What was read until then is incomplete and must not be used.
+        """
+
+
+#: Kafka 4's table of append errors, the same for commits, group records and transactions; others are passed on.
+_FROM_APPEND: Final[dict[int, int]] = {
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.REQUEST_TIMED_OUT: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
+    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
+    Errors.MESSAGE_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+    Errors.RECORD_LIST_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+    Errors.INVALID_FETCH_SIZE: Errors.UNKNOWN_SERVER_ERROR,
+}
+
+
+def from_append(error_code: int) -> int:
+    """Return the error code that a client receives when the append to an internal topic ended with ``error_code``.
+
+    A client of a coordinator does not know the partition that the log's own errors are about.
+    """
+    return _FROM_APPEND.get(error_code, error_code)

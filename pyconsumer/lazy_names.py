@@ -1,0 +1,30 @@
+"""Public names of a package that are imported when they are first used, which makes its own import cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(names: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and the ``__dir__`` of a package (PEP 562).
+
+    Args:
+        names: the package's ``globals()``, which has ``__all__``. An imported name is kept there.
+        homes: for each lazy name the module that defines it, or the module of this name itself.
+    """
+    package = names["__name__"]
+
+    def import_name(name: str) -> Any:
+        import importlib
+
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = importlib.import_module(home)
+        value = names[name] = module if home == f"{package}.{name}" else getattr(module, name)
+        return value
+
+    return import_name, lambda: sorted({*names, *names["__all__"]})

@@ -1,0 +1,65 @@
+"""``sasl.jaas.config`` of Java clients."""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+import pytest
+
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.settings.jaas import parse_jaas
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def test_quotes_in_passwords() -> None:
+    assert parse_jaas(rf'{PLAIN} required username="u" password="a\"b\\c=;d" ;').password == 'a"b\\c=;d'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "login modules that can be used"),
+        ('com.sun.security.auth.module.Krb5LoginModule required keyTab="x";', "begins with another name"),
+        (f'{PLAIN} required username="u" password="s3cret"', "with the semicolon"),
+        (f'{PLAIN} username="u" password="s3cret";', "with the semicolon"),
+        (f'{PLAIN} required username "s3cret" password;', "with the semicolon"),
+        (f"{PLAIN} required username='u' password=s3cret s3cret;", "with the semicolon"),
+        (f'{PLAIN} required username="u";', "no password"),
+        (f'{PLAIN} required username="u" password="s3cret;', "quote is not closed"),
+        (f'{SCRAM} required username="u" password="s3cret" tokenauth="true";', "delegation tokens"),
+    ],
+)
+def test_errors_name_the_fault_and_not_the_password(text: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        parse_jaas(text)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_no_part_of_a_malformed_value_is_shown() -> None:
+    secret = "Zq7xKw9vJ"
+    right = f'{PLAIN} required username="{secret}" password="{secret}";'
+    words = re.split(r"[ =]", right)
+    malformed = [
+        *(
+            f"{before}{secret}{after}"
+            for before in ("", "a.", "$", '"', "'", "=")
+            for after in ("", ".b", ";", '"', " ;")
+        ),
+        *(right[:length] for length in range(len(right))),
+        *(right[length:] for length in range(1, len(right))),
+        *(f"{right[:place]}{right[place + 1 :]}" for place in range(len(right))),
+        *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))),
+        *(" ".join([*words[:place], secret, *words[place:]]) for place in range(len(words) + 1)),
+    ]
+    shown = set()
+    for text in malformed:
+        try:
+            parse_jaas(text)
+        except ConfigurationError as error:
+            shown.add("".join(traceback.format_exception_only(error)) + repr(error.__cause__) + repr(error.__context__))
+    assert len(shown) >= 4
+    pieces = [secret[place : place + 2] for place in range(len(secret) - 1)]
+    assert not [message for message in shown for piece in pieces if piece in message]

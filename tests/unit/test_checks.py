@@ -1,0 +1,25 @@
+"""The checks of pre-commit and of the workflows are those of tox, and cover the Pythons that the package names."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_hooks_before_a_commit_run_the_commands_of_lint() -> None:
+    tox = configparser.ConfigParser()
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text("utf-8")
+    assert re.findall(r"^ +entry: (.+)$", hooks, re.MULTILINE) == tox["testenv:lint"]["commands"].split("\n")[1:]
+
+
+def test_the_workflow_has_every_python_that_the_package_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = [found[1] for text in project["classifiers"] if (found := re.fullmatch(r".* :: (3\.\d+)", text))]
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    (matrix,) = re.findall(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)
+    assert re.findall(r"\d\.\d+", matrix) == named
