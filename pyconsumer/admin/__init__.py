@@ -1,8 +1,6 @@
-"""Topics, groups, offsets, settings and transactions: what operators and tests do with a cluster.
-
-``client`` is the facade. ``topics``, ``groups``, ``configs`` and ``transactions`` hold the steps of each operation as
-generators without I/O. ``calls`` sends one request to the right broker until it succeeds or time is up. ``types`` are
-the results.
+"""Topics, groups, offsets, settings and transactions of a cluster, for operators and tests. ``client`` is the facade.
+``topics``, ``groups``, ``configs`` and ``transactions`` hold the steps of each operation as generators without I/O.
+``calls`` sends one request to the right broker until it succeeds or time is up. ``types`` are the results.
 """
 
 from __future__ import annotations

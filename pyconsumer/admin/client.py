@@ -57,7 +57,7 @@ class KafkaAdminClient:
         configs: settings in a mapping, which allows Kafka's dotted names.
         clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
             machine's.
-        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is needed.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`. ``bootstrap_servers`` is required.
 
     Every method takes ``timeout_ms``, ``default_api_timeout_ms`` where it is None, and raises ``KafkaTimeoutError``
     when that has passed.
@@ -145,7 +145,7 @@ class KafkaAdminClient:
         Args:
             new_topics: descriptions, or names for topics with the broker's defaults.
             validate_only: check the request without creating anything.
-            raise_errors: True raises the first error, or False returns errors in the result.
+            raise_errors: True raises the first error. False returns errors in the result.
 
         Returns:
             The error of each topic, None for success.
@@ -195,7 +195,7 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the offset of the start, the end, or the first record at or after a time, None without one.
+        """Return the offset of the start, of the end, or of the first record at or after a time in ms (None if absent).
 
         Args:
             isolation_level: under ``read_committed`` the end is the last stable offset.
@@ -239,7 +239,7 @@ class KafkaAdminClient:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> None:
-        """Change only the settings that are named. None resets one to its default (KIP-339)."""
+        """Change only the named settings. None resets one to its default (KIP-339)."""
         return self._run(
             lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms
         )
@@ -445,7 +445,7 @@ class KafkaAdminClient:
 
     def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
         if self._pid != os.getpid():
-            raise IllegalStateError("the admin client was made before a fork; make one in each process")
+            raise IllegalStateError("the admin client was made before a fork. Make one in each process")
         timeout = seconds_of(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
         deadline = self._clock.now() + timeout
         if not self._lock.acquire(timeout=timeout):
@@ -458,7 +458,7 @@ class KafkaAdminClient:
             self._lock.release()
 
     def close(self) -> None:
-        """Wait for a call that another thread is making, then close all connections. A second call does nothing."""
+        """Wait for a call that another thread is making, then close all connections. A second call has no effect."""
         if self._pid != os.getpid():
             return
         with self._lock:

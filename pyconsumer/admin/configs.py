@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: read and change, and the resources that have any."""
+"""Settings of topics, brokers and groups: read and change. Also the resources that have any."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: 
     """Return the resources of these types that have settings, sorted. Without a type, of all (KIP-1142).
 
     Raises:
-        UnsupportedVersionError: the broker lists client metrics alone (before Apache Kafka 4.1), or nothing.
-        KafkaError: what the broker says.
+        UnsupportedVersionError: the broker lists client metrics alone (before Apache Kafka 4.1), or cannot list them.
+            KafkaError: the broker's error.
     """
     wanted = sorted({int(ConfigResourceType(kind)) for kind in types})
     only_metrics = wanted == [ConfigResourceType.CLIENT_METRICS]
@@ -64,7 +64,7 @@ def describe(
     """Return all settings of each resource, by name.
 
     Raises:
-        KafkaError: what the broker says of a resource.
+        KafkaError: the broker's error for a resource.
     """
     found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
     for resource in resources:
@@ -105,7 +105,7 @@ def alter(
     """Set settings, or with None give them back their default. Others stay as they are (KIP-339).
 
     Raises:
-        KafkaError: what the broker says of a resource. Others may have been changed.
+        KafkaError: the broker's error for a resource. Others may have been changed.
     """
     for resource, values in changes.items():
         response = yield from calls.call(

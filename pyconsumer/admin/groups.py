@@ -90,7 +90,7 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
 
     Raises:
         GroupIdNotFoundError: there is no such group, or it is of another type.
-        KafkaError: what the coordinator says.
+        KafkaError: the coordinator's error.
     """
     try:
         return (yield from _describe_classic(calls, group_id, deadline))
@@ -222,11 +222,11 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
 def _naming_members(
     call: Steps[object], refusal: type[KafkaError], advice: str, calls: Calls, group_id: str, deadline: float
 ) -> Steps[None]:
-    """Make a call that fails while the group has members. The error names them and says what to do.
+    """Make a call that fails while the group has members. The error names them and the remedy.
 
     Args:
         call: the steps of the call.
-        refusal: what it raises if there are members.
+        refusal: its error if there are members.
         advice: the end of the error's text, after who they are.
     """
     try:
@@ -246,7 +246,7 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
 
     Raises:
         NonEmptyGroupError: the group has members, which are named.
-        GroupIdNotFoundError, KafkaError: what the coordinator says.
+        GroupIdNotFoundError, KafkaError: the coordinator's error.
     """
 
     def check(response: delete_groups.DeleteGroupsResponse) -> KafkaError | None:
@@ -308,7 +308,7 @@ def commit_offsets(
 
     Raises:
         UnknownMemberIdError: the group has members, which are named.
-        KafkaError: what the coordinator says.
+        KafkaError: the coordinator's error.
     """
 
     def check(response: offset_commit.OffsetCommitResponse) -> KafkaError | None:
@@ -336,7 +336,7 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
 
     Raises:
         GroupSubscribedToTopicError: members, which are named, read such a topic.
-        GroupIdNotFoundError, KafkaError: what the coordinator says.
+        GroupIdNotFoundError, KafkaError: the coordinator's error.
     """
     topics: dict[str, offset_delete.OffsetDeleteRequestTopic] = {}
     for tp in partitions:

@@ -65,7 +65,7 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
 
     Raises:
         UnknownTopicOrPartitionError: one does not exist.
-        KafkaError: what the broker says of one of them.
+        KafkaError: the broker's error for one of them.
     """
     response = yield from _metadata(calls, names, deadline)
     found: dict[str, TopicDescription] = {}
@@ -111,7 +111,7 @@ def describe_cluster(calls: Calls, deadline: float) -> Steps[ClusterDescription]
 def create(
     calls: Calls, topics: list[NewTopic], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
-    """Make topics, and return by name what went wrong, None for success."""
+    """Create topics, and return each topic's error by name, None for success."""
     request = create_topics.CreateTopicsRequest(
         topics=[
             create_topics.CreatableTopic(
@@ -145,7 +145,7 @@ def create(
 
 
 def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, KafkaError | None]]:
-    """Remove topics, and return by name what went wrong, None for success."""
+    """Delete topics, and return each topic's error by name, None for success."""
 
     def build(version: int) -> delete_topics.DeleteTopicsRequest:
         timeout_ms = _left_ms(calls, deadline)
@@ -171,7 +171,7 @@ def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, K
 def raise_partitions(
     calls: Calls, wanted: Mapping[str, int | NewPartitions], deadline: float, *, validate_only: bool = False
 ) -> Steps[dict[str, KafkaError | None]]:
-    """Give topics more partitions, and return by name what went wrong, None for success."""
+    """Give topics more partitions, and return each topic's error by name, None for success."""
     topics = []
     for name, count in wanted.items():
         new = count if isinstance(count, NewPartitions) else NewPartitions(count)
@@ -203,7 +203,7 @@ def delete_before(
     """Move the start of logs forward, and return each one's new start. -1 as offset stands for the high watermark.
 
     Raises:
-        KafkaError: what the broker says of a partition. Others may have been changed.
+        KafkaError: the broker's error for a partition. Others may have been changed.
     """
 
     def ask(node: int, asked: Mapping[TopicPartition, int]) -> RequestFuture[ClientResponse]:

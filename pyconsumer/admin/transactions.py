@@ -1,4 +1,4 @@
-"""Transactions of a cluster: list, describe and end them, and find those that nobody will ever end (KIP-664)."""
+"""Transactions of a cluster: list, describe and end them, and find those that no producer will end (KIP-664)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def list_all(
         )
         if response.unknown_state_filters:
             unknown = ", ".join(response.unknown_state_filters)
-            raise ValueError(f"no transaction has a state named {unknown}; Ongoing is one, for example")
+            raise ValueError(f"no transaction has a state named {unknown}. Ongoing is one, for example")
         for item in response.transaction_states:
             found[item.transactional_id] = TransactionListing(
                 item.transactional_id, item.producer_id, item.transaction_state, broker.node_id
@@ -183,13 +183,13 @@ def abort(calls: Calls, tp: TopicPartition, start_offset: int, deadline: float) 
     if not found:
         known = ", ".join(str(one.transaction_start_offset) for one in producers if one.is_open) or "none"
         raise InvalidTxnStateError(
-            f"no transaction of {tp} begins at offset {start_offset}; open ones begin at: {known}"
+            f"no transaction of {tp} begins at offset {start_offset}. Open ones begin at: {known}"
         )
     yield from _abort(calls, tp, found[0], deadline)
 
 
 def fence(calls: Calls, transactional_id: str, deadline: float) -> Steps[tuple[int, int]]:
-    """Fence the producer of a transactional id, and abort what it has open.
+    """Fence the producer of a transactional id, and abort its open transaction.
 
     Returns:
         The producer id and the new epoch.

@@ -97,14 +97,15 @@ class GroupListing:
 class MemberDescription:
     """A member of a group, with the partitions that it owns and the topics that it asked for.
 
-    What follows only members of groups of type ``consumer`` have (KIP-848), or None in others.
+    Only members of groups of type ``consumer`` have (KIP-848); None in others.
 
     Attributes:
         epoch: how far it has followed the group. When it equals the group's, it has all of its ``target``.
-        target: what it is to own in the end.
+        target: the partitions that it will own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
-        member_type: ``consumer``, ``classic`` for a member of the classic protocol, or None if it is unknown.
+        member_type: ``consumer``, or ``classic`` for a member of the classic protocol, or None if the broker does not
+            say.
     """
 
     member_id: str
@@ -176,7 +177,7 @@ class ConfigResource:
             found = ConfigResourceType[given.upper()] if isinstance(given, str) else ConfigResourceType(given)
         except (KeyError, ValueError):
             known = ", ".join(kind.name for kind in ConfigResourceType)
-            raise ValueError(f"{given!r} is no type of a resource; there are {known}") from None
+            raise ValueError(f"{given!r} is no type of a resource. There are {known}") from None
         object.__setattr__(self, "resource_type", found)
 
 
@@ -255,7 +256,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that holds a partition back and will not end. ``transactional_id`` is None if nobody knows it."""
+    """A transaction that holds a partition back and will not end; ``transactional_id`` is None if it is unknown."""
 
     partition: TopicPartition
     producer: ProducerState

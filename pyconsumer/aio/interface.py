@@ -638,7 +638,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Send a record; return the promise of its place."""
+        """Send a record, and return the future of its partition and offset."""
         raise not_written("send")
 
     async def send_and_wait(
@@ -662,7 +662,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one promise for all."""
+        """Send many records, with one future for all."""
         raise not_written("send_many")
 
     async def send_arrow(
@@ -672,7 +672,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("send_arrow")
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Wait until everything that was sent has succeeded or failed."""
+        """Wait until each record that was sent has succeeded or failed."""
         raise not_written("flush")
 
     async def partitions_for(self, topic: str) -> set[int]:
@@ -684,7 +684,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("metrics")
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Get ready for transactions."""
+        """Prepare for transactions."""
         raise not_written("init_transactions")
 
     @property
@@ -710,7 +710,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("commit_transaction")
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Give up the transaction."""
+        """Abort the transaction."""
         raise not_written("abort_transaction")
 
     def transaction(self) -> AbstractAsyncContextManager[Self]:
@@ -718,7 +718,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         raise not_written("transaction")
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send what is left and end."""
+        """Send the buffered records and end."""
         raise not_written("close")
 
     async def __aenter__(self) -> Self: ...

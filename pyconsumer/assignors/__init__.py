@@ -84,24 +84,24 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
             assignor = assignor()
         if not isinstance(assignor, Assignor):
             raise ConfigurationError(
-                f"partition_assignment_strategy: {strategy!r} is not an assignor; derive it from "
+                f"partition_assignment_strategy: {strategy!r} is not an assignor. Derive it from "
                 "pyconsumer.assignors.Assignor"
             )
         if assignor.name in found:
             raise ConfigurationError(
-                f"partition_assignment_strategy: two assignors are called {assignor.name!r}; names must differ"
+                f"partition_assignment_strategy: two assignors are called {assignor.name!r}. Names must differ"
             )
         found[assignor.name] = assignor
     return list(found.values())
 
 
 def _imported(path: str) -> object:
-    """Import the object that a dotted path names. Raise ``ConfigurationError`` if that fails."""
+    """Import the object that a dotted path names, or raise ``ConfigurationError`` if that fails."""
     module, dot, name = path.rpartition(".")
     if not (dot and all(part.isidentifier() for part in path.split("."))):
         known = ", ".join(name for name in _BUILT_IN if "." not in name)
         raise ConfigurationError(
-            f"partition_assignment_strategy: no assignor is called {path!r}; there are {known}, "
+            f"partition_assignment_strategy: no assignor is called {path!r}. There are {known}, "
             "and classes or objects of your own, which dotted paths may name, such as 'package.module.Class'"
         )
     try:

@@ -1,7 +1,7 @@
 """Evening out shares that begin uneven, with few moves: the part that all sticky assignors have in common.
 
-Members differ in what they may have, so the fairest result is found by moving one partition at a time, from a member to
-one that has at least two fewer. A partition moves only within its topic's subscribers.
+Members differ in their subscriptions, so the fairest result is found by moving one partition at a time, from a member
+to one that has at least two fewer. A partition moves only within its topic's subscribers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Balancer:
     """One run of the algorithm: the members, the partitions they have and may have, and the steps that move these.
 
     Args:
-        shares: what each member begins with. Changed in place.
+        shares: each member's partitions at the start. Changed in place.
         topics: the known topics that each member subscribed to.
         counts: partitions of each topic.
         tolerance: how many more partitions than another subscriber an owner may have and still count as balanced.
@@ -126,7 +126,7 @@ class Balancer:
             order: all partitions, in the order in which to try them.
             first: partitions to try before those, repeatedly.
             former: earlier owners, which get a partition back in preference to others if they have room.
-            initial: keep the result in any case, as nobody had anything before.
+            initial: keep the result in any case, as there was no assignment before.
         """
         aside = [member for member in self.shares if not self._takes_part(member)]
         for member in aside:

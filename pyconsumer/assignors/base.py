@@ -40,8 +40,8 @@ __all__ = [
 class RebalanceProtocol(enum.IntEnum):
     """The treatment of a member's partitions when a rebalance begins (KIP-429).
 
-    ``EAGER``: it gives up all of them before it joins. ``COOPERATIVE``: it keeps them, and gives up only what the new
-    assignment took away. A partition then needs two rebalances to move.
+    ``EAGER``: it gives up all of them before it joins. ``COOPERATIVE``: it keeps them, and gives up only the partitions
+    that the new assignment took away. A partition then needs two rebalances to move.
     """
 
     EAGER = 0

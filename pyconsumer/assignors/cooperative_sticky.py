@@ -1,20 +1,21 @@
 """The cooperative sticky assignor: even shares, few moves, and members keep consuming during a rebalance.
 
-Members keep their partitions while they join (KIP-429) and say what they own, in which generation. The result is as
+Members keep their partitions while they join (KIP-429) and report them with their generation. The result is as
 even as subscriptions allow and, within that, close to the one before. A partition that moves is in no share at
 first: its owner gives it up and thereby starts a second rebalance, in which the partition is free.
 
 Racks (KIP-881): where they make a difference, members get and keep partitions with a replica in their rack first, as
 long as the counts stay even.
 
-As Java 4.3.1, with sorted member ids where Java follows the order of a hash map, and these faults left out: an owned
-partition beyond the end of its topic is ignored, nobody gets what it did not subscribe to (a former owner; a member
-without topics), and generations in user data (Kafka 2.4 to 3.1) count for both sides of a double claim.
+Results are those of Java 4.3.1, with sorted member ids where Java follows the order of a hash map. Three faults of Java
+are mended. An owned partition beyond the end of its topic is ignored. A member (a former owner, a member without
+topics) gets partitions of its own subscription only. Generations in user data (Kafka 2.4 to 3.1) count for both sides
+of a double claim.
 
 One gap in Java is closed. The member that gave up partitions requests the second rebalance, but a static member
-(KIP-345) may end before it does so. Its next process receives the same assignment without a rebalance and has nothing
-to give up, so those partitions would stay without an owner until the next rebalance. Therefore the user data of a
-static member's assignment says that it has to give something up. Other clients ignore it.
+(KIP-345) may end before it does so. Its next process receives the same assignment without a rebalance and owns no
+partitions to give up, so those partitions would stay without an owner until the next rebalance. Therefore the user data
+of a static member's assignment says that it has to give something up. Other clients ignore it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _REJOIN = b"rejoin"  # in an assignment: whichever process has it by now is to a
 
 
 class CooperativeStickyAssignor(Assignor):
-    """Java's ``CooperativeStickyAssignor`` of Kafka 4.x. Usable under eager rebalancing as well.
+    """Java's ``CooperativeStickyAssignor`` of Kafka 4.x, usable under eager rebalancing as well.
 
     An eager group moves to it in two rolling restarts: first with this *and* the old assignor, then with this alone.
     """
@@ -189,7 +190,7 @@ def _assign_unequal(
     claims: Claims,
     racks: Racks,
 ) -> dict[str, list[TopicPartition]]:
-    """Divide among members with different subscriptions: keep what they may keep, deal the rest, then balance."""
+    """Divide among members with different subscriptions: keep the allowed partitions, deal the rest, then balance."""
     shares: dict[str, list[TopicPartition]] = {}
     lost_some = False
     for member, owned in claims.owned.items():

@@ -4,38 +4,39 @@ A restart, or a pause longer than the session timeout, moves partitions twice in
 Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``. All other members continue
 undisturbed. In all other respects it is the cooperative sticky assignor.
 
-Where state lives. Nowhere but in the members: the leader writes into each assignment's user data who got what and what
-waits, and members bring that back in their subscription's user data (:mod:`.delayed_data`). So any member that becomes
-leader knows. Every member learns who waits. What a present member has, to itself and :data:`WITNESSES` others, which
-keeps the group's record small. Times travel as what is left of them, since clocks of two machines have nothing in
-common.
+State lives in the members only. The leader writes assigned and waiting partitions into each assignment's user data, and
+members return it in their subscription's user data (:mod:`.delayed_data`). So any member can become leader. The user
+data of every member names the waiting partitions. A present member's partitions are known to itself and to
+:data:`WITNESSES` others, which keeps user data small. Times are sent as remaining durations, since clocks differ
+between machines.
 
 Rules of the leader
 
-1. Only what members brought of the latest generation counts. Without any, nothing waits.
-2. A partition is *lost* if a member was given it in that generation, nobody owns it, and that member is gone: its
-   member id is not there, nor its instance id (a static member is known when it comes back, and gets its own at once).
-   What was withheld in the first half of a move, what is new, and what its owner gave up never waits.
+1. Only user data of the latest generation counts. Without any, no partitions wait.
+2. A partition is *lost* if it was assigned in that generation, has no owner now, and its last owner is gone. A member
+   is gone if both its member id and its instance id are missing. (A static member that returns is recognized, and gets
+   its partitions at once.) Partitions that are new, were withheld in the first half of a move, or were given up by
+   their owner never wait.
 3. Each member that is gone has its own deadline: ``rebalance_delay_ms`` from the rebalance that missed it. Later
-   rebalances hand on what is left of it, the least that any member brings: the first clock to run out decides.
-4. While something waits, members keep what they have, and no partition is taken away to even out shares. What is free
-   for another reason goes to those with the fewest.
-5. After the deadline the lost partitions are free. What one member lost goes as a whole to one that has nothing, most
-   likely the same one under a new member id, then shares are evened out as always.
-6. Under eager rebalancing members own nothing when they join: what a present member had counts as its own.
-7. Safety rests on the members' own claims alone: user data decides only about partitions that nobody owns.
+   rebalances pass the remaining time on. If members report different times, the shortest counts.
+4. While partitions wait, members keep theirs, and no partition is taken away to even out shares. Partitions that are
+   free for another reason go to the members with the fewest.
+5. After the deadline the lost partitions are free. Those of one member go together to a member without partitions, most
+   likely the same one under a new member id. Then shares are evened out as always.
+6. Under eager rebalancing members join without partitions, so those that a present member had count as its own.
+7. Safety rests on the members' own claims alone: user data decides only about partitions without an owner.
 
 Rules of a member
 
 8. When the deadline that the assignment named is over, it asks for a rebalance, whoever is first. An assignment since
    then replaces the deadline.
-9. It also does so if it has to give something up, by itself under cooperative rebalancing, but a static member may be
-   another process by then, which has nothing and does not know of it. So the assignment says that it *owes* one.
-10. A member that leaves permanently says so: it gives up its partitions and joins once more with that message, so that
-    the leader deals them out at once. Only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
+9. It also does so if it has to give partitions up. Under cooperative rebalancing the consumer does that by itself, but
+   a static member may have been replaced by a process without partitions. So the assignment says that it *owes* one.
+10. A member that leaves permanently announces it: it gives up its partitions and joins once more with a leave notice,
+    so that the leader assigns them at once. Then it sends LeaveGroup. A crash, a lost session, a poll that did not come
     in time, ``close(leave_group=False)`` and the close of a static member are absences. The leader keeps it in mind
     until an assignment has reached it, for LeaveGroup may come before the others have that of the leave notice.
-11. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
+11. If another assignor wins the vote, the user data is out of date and is dropped.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
     No other Kafka client has it.
 
     Args:
-        delay_ms: how long they wait, in milliseconds. 0: not at all. None: the setting ``rebalance_delay_ms``. The
+        delay_ms: how long they wait, in milliseconds, 0 for not at all. None is the setting ``rebalance_delay_ms``. The
             leader's value counts for the group.
     """
 
@@ -174,12 +175,12 @@ class CooperativeStickyDelayedAssignor(Assignor):
 
 
 class _Past:
-    """The last assignment, and what has happened to it since.
+    """The last assignment, and its changes since.
 
     Attributes:
         owned: partitions that somebody owns now.
-        back: partitions that nobody owns, by the present member that had them.
-        waiting: what members that are gone had, with what is left of their delay.
+        back: partitions without an owner, by the present member that had them.
+        waiting: the partitions of members that are gone, with their remaining delay.
         over: the same, where the delay is over.
     """
 
@@ -211,7 +212,7 @@ class _Past:
                 self.back.setdefault(member, []).extend(p for p in free if p.topic in staying[member].topics)
 
     def with_claims(self) -> dict[str, Subscription]:
-        """The members, each also owning what comes back to it, and those that have nothing what somebody lost."""
+        """Return the members with their returning partitions. Members without partitions also get lost ones."""
         members = {
             member: self._claim(subscription, self.back.get(member, ()))
             for member, subscription in self._staying.items()
@@ -232,7 +233,7 @@ class _Past:
 
 
 def _latest(memories: Mapping[str, Memory]) -> list[Share]:
-    """Return what was given to whom in the latest generation that a member knows of, the least of what is left of
+    """Return the shares of the latest generation that a member knows of, with the least remaining time of
     delays.
     """
     newest = max((memory.generation_id for memory in memories.values()), default=-1)
@@ -251,7 +252,7 @@ def _latest(memories: Mapping[str, Memory]) -> list[Share]:
 def _as_they_are(
     topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription], past: _Past
 ) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
-    """Everybody keeps what it has. What is free and waits for nobody goes to those that have the fewest."""
+    """Keep all owned partitions. Free partitions that do not wait go to the members with the fewest."""
     claims = Claims(members, topics)
     shares = {member: [p for p in claims.owned[member] if p.topic in members[member].topics] for member in members}
     wanted = {member: {t for t in subscription.topics if t in topics} for member, subscription in members.items()}
@@ -265,7 +266,7 @@ def _as_they_are(
 def _messages(
     members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]], waiting: Sequence[Share]
 ) -> dict[str, Memory]:
-    """Return what each member is to remember: all that waits, its own share, and those of the next members in a
+    """Return each member's user data: all waiting partitions, its own share, and those of the next members in a
     circle.
     """
     order = sorted(members, key=member_order)

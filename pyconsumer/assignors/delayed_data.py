@@ -1,7 +1,8 @@
 """The user data of the delayed assignor's members: the last assignment, who is missing, and the time left.
 
 The same blob goes both ways: from the leader to a member in its assignment, from a member to the next leader in its
-subscription. An int16 version, then the fields in Kafka's notation. What a later version has more is left alone.
+subscription. An int16 version, then the fields in Kafka's notation. Fields that a
+later version adds are ignored.
 """
 
 from __future__ import annotations

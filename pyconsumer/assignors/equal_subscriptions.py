@@ -1,8 +1,8 @@
 """The cooperative sticky assignor if all members subscribe to the same topics: shares by count.
 
-With P partitions and M members, ``P % M`` members get one more than ``P // M``. A member keeps what it owned up to that
-number, the lowest partition numbers first. The rest is dealt in turn to members that have too few. As every member may
-have every partition, none needs to move twice. Java's "constrained" algorithm (Kafka 2.4 and later).
+With P partitions and M members, ``P % M`` members get one more than ``P // M``. A member keeps the partitions that it
+owned up to that number, the lowest partition numbers first. The rest is dealt in turn to members that have too few. As
+every member may have every partition, none needs to move twice. Java's "constrained" algorithm (Kafka 2.4 and later).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class EqualSubscriptions:
     Args:
         partitions: all partitions, by topic and number.
         owned: the partitions that each member had. Its order is the order of assignment.
-        contested: partitions that several members claim in the same generation; nobody keeps them.
+        contested: partitions that several members claim in the same generation. No member keeps them.
         racks: the racks of members and replicas.
 
     Attributes:

@@ -27,15 +27,4 @@ _HOMES = {
     "run_broker": "pyconsumer.broker.process",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use, so that the rules of groups, for example, can be used without the rest.
-    if name in ("ClusterFaults", "EmbeddedCluster"):
-        from pyconsumer.broker import cluster
-
-        return getattr(cluster, name)
-    if name == "run_broker":
-        from pyconsumer.broker.process import run_broker
-
-        return run_broker
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)

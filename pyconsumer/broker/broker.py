@@ -55,7 +55,7 @@ class Broker:
     Attributes:
         partitions: the replicas on this node. ``fetcher`` copies those that other brokers lead.
         group_coordinator: the coordinator of consumer groups. ``transaction_coordinator``: that of transactional ids.
-        cluster: the other brokers, as far as transactions need them.
+        cluster: the interface of transactions to the other brokers.
         recovery: the progress of :meth:`opening`.
     """
 
@@ -116,7 +116,7 @@ class Broker:
         self.recovery = Recovery(0)
         self._peers = peers
         self._partition_counts: dict[str, int] = {}
-        self._behind: set[str] = set()  # topics of which not all logs could be opened; each has a timer
+        self._behind: set[str] = set()  # topics with a log that could not be opened. Each has a timer.
         self._wanted_isrs: dict[TopicPartition, IsrChange] = {}
         self._producer_ids = iter(range(0))
 
@@ -326,7 +326,7 @@ class Broker:
         return partition
 
     def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
-        """Return a partition that a consumer may read, which this node leads or follows (KIP-392). Errors as above."""
+        """Return a partition that a consumer may read, led or followed here (KIP-392). Errors as :meth:`partition`."""
         partition = self.partitions.get(TopicPartition(topic, index))
         if partition is None:
             return self.partition(topic, index, current_leader_epoch)
@@ -386,7 +386,7 @@ class Broker:
         return list(self.controller.topics)
 
     def partition_racks(self, topic: str, partition: int) -> list[str]:
-        """Return the racks of the brokers with a replica of a partition, as far as they have one."""
+        """Return the racks of the brokers with a replica of a partition. Brokers without a rack are left out."""
         found = []
         for node in self.controller.topics[topic].partitions[partition].replicas:
             peer = self._peers.get(node)

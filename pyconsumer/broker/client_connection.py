@@ -52,7 +52,7 @@ _RESET: Final = struct.pack("ii", 1, 0)
 
 
 class ConnectionOwner(Protocol):
-    """The server that accepted a connection, as far as the connection needs it."""
+    """The part of a server that its connections need."""
 
     loop: asyncio.AbstractEventLoop
     broker: Broker

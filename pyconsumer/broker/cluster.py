@@ -31,8 +31,7 @@ class EmbeddedCluster:
 
     Args:
         brokers: the number of brokers. Their node ids are 0, 1, and so on. All run in one process, each with its own
-            listeners and
-            files, and replicate to each other.
+            listeners and files, and replicate to each other.
         data_dir: the folder of the data. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
         features: versions of features, such as ``{"transaction.version": 1}``. The newest by default.

@@ -39,7 +39,15 @@ def api_key_of(api: str | int) -> int:
 
 @dataclass(slots=True)
 class FaultRule:
-    """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them."""
+    """One fault, injected into ``count`` requests (None: into all until it is removed). ``hits`` counts them.
+
+    Args:
+        kind: one of :data:`KINDS`.
+        api: Kafka's name of the API, or its number.
+        node, topic, client_id: only requests to this node, about this topic, from this client.
+        error_code: for ``error``.
+        delay_ms: for ``delay``.
+    """
 
     kind: str
     api: str | int
@@ -88,33 +96,11 @@ class Faults:
     def __iter__(self) -> Iterator[FaultRule]:
         return iter(list(self._rules.values()))
 
-    def add(
-        self,
-        kind: str,
-        api: str | int,
-        *,
-        node: int | None = None,
-        topic: str | None = None,
-        client_id: str | None = None,
-        count: int | None = 1,
-        error_code: int = -1,
-        delay_ms: int = 0,
-    ) -> int:
-        """Add a rule and return its id.
-
-        Args:
-            kind: one of :data:`KINDS`.
-            api: Kafka's name of the API, or its number.
-            node, topic, client_id: only requests to this node, about this topic, from this client.
-            count: the number of requests. None: all.
-            error_code: for ``error``.
-            delay_ms: for ``delay``.
-        """
-        if kind not in KINDS:
-            raise ConfigurationError(f"there is no fault {kind!r}, only {', '.join(KINDS)}")
-        rule = FaultRule(next(self._ids), kind, api_key_of(api), node, topic, count, error_code, delay_ms, client_id)
-        self._rules[rule.rule_id] = rule
-        return rule.rule_id
+    def add(self, rule: FaultRule) -> int:
+        """Add a rule and return its id."""
+        rule_id = next(self._ids)
+        self._rules[rule_id] = rule
+        return rule_id
 
     def remove(self, rule_id: int) -> None:
         """Remove a rule. An unknown rule is ignored."""

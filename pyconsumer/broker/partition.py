@@ -185,7 +185,7 @@ class Partition:
         """Raise unless this broker leads in the epoch that the client knows, -1 if it does not say (KIP-320).
 
         Raises:
-            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: as Kafka's error codes.
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: it does not.
         """
         self.check_epoch(current_leader_epoch)
         if self.leader != self.node_id:
@@ -289,7 +289,7 @@ class Partition:
         return 0 if len(self.isr) >= self.min_isr else NotEnoughReplicasAfterAppendError.errno
 
     def _advance(self) -> bool:
-        """Raise the leader's high watermark to the offset of all in-sync replicas (rule 2). Return whether it moved."""
+        """Raise the leader's high watermark as far as rule 2 allows. Return whether it has moved."""
         end = self.log.log_end_offset
         if len(self.replicas) > 1:
             if len(self.isr) < self.min_isr:

@@ -21,7 +21,7 @@ HeldPorts = dict[str, socket.socket]
 
 
 def hold_port(host: str, port: int) -> socket.socket:
-    """Hold an unused port, any free one for 0. ``OSError`` if it is in use."""
+    """Hold an unused port, any free one for 0. ``OSError`` if it cannot be held."""
     is_v6 = ":" in host
     sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
     try:

@@ -157,7 +157,7 @@ class _Child:
     def _on_input(self) -> None:
         data = os.read(sys.stdin.fileno(), 1 << 20)
         if not data:
-            self._ended.set()  # the program has gone
+            self._ended.set()  # the program has ended
             return
         self._received += data
         while b"\n" in self._received and not self._ended.is_set():
@@ -185,7 +185,7 @@ class _Child:
 
     @contextlib.contextmanager
     def _responding(self, request_id: int) -> Iterator[Callable[[Any], None]]:
-        """Return a function that sends a result or an error."""
+        """Yield a function that sends a result. An error of the block is sent, too."""
         response: dict[str, Any]
         try:
             yield lambda result: self._write({"id": request_id, "result": result})

@@ -44,7 +44,7 @@ class ReplicaFetcher:
         call_soon: runs a call after the current one.
         max_bytes: most bytes of one partition at a time (``replica.fetch.max.bytes``).
         write_log_starts: called after log start offsets have moved to those of the leaders. It stores them, so that
-            deleted records do not come back after a crash.
+            deleted records do not become readable again after a crash.
     """
 
     def __init__(

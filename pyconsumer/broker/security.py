@@ -98,7 +98,7 @@ class PlainUsers:
 
 @dataclass(slots=True)
 class Session:
-    """The client of a connection, as far as it has identified itself.
+    """The identity of a connection's client, which the client adds to step by step.
 
     Attributes:
         needs_login: True until the client has authenticated. Only ApiVersions and SASL requests are accepted.

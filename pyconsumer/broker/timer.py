@@ -14,7 +14,7 @@ from typing import Final
 
 __all__ = ["Timer", "TimerHandle"]
 
-#: The number of entries from which cancelled ones are removed.
+#: Cancelled entries are removed only if there are at least this many entries.
 _SWEEP_AT: Final = 1024
 
 

@@ -61,7 +61,7 @@ def command(topic: str, folder: str, job: SparkJob, batch_records: int, follow: 
     if job.json_output:
         click.echo(_json(done))
     else:
-        click.echo(f"{done.records:,} records added; {folder} has {done.batches:,} batches")
+        click.echo(f"{done.records:,} records added. {folder} has {done.batches:,} batches")
 
 
 def _json(progress: Archived) -> str:

@@ -39,7 +39,7 @@ def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | N
 
 
 class Start(NamedTuple):
-    """The start of reading, if neither the group nor ``auto_offset_reset`` decides."""
+    """The start of reading, unless the group or ``auto_offset_reset`` decides."""
 
     offset: int | None = None  #: a negative one counts from the end
     timestamp_ms: int | None = None
@@ -153,7 +153,7 @@ def command(
             _place(consumer, partitions, start)
         _read(consumer, _Printer(write, wanted_key), Ends(max_messages, idle_ms, timeout_ms), commits=bool(group))
         if warnings.unreachable is not None and stopped.signal is None and not _has_fetched(consumer):
-            raise click.ClickException(f"nothing could be read: {warnings.unreachable}")
+            raise click.ClickException(f"no record could be read: {warnings.unreachable}")
     if stopped.signal is not None:
         raise SystemExit(128 + stopped.signal)  # as shells count it
 
@@ -204,7 +204,7 @@ def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Sta
         for tp, found in at.items():
             consumer.seek(tp, end[tp] if found is None else found.offset)
         if not any(at.values()):
-            click.echo("no record is that recent; waiting for new ones", err=True)
+            click.echo("no record is that recent. Waiting for new ones", err=True)
         return
     assert start.offset is not None
     for tp in partitions:
@@ -212,7 +212,7 @@ def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Sta
         if offset > end[tp]:
             raise click.ClickException(f"offset {offset} is beyond the end of {tp}, offset {end[tp]}")
         if offset < first[tp]:
-            click.echo(f"offset {offset} of {tp} has been deleted; starting at the oldest, {first[tp]}", err=True)
+            click.echo(f"offset {offset} of {tp} has been deleted. Starting at the oldest, {first[tp]}", err=True)
             offset = first[tp]
         consumer.seek(tp, offset)
 

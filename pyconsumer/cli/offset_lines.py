@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets`` as text and as JSON. It reads nothing and prints nothing, and has no state."""
+"""Records of ``__consumer_offsets`` as text and as JSON. No I/O, no state."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def files_and_pairs(
         elif os.path.isfile(argument) or os.sep in argument:
             files.append(argument)
         else:
-            raise click.BadParameter(f"{argument!r} is neither an existing file nor of the form KEY=VALUE")
+            raise click.BadParameter(f"{argument!r} is not an existing file and not of the form KEY=VALUE")
     return files, pairs
 
 

@@ -84,9 +84,9 @@ def from_document(line: bytes) -> JsonRecord:
         raise ValueError(f'it must be an object such as {{"key": "k", "value": "v"}}, not {_short(found)}')
     unknown = found.keys() - set(_FIELDS)
     if unknown:
-        raise ValueError(f"there is no field {min(unknown)!r}; the fields are {', '.join(_FIELDS)}")
+        raise ValueError(f"there is no field {min(unknown)!r}. The fields are {', '.join(_FIELDS)}")
     if "value" not in found:
-        raise ValueError('it has no "value"; for a tombstone it must be null')
+        raise ValueError('it has no "value". For a tombstone it must be null')
     timestamp = _whole(found, "timestamp", -1, _MAX_INT64)
     return JsonRecord(
         _bytes(found.get("key"), "the key"),
@@ -212,7 +212,7 @@ def _raw(text: str) -> bytes:
 def _token(letter: str) -> Write:
     if letter not in TOKENS:
         known = ", ".join(f"%{name}" for name in TOKENS)
-        raise ValueError(f"%{letter} is not a token; use {known}, or %% for a percent sign (see --help)")
+        raise ValueError(f"%{letter} is not a token. Use {known}, or %% for a percent sign (see --help)")
     return TOKENS[letter][1]
 
 
@@ -220,7 +220,7 @@ def _escape(code: str) -> bytes:
     if len(code) == 3:
         return bytes([int(code[1:], 16)])
     if code not in _ESCAPES:
-        raise ValueError(f"\\{code} is not an escape; use \\n, \\t, \\r, \\0, \\\\ or \\xHH")
+        raise ValueError(f"\\{code} is not an escape. Use \\n, \\t, \\r, \\0, \\\\ or \\xHH")
     return _ESCAPES[code]
 
 

@@ -50,7 +50,7 @@ def topic_arguments(_ctx: click.Context, _parameter: click.Parameter, texts: tup
         if not topic:
             raise click.BadParameter(f"{text!r} names no topic")
         if topic in found:
-            raise click.BadParameter(f"topic {topic!r} is given twice; list its partitions with commas")
+            raise click.BadParameter(f"topic {topic!r} is given twice. List its partitions with commas")
         if not colon:
             found[topic] = None
             continue
@@ -163,7 +163,7 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
         who = found.who() or f"is {state}"
     if state not in _WITHOUT_MEMBERS:
         raise click.ClickException(
-            f"group {group!r} {who}; offsets can be reset only if it has no members: stop them and try again"
+            f"group {group!r} {who}. Offsets can be reset only if it has no members: stop them and try again"
         )
 
 
@@ -181,7 +181,7 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
     missing = [tp for tp in partitions if tp not in committed]
     if target.option == "--shift-by" and missing:
         raise click.ClickException(
-            f"group {group!r} has no committed offset to shift for {_listed(missing)}; choose other partitions, or an "
+            f"group {group!r} has no committed offset to shift for {_listed(missing)}. Choose other partitions, or an "
             "option that begins with --to"
         )
     first = _offsets(admin, partitions, OffsetSpec.EARLIEST)
@@ -235,7 +235,7 @@ def _still_there(admin: KafkaAdminClient, group: str, committed: Iterable[TopicP
         click.echo(f"skipped, because they no longer exist: {_listed(gone)}", err=True)
     found = sorted(set(committed) & known)
     if not found:
-        raise click.ClickException(f"group {group!r} has no committed offsets; name topics by --topic")
+        raise click.ClickException(f"group {group!r} has no committed offsets. Name topics by --topic")
     return found
 
 
@@ -273,4 +273,4 @@ def _show(group: str, moves: list[Move], *, executed: bool, json_output: bool) -
     if executed:
         click.echo(f"the offsets of group {group} were reset")
     else:
-        click.echo("dry run: nothing was changed; add --execute to reset the offsets")
+        click.echo("dry run: no offset was changed. Add --execute to reset the offsets")

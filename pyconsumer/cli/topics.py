@@ -200,7 +200,7 @@ def alter(
     """
     changes: dict[str, str | None] = {**topic_config, **dict.fromkeys(unset)}
     if partitions is None and not changes:
-        raise click.UsageError("nothing to change: --partitions, --topic-config or --unset is required")
+        raise click.UsageError("no change requested: --partitions, --topic-config or --unset is required")
     both = sorted(topic_config.keys() & set(unset))
     if both:
         raise click.UsageError(f"{both[0]} is given by --topic-config and by --unset")

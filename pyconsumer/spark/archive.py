@@ -2,7 +2,7 @@
 
 The files of an archive::
 
-    DIR/batch=0000000012/partition=3/part-....parquet   the records of one batch, by partition
+    DIR/batch=0000000012/partition=3/part-....parquet   one batch's records, by partition
     DIR/_checkpoint/                                    Spark's checkpoint: the offsets of each batch
     DIR/_topic.json                                     the topic and the cluster
     DIR/_replay/TOPIC@CLUSTER/batch=0000000012          an empty file: a replay has sent this batch
@@ -76,7 +76,7 @@ class ArchiveFiles:
 
     def __init__(self, spark: Any, folder: str) -> None:
         if not hasattr(spark, "_jvm"):
-            raise ConfigurationError("archives cannot be used through Spark Connect (sc://); use a classic session")
+            raise ConfigurationError("archives cannot be used through Spark Connect (sc://). Use a classic session")
         self._jvm = spark._jvm
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._folder = folder
@@ -91,7 +91,7 @@ class ArchiveFiles:
         return bool(system.exists(found))
 
     def names(self, name: str = "") -> list[str]:
-        """Return the names in a folder. None if it does not exist."""
+        """Return the names in a folder, an empty list if it does not exist."""
         system, found = self._path(name)
         if not system.exists(found):
             return []
@@ -119,7 +119,7 @@ class ArchiveFiles:
             stream.close()
 
     def write(self, name: str, text: str = "") -> None:
-        """Write or replace a file. Atomically, if the file system can rename files."""
+        """Write or replace a file, atomically if the file system can rename files."""
         system, found = self._path(name)
         _, fresh = self._path(f"{name}.new")
         stream = system.create(fresh, True)
@@ -135,7 +135,7 @@ class ArchiveFiles:
 
     @contextlib.contextmanager
     def lock(self, name: str, what: str) -> Iterator[None]:
-        """Hold the lock of a folder, which exists on local file systems only. Elsewhere do nothing.
+        """Hold the lock of a folder, which exists on local file systems only. Elsewhere there is no lock.
 
         Args:
             name: of the folder, which is created.
@@ -156,7 +156,7 @@ class ArchiveFiles:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise IllegalStateError(f"{what} is running; wait until it ends, or end it") from None
+                raise IllegalStateError(f"{what} is running. Wait until it ends, or end it") from None
             yield
         finally:
             os.close(handle)
@@ -262,7 +262,7 @@ def archive(
 
 
 def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what identifies a topic: its name, its id and the id of its cluster.
+    """Return a topic's identity: its name, its id and the id of its cluster.
 
     Raises:
         KafkaError: the topic does not exist, or the leaders of its partitions cannot be reached. Spark's stream would
@@ -283,7 +283,7 @@ def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None
     """
     if files.batches() and not files.exists(_CHECKPOINT):
         raise ConfigurationError(
-            f"{folder} has batches but no {_CHECKPOINT}, so it is unknown which offsets they contain; use a new folder"
+            f"{folder} has batches but no {_CHECKPOINT}, so it is unknown which offsets they contain. Use a new folder"
         )
     text = files.read(_TOPIC)
     if text is None:
@@ -295,10 +295,10 @@ def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None
     topic, cluster = here["topic"], here["cluster_id"]
     if (there["topic"], there["cluster_id"]) != (topic, cluster):
         archived = f"topic {there['topic']} of cluster {there['cluster_id']}, not of {topic} of cluster {cluster}"
-        raise ConfigurationError(f"{folder} is the archive of {archived}; use another folder")
+        raise ConfigurationError(f"{folder} is the archive of {archived}. Use another folder")
     raise ConfigurationError(
         f"topic {topic} was deleted and created again after the archive in {folder} was begun, so its offsets began"
-        " again; use another folder"
+        " again. Use another folder"
     )
 
 
@@ -370,7 +370,7 @@ def replay(
         options: further options of the sink, such as ``kafka.compression.type``. With
             ``deliveryGuarantee=exactly-once`` a batch that is sent again is not duplicated for consumers with
             ``read_committed``.
-        keep_partitions: whether records are sent to the partition that they came from, else the hash of the key
+        keep_partitions: whether records are sent to the partition that they came from. Otherwise the hash of the key
             decides.
         restart: whether to send all batches, also those that earlier runs have sent to this topic.
         on_progress: called at the start and after each batch.
@@ -437,7 +437,7 @@ def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Map
             # A broker may create topics by itself, but with its default retention it would soon delete old records.
             count = 1 + max((number for name in batches for number in files.partitions(name)), default=0)
             raise UnknownTopicOrPartitionError(
-                f"topic {topic} does not exist; create it first, for instance by: pyconsumer topics create {topic} -p"
+                f"topic {topic} does not exist. Create it first, for instance by: pyconsumer topics create {topic} -p"
                 f" {count} -t retention.ms=-1 (by default a topic deletes records older than its retention time)"
             ) from None
         return admin.describe_cluster().cluster_id or "unnamed"

@@ -78,7 +78,7 @@ def _take_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key) -> _Client | N
 
 
 def _keep_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key, client: _Client, most: int) -> None:
-    """Keep a client for the next borrower. Close the oldest if there are more than ``most``."""
+    """Keep a client for the next borrower, and close the oldest if there are more than ``most``."""
     idle.append((os.getpid(), key, client))
     while len(idle) > most:
         idle.popleft()[2].close()

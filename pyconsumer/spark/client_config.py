@@ -125,7 +125,7 @@ class Side(NamedTuple):
 
     Attributes:
         ours: settings that our client has, too. (Those of ``_JAVA_ONLY`` are translated on both sides.)
-        rejected: settings that are refused, with what to do instead.
+        rejected: settings that are refused, with the remedy.
         without_effect: settings that are ignored, with a warning that gives ``why`` as the reason.
         silent: settings that are ignored without a warning.
     """
@@ -243,7 +243,7 @@ def _translate_stores(options: Mapping[str, str], values: dict[str, Any]) -> Non
             continue
         if kind.upper() != "PEM":
             raise ConfigurationError(
-                f"option kafka.{store}.location: a {kind} store cannot be read; convert it to a PEM file and set"
+                f"option kafka.{store}.location: a {kind} store cannot be read. Convert it to a PEM file and set"
                 f" kafka.{store}.type=PEM, or name the PEM file by kafka.{ours}"
             )
         if ours in values and values[ours] != location:

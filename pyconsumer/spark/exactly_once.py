@@ -11,15 +11,16 @@ The driver's steps for batch N:
 2. Read the progress: the last decision, after all transactions that contain it have ended (KIP-447). If it is that of
    N, commit its winners again, which succeeds for those that are committed, and continue with step 6. If it is that of
    another write with a name and a number, commit its winners that are still open: its driver may have died.
-3. Verify that each reported transaction is still open. If one is not, fail: nothing is decided, N can be repeated.
+3. Verify that each reported transaction is still open. If one is not, fail: N is not decided and can be repeated.
 4. Decide: one transaction, which commits offset N, with the list of winners as metadata, to the query's groups.
 5. Commit the winners, each until there is a response. If one is refused now, its rows are lost, and the error says so.
-6. Clear: fence the query's other transactions. While one is open, nobody can read beyond it until it times out.
+6. Clear: fence the query's other transactions. While one is open, ``read_committed`` consumers stop at it until it
+   times out.
 
 Rules:
 
 * A task reads the progress after InitProducerId and before it sends. So an attempt that began too late for step 6 sees
-  that its batch is decided, and sends nothing.
+  that its batch is decided, and sends no record.
 * Step 6 fences all producers of its own run, also those without a transaction. Of other runs it fences only
   transactions that began before those of the batch: a driver that has been replaced without knowing it must not touch
   the transactions of its successor.
@@ -141,7 +142,7 @@ def task_transaction(
             if of_checkpoint:
                 _check_progress(delivery, decision, batch, names)
             if decision is not None and decision.batch >= batch:
-                _log.info("sending nothing: batch %d of query %s has been decided before", batch, names.query)
+                _log.info("sending no records: batch %d of query %s has been decided before", batch, names.query)
                 yield None
                 return
             producer.begin_transaction()
@@ -222,14 +223,14 @@ def commit_batch(
     """Decide a batch and commit the transactions of its winners.
 
     Args:
-        reports: of the winners. At least one.
+        reports: of the winners, at least one.
         of_checkpoint: whether the batch's number comes from a checkpoint: then a smaller number than the last one is an
             error, and so is a missing progress. False for numbers that users give.
         reached: called after each step.
 
     Raises:
-        WriteError: the batch was not decided and can be repeated, or it was decided, and rows are lost. The message
-            says which, and what to do.
+        WriteError: the batch was not decided and can be repeated; or it was decided, and rows are lost. The message
+            names the case and the remedy.
         KafkaError: the brokers could not be reached in time. A repetition finds out whether the batch was decided.
     """
     names, batch = reports[0].names, reports[0].batch
@@ -279,7 +280,7 @@ def _verify(admin: KafkaAdminClient, won: Sequence[DetachedTransaction], batch: 
     """Check that all reported transactions are still open, and return when the first began (ms), None without any.
 
     Raises:
-        WriteError: one is not open. Nothing is decided.
+        WriteError: one is not open, and the batch is not decided.
     """
     if not won:
         return None
@@ -365,7 +366,7 @@ def _finish(
             f"batch {decision.batch} of query {names.query} was decided, but {len(refused)} of its {len(chosen)}"
             f" transactions cannot be committed any more, so their rows are missing from the topic: {some}. Usually"
             " the driver was down for longer than kafka.transaction.timeout.ms. The other"
-            f" {len(chosen) - len(refused)} are committed. Write the missing rows yourself; to continue the query set"
+            f" {len(chosen) - len(refused)} are committed. Write the missing rows yourself. To continue the query set"
             " onMissingProgress=begin and another transactionalIdPrefix"
         )
     losers = [one for one in own if one.transactional_id not in chosen]

@@ -7,7 +7,7 @@ The zip contains the package in pure Python, as source and as bytecode. Its ``py
 lines that prefer an installed pyconsumer of the same version, whose compiled parts are faster. (Pickling the classes by
 value was tried: locks, and imports inside functions, break it.)
 
-State: what has been found out about Java and Python, and the folders made for this process, each cached by its
+State: facts found out about Java and Python, and the folders made for this process, each cached by its
 function. Only the process that made a folder removes it, at its end.
 """
 
@@ -85,7 +85,7 @@ def java_home() -> str | None:
 
 @functools.cache
 def _home_and_version(java: str) -> tuple[str, int]:
-    """Return the home folder and the version of a Java. ``("", 0)`` if they cannot be read from its output."""
+    """Return the home folder and the version of a Java, ``("", 0)`` if they cannot be read from its output."""
     try:
         output = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
@@ -178,14 +178,14 @@ if _spec is not None and _spec.origin and not _spec.origin.startswith(_here):
 def register(spark: Any) -> None:
     """Register ``format("pyconsumer")`` with a session, and send the package to its executors.
 
-    Executors then need only Python and pyarrow. A second call for the same session changes nothing.
+    Executors then need only Python and pyarrow. A second call for the same session has no effect.
 
     Args:
         spark: a ``SparkSession``, also one of Spark Connect.
 
     Raises:
         ConfigurationError: Spark would start its Python workers on this machine with a Python that has another version
-            or lacks pyarrow. The message says what to set.
+            or lacks pyarrow. The message names the variable to set.
     """
     path = str(package_zip())
     if hasattr(spark, "_jvm") or not hasattr(spark, "addArtifacts"):
@@ -255,13 +255,13 @@ def _check_workers(context: Any) -> None:
     raise ConfigurationError(
         f"Spark would start its Python workers with {chosen!r}, which {why}. Set the environment variable"
         " PYSPARK_PYTHON before you create the session: os.environ['PYSPARK_PYTHON'] = sys.executable, here"
-        f" {sys.executable}; or create the session by pyconsumer.spark.session(), which does that"
+        f" {sys.executable}. Or create the session by pyconsumer.spark.session(), which does that"
     )
 
 
 @functools.cache
 def _describe_python(program: str) -> str:
-    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``. An empty text if it cannot be run."""
+    """Return the output of :data:`_DESCRIBE_PYTHON`, such as ``3 12 True``, or an empty text if it cannot be run."""
     try:
         return subprocess.run(
             [program, "-c", _DESCRIBE_PYTHON],
@@ -351,7 +351,7 @@ def session(master: str = "local[*]", **conf: Any) -> Any:
 
     Args:
         master: as Spark's: ``local[4]``, ``spark://host:7077``, ``yarn``, or ``sc://host`` for Spark Connect.
-        conf: Spark's settings. Those with dots in their names by ``**{"spark.sql.shuffle.partitions": 2}``.
+        conf: Spark's settings. Pass names with dots by ``**{"spark.sql.shuffle.partitions": 2}``.
 
     Raises:
         ConfigurationError: no Java 17 or newer was found, or the running session's Python workers cannot work, as
@@ -377,7 +377,7 @@ def session(master: str = "local[*]", **conf: Any) -> Any:
 def _our_package_first(master: str) -> Iterator[None]:
     """Let Java, if it starts in this block, run Python workers that use this package, not one in the current folder.
 
-    Workers look into the current folder first. In a clone that would be the sources, in which nothing is compiled.
+    Workers look into the current folder first. In a clone that would be the sources without compiled parts.
     """
     here = Path.cwd() / "pyconsumer"
     if not master.startswith("local") or "PYTHONSAFEPATH" in os.environ or not (here / "__init__.py").exists():
@@ -414,7 +414,7 @@ def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unix_sockets(conf: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings for Unix sockets. None if Spark or the system lacks them, or the user has chosen."""
+    """Return the settings for Unix sockets, none if Spark or the system lacks them, or the user has chosen."""
     import pyspark
 
     if _UNIX_SOCKETS in conf or _PIPELINED in conf:

@@ -8,7 +8,7 @@ Spark's own connector (``KafkaOffsetRangeCalculator``), so that a job keeps its 
 1. An empty range has no task.
 2. ``maxRecordsPerPartition`` comes first: a range of n offsets is cut into ceil(n / maximum) parts.
 3. If that makes fewer tasks than ``minPartitions``, ranges are cut further in proportion to their size. A range that
-   would get one part by its share of the whole stays as it is, and the others share what is left.
+   would get one part by its share of the whole stays as it is, and the others share the rest.
 4. The sizes of the parts of a range differ by at most one offset. The later parts are the larger ones.
 """
 
@@ -75,7 +75,7 @@ def resolve(
     """Return the offset of each partition that a bound stands for.
 
     Args:
-        on_no_match: what to do if no record is at or after a timestamp: ``latest`` or ``error``.
+        on_no_match: the reaction if no record is at or after a timestamp: ``latest`` or ``error``.
 
     Raises:
         OffsetsError: the offsets or timestamps do not match the partitions, or a timestamp matches no record and
@@ -107,7 +107,7 @@ def resolve(
             "KAFKA_NO_OFFSET_FOR_TIMESTAMP",
             f"{bound.option}: no record is at or after that time in "
             + ", ".join(f"{tp} ({times[tp]})" for tp in nothing)
-            + "; with startingOffsetsByTimestampStrategy=latest the read begins at the end of those partitions",
+            + ". With startingOffsetsByTimestampStrategy=latest the read begins at the end of those partitions",
         )
     return {tp: offset for tp, offset in found.items() if offset is not None} | known_offsets(
         cluster.offsets(dict.fromkeys(nothing, LATEST)), bound.option
@@ -118,7 +118,7 @@ def known_offsets(offsets: Mapping[TopicPartition, int | None], option: str) -> 
     """Return offsets that were looked up, after checking that there is one for each partition.
 
     Args:
-        option: what they are for, for the message.
+        option: the option that they are for, for the message.
 
     Raises:
         OffsetsError: there is none for some partitions.
@@ -165,9 +165,9 @@ def _check_ends(ends: dict[TopicPartition, int], ending: Bound, cluster: Cluster
         if fail:
             raise OffsetsError(
                 "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
-                f"{text}; with failOnDataLoss=false the read ends there",
+                f"{text}. With failOnDataLoss=false the read ends there",
             )
-        _log.warning("%s; the read ends there", text)
+        _log.warning("%s. The read ends there", text)
         ends[tp] = offset
 
 

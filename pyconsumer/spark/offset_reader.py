@@ -54,7 +54,7 @@ class ClusterOffsets(Protocol):
     """The facts about a cluster that planning needs."""
 
     def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
-        """Return the partitions to read, sorted. With ``missing_ok`` without those that do not exist."""
+        """Return the partitions to read, sorted. ``missing_ok`` leaves out those that do not exist."""
         ...
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -149,7 +149,7 @@ class OffsetReader:
         return {tp: committed.offset for tp, committed in found.items()}
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Estimate sizes from a sample of batches, see :class:`ClusterOffsets`. None if that takes too long."""
+        """Estimate sizes from a sample of batches, see :class:`ClusterOffsets`. Empty if that takes too long."""
         deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
         try:
             return self._client.run(sample(self._client, self._metadata, positions), deadline)
@@ -158,7 +158,7 @@ class OffsetReader:
             return {}
 
     def log_end(self, tp: TopicPartition) -> Steps[int]:
-        """Return the end of a log, open transactions included. Retried while the leader does not know it (KIP-207)."""
+        """Return the end of a log, open transactions included. Retry while the leader does not know it (KIP-207)."""
         found = yield from self._calls.list_offsets({tp: LATEST}, math.inf, must_exist=True)
         end = found[tp]
         return end.offset if end is not None else 0
@@ -171,7 +171,7 @@ class OffsetReader:
         return {tp: None if at is None else at.offset for tp, at in found.items()}
 
     def _retried(self, what: str, steps: Callable[[float], Steps[T]]) -> T:
-        """Run a call, again after retriable errors. ``what`` says in messages what it was about."""
+        """Run a call, again after retriable errors. ``what`` names it in messages."""
         attempt = 1
         while True:
             deadline = self._client.clock.now() + self._config.default_api_timeout_ms / 1000
@@ -198,7 +198,7 @@ class OffsetReader:
     def _partitions(
         self, subscription: Subscription, may_miss: frozenset[TopicPartition | str] | None
     ) -> Steps[list[TopicPartition]]:
-        """Return the existing partitions. Those in ``may_miss`` may be missing, and if it is None any of them."""
+        """Return the partitions that exist. Those in ``may_miss`` may be missing. With None, any may."""
         metadata = self._metadata
         if isinstance(subscription, Assign):
             names = sorted({tp.topic for tp in subscription.partitions})

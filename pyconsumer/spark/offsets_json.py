@@ -102,7 +102,7 @@ def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
         }
     except (AttributeError, ValueError, ConfigurationError):
         raise ConfigurationError(
-            f"the checkpoint contains {json.dumps(position)[:200]} instead of Kafka offsets such as {example}; give"
+            f"the checkpoint contains {json.dumps(position)[:200]} instead of Kafka offsets such as {example}. Give"
             " the query a checkpointLocation of its own"
         ) from None
 

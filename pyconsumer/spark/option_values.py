@@ -1,7 +1,7 @@
 """Reading options: case-insensitive names, and values as Spark writes them. Functions without state.
 
-Each ``read_*`` returns its default if the option is not given, and raises ConfigurationError, which names the option
-and what it must be, if the value is something else.
+Each ``read_*`` returns its default if the option is not given, and raises ConfigurationError for an invalid value. The
+error names the option and the valid values.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class SourceOptions:
 
     Attributes:
         starting, ending: None if no option says where to begin or end.
-        on_no_match: what happens if no record is at or after a starting timestamp: ``error``, or ``latest`` to begin at
+        on_no_match: the reaction if no record is at or after a starting timestamp: ``error``, or ``latest`` to begin at
             the end.
         max_offsets, min_offsets, max_bytes: limits of a micro-batch, or None for no limit.
         max_delay_ms: longest time that ``min_offsets`` delays a micro-batch.

@@ -10,8 +10,8 @@ Rules
 2. Offsets without a visible record (control batches, aborted transactions, compacted records) are skipped.
 3. Temporary failures are retried: a lost connection, a change of leader, a response without records. If the position
    has not moved for ``poll_timeout_ms``, the read fails and reports the last of them.
-4. Data is lost if an offset of the range is not in the log any more: because the log begins later, because it ends
-   before (planned ranges lie within the log), or because the topic was deleted. That is an error, or a warning, after
+4. Data is lost if an offset of the range is not in the log any more. Then the log begins later, or it ends
+   before (planned ranges lie within the log), or the topic was deleted. That is an error, or a warning, after
    which the read continues at the next existing offset. A new leader may not know the end of its log at once, so an end
    counts if fetches have reported it for a while and ListOffsets agrees. A topic counts as deleted if the cluster has
    not known it for a while.
@@ -106,7 +106,7 @@ class PartitionReader:
         Raises:
             DataLossError: data was lost, and ``fail_on_data_loss`` is True.
             CorruptRecordError: a batch is damaged.
-            ReadError: nothing could be read for ``poll_timeout_ms``, or access was denied.
+            ReadError: no record could be read for ``poll_timeout_ms``, or access was denied.
         """
         self._metadata.set_topics([self._tp.topic])
         make = partial(
@@ -143,7 +143,7 @@ class PartitionReader:
     # -- one fetch ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, position: int, ahead: RequestFuture[ClientResponse] | None) -> PartitionData | None:
-        """Return the data at ``position``, at least one batch, or None if it is out of range; ``_DELETED``."""
+        """Return the data at ``position``, at least one batch, None if it is out of range, or ``_DELETED``."""
         deadline = self._client.clock.now() + self._poll_timeout
         try:
             return self._client.run(self._fetch_steps(position, ahead), deadline)
@@ -307,7 +307,7 @@ class PartitionReader:
                 "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
                 f"{text}. With failOnDataLoss=false the query continues without the lost records",
             )
-        _log.warning("%s; continuing at offset %d", text, resume_at)
+        _log.warning("%s. Continuing at offset %d", text, resume_at)
         return resume_at
 
 
@@ -336,7 +336,7 @@ def _timestamps(pa: Any, columns: Columns) -> Any:
         limit = 0x7FFFFFFFFFFFFFFF // 1000
         at = next(i for i, timestamp in enumerate(columns.timestamps) if abs(timestamp) > limit)
         raise ReadError(
-            f"the record's timestamp, {columns.timestamps[at]} ms, is out of Spark's range; use the option columns to"
+            f"the record's timestamp, {columns.timestamps[at]} ms, is out of Spark's range. Use the option columns to"
             " leave the timestamp out",
             TopicPartition(columns.topic, columns.partition),
             columns.offsets[at],

@@ -3,7 +3,7 @@
 A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` translates Spark's calls into those of
 :mod:`pyconsumer.spark.stream_planner`. Spark creates two of the latter for a query. One stays in a child process of the
 driver, the *offset process*, which plans. It alone has state: its client and the planner, made at the first call. The
-other is pickled and reads in the tasks. They share nothing but the options.
+other is pickled and reads in the tasks. They share only the options.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     Args:
         options: the options of the source, which travel to the tasks.
-        connect: makes the planner and what it needs. Called once, when Spark asks for the first offset.
+        connect: makes the planner and its parts. Called once, when Spark asks for the first offset.
     """
 
     def __init__(self, options: SourceOptions, connect: Callable[[SourceOptions], Driver] | None = None) -> None:
@@ -202,10 +202,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return [RangePartition(found) for found in cut]
 
     def commit(self, end: Any) -> None:
-        """Do nothing: Spark does not call this for the last batch. :meth:`latestOffset` commits the progress."""
+        """Ignore the call: Spark does not make it for the last batch. :meth:`latestOffset` commits the progress."""
 
     def stop(self) -> None:
-        """Close the clients. Spark may not call this, so nothing else is done here."""
+        """Close the clients. Spark may not call this, so no other work belongs here."""
         if self._made is None:
             return
         made, self._made = self._made, None

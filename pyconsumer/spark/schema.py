@@ -45,7 +45,7 @@ def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tup
     for name in names:
         found = spelled.get(name.lower())
         if found is None:
-            raise ConfigurationError(f"option columns: there is no column {name!r}; there are {', '.join(COLUMNS)}")
+            raise ConfigurationError(f"option columns: there is no column {name!r}. There are {', '.join(COLUMNS)}")
         if found in chosen:
             raise ConfigurationError(f"option columns: {found} is named twice")
         chosen.append(found)

@@ -26,7 +26,7 @@ def resolve_references(option: str, text: str) -> str:
     ``${directory:PATH:NAME}`` the content of a file in a directory, which is how Kubernetes mounts secrets.
 
     Args:
-        option: the name of the value, for messages. They show neither the value nor a secret.
+        option: the name of the value, for messages. They do not show the value or a secret.
 
     Raises:
         ConfigurationError: a variable, file or key does not exist, or the file cannot be read.

@@ -123,8 +123,8 @@ def _delivery(own: Mapping[str, str], topic: str | None, client: Mapping[str, st
     if progress is None:
         raise ConfigurationError(
             "deliveryGuarantee=exactly-once keeps its progress as the committed offset of a topic's partition: if the"
-            " option topic is not given, name a topic for that by progressTopic. It must exist; nothing is written"
-            " to it"
+            " option topic is not given, name a topic for that by progressTopic. It must exist, and no"
+            " record is written to it"
         )
     may_begin = read_word(own, "onMissingProgress", "error", ("error", "begin")) == "begin"
     return Delivery(prefix, TopicPartition(progress, 0), may_begin, client)
@@ -171,7 +171,7 @@ def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) ->
 
     Args:
         topic: the option ``topic``. If it is given, the column is ignored.
-        timestamps: whether the column ``timestamp`` is used; then it is required.
+        timestamps: whether the column ``timestamp`` is used. Then it is required.
 
     Raises:
         ConfigurationError: a required column is missing, or a column has a wrong type or is there twice.
@@ -190,16 +190,16 @@ def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) ->
         places[name] = place
     if "value" not in places:
         raise ConfigurationError(
-            f"a column named value, of type binary or string, is required; the columns are: {_listed(schema)}"
+            f"a column named value, of type binary or string, is required. The columns are: {_listed(schema)}"
         )
     if topic is None and "topic" not in places:
         raise ConfigurationError(
-            "nothing says which topic to write to: set the option topic, or add a column named topic; the columns are:"
+            "no topic to write to is given: set the option topic, or add a column named topic. The columns are:"
             f" {_listed(schema)}"
         )
     if timestamps and "timestamp" not in places:
         raise ConfigurationError(
-            f"option includeTimestamp needs a column named timestamp; the columns are: {_listed(schema)}"
+            f"option includeTimestamp needs a column named timestamp. The columns are: {_listed(schema)}"
         )
     return SinkColumns(**places)
 
@@ -277,7 +277,7 @@ class _Writer:
     def _abort(self, messages: list[RecordsWritten | None], what: str) -> None:
         delivery, reports = self.options.delivery, _reports(messages)
         if delivery is None:
-            _log.warning("%s failed; at least %d records that it has written stay in the topic", what, _count(messages))
+            _log.warning("%s failed. At least %d records that it has written stay in the topic", what, _count(messages))
         elif reports:
             try:
                 abort_batch(delivery, reports)
@@ -285,7 +285,7 @@ class _Writer:
                 _log.warning("%s failed, and its transactions may stay open for a while: %s", what, error)
 
     def reached(self, step: str) -> None:
-        """Do nothing: tests override this to kill the process when a step is reached."""
+        """Ignore the step: tests override this to kill the process when a step is reached."""
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]

@@ -78,5 +78,5 @@ def producer_settings(
     except ConfigurationError as error:
         raise ConfigurationError(f"in the kafka.* options: {error}") from None
     if built.acks == 0:
-        raise ConfigurationError("option kafka.acks must not be 0: lost records would not be noticed; use 1 or all")
+        raise ConfigurationError("option kafka.acks must not be 0: lost records would not be noticed. Use 1 or all")
     return values

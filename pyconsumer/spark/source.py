@@ -52,7 +52,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
                 is too old.
         """
         if not STREAMS:
-            raise ConfigurationError(f"streams need PySpark 4.2 or newer; this is {pyspark.__version__}")
+            raise ConfigurationError(f"streams need PySpark 4.2 or newer. This is {pyspark.__version__}")
         return StreamReader(self._checked(schema))
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
@@ -62,7 +62,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
             ConfigurationError: the options or the columns cannot be used, or the mode is ``overwrite``.
         """
         if overwrite:
-            raise ConfigurationError("a topic cannot be overwritten, records can only be appended; use mode('append')")
+            raise ConfigurationError("a topic cannot be overwritten, records can only be appended. Use mode('append')")
         options = SinkOptions.parse(self.options)
         return BatchWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 

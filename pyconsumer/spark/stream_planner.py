@@ -1,23 +1,23 @@
 """The offsets that the micro-batches of a stream read: the rules, and the limits of one batch.
 
-State of a planner: the initial offsets, the target of an AvailableNow query, and what was last seen of the cluster (by
+State of a planner: the initial offsets, the target of an AvailableNow query, and the cluster's offsets as last seen (by
 ``ClusterOffsets``). Spark's offset process owns it, and calls it from one thread.
 
-How Spark calls a source (PySpark 4.2 and later), and what follows from it
+How Spark calls a source (PySpark 4.2 and later), and the consequences
 
 1. A new query asks for the initial offset twice, then again if its first batch is repeated after a crash. The source
    cannot see the checkpoint. "latest" would be another offset each time. So the first result is kept, and if the start
    drifts (``Bound.drifts``) the first batch is empty: it only writes to the checkpoint where the query begins.
 2. Spark writes the end of a batch to the checkpoint before it runs the batch, and repeats it unchanged. Its start is
    the end of the previous batch, so only the first batch has no start in the checkpoint. When that one is repeated, its
-   end may lie before its new start. If the start drifts, this is the empty batch of rule 1, and there is nothing to
+   end may lie before its new start. If the start drifts, this is the empty batch of rule 1, and there is no record to
    read. Otherwise the records that it should read have been deleted.
 3. With ``Trigger.AvailableNow`` the target is requested before the initial offset, so it may lie before the start.
-   Then nothing is read, and the start does not move back.
-4. Spark compares positions as text. So if there is nothing new, it gets back the very position that it passed.
+   Then the query reads no records, and the start does not move back.
+4. Spark compares positions as text. So if there are no new records, it gets back the very position that it passed.
 5. ``latestOffset(start)`` is called after each completed batch, whose end is ``start``, once more at the end of an
    AvailableNow query, and on every idle trigger. ``commit(end)`` is not called for the last batch. So the progress is
-   the ``start`` of ``latestOffset``, unless nothing has been read before it.
+   the ``start`` of ``latestOffset``, unless it is the first position.
 
 Rules of Spark's own connector
 
@@ -196,7 +196,7 @@ class StreamPlanner:
         return self._initial
 
     def prepare_available_now(self) -> None:
-        """Set the current ends of the logs as the target, beyond which nothing is read."""
+        """Set the current ends of the logs as the target, where reading ends."""
         self._target = self._look_up_ends(fresh=True)
 
     def latest(self, start: Offsets, *, limited: bool = True) -> Offsets:

@@ -64,7 +64,7 @@ def parse_subscription(options: Mapping[str, str]) -> Subscription:
     given = [name for name in ("assign", "subscribe", "subscribePattern") if options.get(name) is not None]
     if not given:
         raise ConfigurationError(
-            "nothing says what to read: one of the options subscribe, subscribePattern and assign is required"
+            "no topics to read are given: one of the options subscribe, subscribePattern and assign is required"
         )
     if len(given) > 1:
         raise ConfigurationError(
@@ -76,10 +76,10 @@ def parse_subscription(options: Mapping[str, str]) -> Subscription:
     if given[0] == "subscribe":
         topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
         if not topics:
-            raise ConfigurationError("option subscribe names no topic; it should look like topicA,topicB")
+            raise ConfigurationError("option subscribe names no topic. It should look like topicA,topicB")
         return Subscribe(topics)
     if not text:
-        raise ConfigurationError("option subscribePattern is empty; it should look like topic-.*")
+        raise ConfigurationError("option subscribePattern is empty. It should look like topic-.*")
     compile_java_pattern(text)
     return SubscribePattern(text)
 
@@ -116,7 +116,7 @@ def compile_java_pattern(text: str) -> re.Pattern[str]:
     ``(?<name>``, ``\k<name>`` and ``\z``.
 
     Raises:
-        ConfigurationError: the expression is invalid, or uses what Python lacks (sets with ``&&``, ``\X``).
+        ConfigurationError: the expression is invalid, or uses syntax that Python lacks (sets with ``&&``, ``\X``).
     """
 
     def rewrite(match: re.Match[str]) -> str:

@@ -64,7 +64,8 @@ class TaskReport(NamedTuple):
 
     Attributes:
         batch: the number of the batch.
-        transaction: the open transaction with the task's rows, None if there are none or the batch is decided.
+        transaction: the open transaction with the task's rows, or None if there are none, or the batch was decided
+            before.
         started_ms: when the task began, by its machine's clock.
     """
 

@@ -231,7 +231,7 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
     assert here(*read, "--from-timestamp", "1700000000007", "-n", "3")[1] == "7 8 9 "
     assert here(*read, "--from-timestamp", "2023-11-14T22:13:20.005+00:00", "-n", "5")[1] == "5 6 7 8 9 "
     late = here(*read, "--from-timestamp", "2100-01-01", "--idle-ms", "300")
-    assert late == (0, "", "no record is that recent; waiting for new ones\n")
+    assert late == (0, "", "no record is that recent. Waiting for new ones\n")
     assert here(*read, "--from-beginning", "--key", "k1", "-n", "5")[1] == "1 3 5 7 9 "
     shown = here("consume", topic, *servers, "--from-beginning", "--headers", "--keys", "-n", "2")
     assert shown == (0, "n=0\tk0\tv0\nn=1\tk1\tv1\n", "")
@@ -239,7 +239,7 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
         admin.delete_records({TopicPartition(topic, 0): 4})
     status, out, err = here(*read, "-p", "0", "-o", "2", "-n", "1")
     assert (status, out) == (0, "4 ")
-    assert err == f"offset 2 of {topic}-0 has been deleted; starting at the oldest, 4\n"
+    assert err == f"offset 2 of {topic}-0 has been deleted. Starting at the oldest, 4\n"
 
 
 @pytest.mark.embedded_only("the terminal is the command's own affair")
@@ -402,7 +402,7 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
         (["completion", "csh"], "'csh'"),
         (["topics", "list", "--config", "/no/such/file"], "cannot be read"),
         (["topics", "list", "--config", "/"], "cannot be read"),
-        (["topics", "list", "--config", "no-such-file"], "neither an existing file nor"),
+        (["topics", "list", "--config", "no-such-file"], "not an existing file and not"),
         (["consume", "t", "u", "-p", "5"], "exactly one topic"),
         (["produce", "t", "-H", "x"], "NAME=VALUE"),
         (["produce", "t", "-f", "/no/such/file"], "/no/such/file"),

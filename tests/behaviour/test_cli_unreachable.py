@@ -50,7 +50,7 @@ def test_consume_ends_with_an_error_if_nothing_could_be_reached(
     )
     assert (status, out) == (1, "")
     *warnings, last = err.splitlines()
-    assert last.startswith("Error: nothing could be read: ")
+    assert last.startswith("Error: no record could be read: ")
     (warning,) = [line for line in warnings if dead in line]
     assert warning.startswith("Warning: ")
     for line in (warning, last):

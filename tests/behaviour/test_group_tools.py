@@ -259,7 +259,7 @@ def test_offsets_are_reset_after_a_dry_run(
     )
     status, out, err = command("groups", "reset-offsets", group_id, "--topic", topic10, *option)
     assert (status, err) == (0, "")
-    assert "dry run: nothing was changed; add --execute to reset the offsets\n" in out
+    assert "dry run: no offset was changed. Add --execute to reset the offsets\n" in out
     for note in noted:
         assert note in out
     assert committed(admin, group_id) == old

@@ -145,7 +145,7 @@ def test_what_is_wrong_is_told(spark: Any, cluster: Cluster, topic: str) -> None
         writer(frame.write, cluster, topic=topic).save()
     with pytest.raises(Exception, match=r"a topic cannot be overwritten"):
         writer(frame.write, cluster, topic=topic).mode("overwrite").save()
-    with pytest.raises(Exception, match=r"nothing says which topic to write to"):
+    with pytest.raises(Exception, match=r"no topic to write to is given"):
         writer(frame.select("value").write, cluster).mode("append").save()
     with pytest.raises(Exception, match=r"column value must be binary or string, not int"):
         writer(frame.selectExpr("1 AS value").write, cluster, topic=topic).mode("append").save()

@@ -18,7 +18,7 @@ from pyconsumer.protocol.schema import Message
 
 __all__ = ["SERVED", "Handler", "handler_of"]
 
-#: The APIs that are served; ApiVersions lists only these.
+#: The APIs that are served. ApiVersions lists only these.
 SERVED: tuple[ApiKey, ...] = (
     ApiKey.PRODUCE,
     ApiKey.FETCH,

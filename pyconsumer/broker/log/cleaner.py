@@ -46,7 +46,7 @@ _log = Log(__name__)
 
 #: Runs a function in another thread.
 RunInThread: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]
-#: The value yielded between two steps: None, or a future that has to be done before the next one.
+#: The value yielded between two steps: None, or a future that must be done before the next one.
 Step: TypeAlias = "Future[None] | None"
 
 #: The number of keys after which a pass reads no further segment. The next pass compacts the rest.
@@ -87,7 +87,7 @@ class _Progress:
 
 
 class Compactable(Protocol):
-    """A replica of a partition, as far as compaction needs it."""
+    """The part of a partition's replica that compaction needs."""
 
     @property
     def log(self) -> PartitionLog: ...

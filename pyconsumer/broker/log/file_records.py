@@ -1,7 +1,7 @@
 """Parts of files that are read later, while an answer is sent.
 
 1. The bytes can be read although the file was closed, renamed or removed in the meantime, as deletion and compaction of
-   segments do. The descriptor is closed when the file and all such parts of it are gone.
+   segments do. The descriptor is closed with the last reference to the file and its parts.
 2. If a truncation took some of the bytes, other bytes may have come in their place. Reading them is an ``OSError``.
 3. The bytes are not in memory, except in a cluster without files, where the log itself is.
 """
@@ -110,7 +110,7 @@ def spill(folder: Path | None, buffers: Sequence[Buffer]) -> FileRecords:
     """Write buffers to a file without a name, from which they are read later. ``OSError`` if that fails.
 
     Args:
-        folder: on whose file system the file is to be.
+        folder: the file is created on its file system.
     """
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         source = OpenFile(os.dup(file.fileno()))

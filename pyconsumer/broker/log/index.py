@@ -5,10 +5,9 @@
 * Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. Every record with a greater timestamp is
   after that offset. Timestamps rise strictly.
 
-State: the entries, in memory as arrays, and the number of those in the file. The file is written in large
-pieces, and at the latest when the segment is flushed or closed. An index can always be rebuilt from its segment, so
-losing its tail costs only that work. For the same reason a failed write is an error only when the segment is flushed or
-closed.
+State: the entries, in memory as arrays, and the number of those in the file. The file is written in large pieces, and
+at the latest when the segment is flushed or closed. An index can always be rebuilt from its segment, so losing its tail
+costs only that work. For the same reason a failed write is an error only when the segment is flushed or closed.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def _rising(values: array[int]) -> int:
 
 
 def _maybe_write(index: OffsetIndex | TimeIndex, unwritten: int) -> None:
-    """Write an index with 256 unwritten entries. If that fails, it is tried again after as many more."""
+    """Write an index that has 256 unwritten entries. If that fails, try again after 256 more."""
     if unwritten % _WRITE_AT == 0:
         try:
             index.write()

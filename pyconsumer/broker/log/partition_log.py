@@ -62,7 +62,8 @@ _OFFSET_INDEX_ENTRY = 8
 class AppendResult(NamedTuple):
     """The offsets of the first and last record of an append, and its log append time in ms (-1 with CreateTime).
 
-    ``duplicate``: nothing was stored, and the other fields are those of the original batch (KIP-98). ``size_bytes``:
+    ``duplicate``: the batch was not stored, and the other fields are those of the original batch (KIP-98).
+    ``size_bytes``:
     the number of bytes that were stored.
     """
 

@@ -94,7 +94,7 @@ class BatchMetadata(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class VerificationGuard:
-    """Permission to open a transaction in a partition, valid as long as the partition has it (rule 6).
+    """Permission to open a transaction in a partition, valid while the partition keeps it (rule 6).
 
     Args:
         lowest_sequence: the lowest of the batches that are being verified.
@@ -293,7 +293,7 @@ class ProducerState:
         """Return the guard with which the producer may open a transaction after verification (rule 6).
 
         Args:
-            sequence: the first of the batch that is to be verified.
+            sequence: the first sequence of the batch to verify.
             now_ms: wall time, for the guard's expiry.
             is_strict: see :class:`VerificationGuard`.
         """

@@ -2,9 +2,8 @@
 
 After a clean shutdown only the end of the log is read. After a crash, the batches after the recovery point are read in
 one pass and their checksums verified. The log is truncated at the first incomplete or damaged batch. Batches are
-written to their file before they are acknowledged, so a crash of the process alone
-loses none. Indexes, leader epochs, the producers' state and the transaction indexes are rebuilt in the same pass, see
-:mod:`.replay`.
+written to their file before they are acknowledged, so a crash of the process alone loses none. Indexes, leader epochs,
+the producers' state and the transaction indexes are rebuilt in the same pass, see :mod:`.replay`.
 
 Files of an interrupted compaction: ``.cleaned`` is incomplete and is removed. ``.swap`` is complete and replaces the
 segments that it was made from.
@@ -82,7 +81,7 @@ def opening_log(
         clean: it was closed in a clean shutdown, so it need not be checked.
         marks: those of its segments at the clean shutdown (:meth:`Segment.mark`). If they do not match, the log is
             recovered as after a crash.
-        must_be_unchanged: the files must not have been written to since the clean shutdown, or all of them are checked.
+        must_be_unchanged: check the whole log if a file was written to since the clean shutdown.
         recovery_point, log_start_offset: from the checkpoints, or 0 without them.
 
     Raises:
@@ -195,9 +194,8 @@ def _match(
 ) -> bool:
     """Give all segments the bounds of their marks. Return whether they match the marks of the clean shutdown.
 
-    In the last segment the last batch is checked too: a file that was truncated or copied badly lacks it. An
-    older segment that does not match is not truncated, which would cost all records after it: only its indexes are
-    rebuilt.
+    In the last segment the last batch is checked too: a file that was truncated or copied badly lacks it. An older
+    segment that does not match is not truncated, which would cost all records after it: only its indexes are rebuilt.
     """
     mark_of = {mark[0]: mark for mark in marks}
     if len(mark_of) != len(segments) or any(segment.base_offset not in mark_of for segment in segments):

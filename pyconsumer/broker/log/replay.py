@@ -1,7 +1,7 @@
 """Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
 
-The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps.
-They have no state.
+The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps. They
+have no state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Replayed(NamedTuple):
     Attributes:
         producers: the state of all producers.
         snapshot_offset: of the snapshot that it was loaded from, 0 if there was none.
-        epochs: leader epochs with their start offsets, as far as batches were read.
+        epochs: the leader epochs of the batches that were read, with their start offsets.
     """
 
     producers: ProducerState
@@ -80,8 +80,8 @@ def recovering(
 ) -> Generator[int, None, Replayed]:
     """Check the batches after the recovery point, truncate the log at the first damage, and rebuild the derived state.
 
-    The last segment that begins before the recovery point is read from its last index entry before that. Earlier ones
-    are read only as far as the newest snapshot of producers is older.
+    The segment that contains the recovery point is read from its last index entry before that point. An earlier segment
+    is read only if it ends after the newest snapshot of producers.
 
     Args:
         segments: those after the damage are removed from the list.

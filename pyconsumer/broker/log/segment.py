@@ -57,7 +57,7 @@ class Segment:
         created_ms: wall time of the first append. ``segment.ms`` counts from it if records have no timestamp.
 
     Args:
-        names: the names of the files that exist, as far as the caller knows them.
+        names: the names of the existing files, if the caller knows them.
     """
 
     def __init__(

@@ -182,7 +182,7 @@ def complete_size(records: Buffer, position: int) -> int:
 
 
 def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_client: bool = True) -> list[BatchInfo]:
-    """Check record batches that are to be appended.
+    """Check record batches before they are appended.
 
     Args:
         records: the batch of a client, as :func:`only_batch` returns it. The broker itself may append several, and

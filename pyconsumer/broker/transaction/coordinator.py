@@ -7,14 +7,14 @@ A method works in these steps:
 * It writes the transition by :mod:`.state_manager`, which owns the ids.
 * At the end of a transaction it sends the markers (:mod:`.markers`).
 
-The coordinator's only state is that it is started. No method waits: a result that takes time is a
-:class:`Deferred`, which is set exactly once.
+The coordinator's only state is that it is started. No method waits: a result that takes time is a :class:`Deferred`,
+which is set exactly once.
 
 Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, KIP-890):
 
 1. While a transition or the markers of a transaction are being written, other requests get CONCURRENT_TRANSACTIONS.
-   Requests that add partitions first wait for its end, at most ``add.partitions.to.txn.retry.backoff.max.ms``.
-   (In Kafka the partition's leader asks again every 20 ms, and a client's AddPartitionsToTxn does not wait.)
+   Requests that add partitions first wait for its end, at most ``add.partitions.to.txn.retry.backoff.max.ms``. (In
+   Kafka the partition's leader asks again every 20 ms, and a client's AddPartitionsToTxn does not wait.)
 2. If an earlier producer has left a transaction open, InitProducerId fences it by a raised epoch and aborts the
    transaction. The new producer gets CONCURRENT_TRANSACTIONS and sends its request again.
 3. The response to EndTxn is sent when the decision is in the log. The markers are written afterwards.
@@ -291,7 +291,7 @@ class TransactionCoordinator:
             until: monotonic seconds, see :meth:`adding_ends_at`.
 
         Returns:
-            True if the request is to be tried again, in the same call. False if the time is up.
+            True if the request must be tried again, in the same call. False if the time is up.
         """
         _, _, metadata = self._find(transactional_id)
         if metadata is None or metadata.is_settled:

@@ -6,8 +6,8 @@ A :class:`TransactionMetadata` is owned by the state manager. Rules:
    record. In between it is pending, and no other transition may be prepared.
 2. A state may only follow those of :data:`PREDECESSORS`.
 3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. The abort of the open transaction, whose record has
-   the raised epoch, replaces it at once. If that record cannot be written, the next attempt does not raise the
-   epoch again.
+   the raised epoch, replaces it at once. If that record cannot be written, the next attempt does not raise the epoch
+   again.
 4. Under transaction version 2, every end of a transaction raises the epoch. A client never gets the last epoch of a
    producer id: it gets a new producer id with epoch 0 when the transaction is complete.
 
@@ -163,7 +163,7 @@ class TransactionMetadata:
         return self.pending_state is None and self.state not in PREPARED_STATES
 
     def wake(self, *, all_waiters: bool = False) -> None:
-        """Resume waiting requests in turn as long as the id is settled: each may begin the next transition.
+        """Resume waiting requests in turn while the id is settled: each may begin the next transition.
 
         Args:
             all_waiters: resume all of them, because the id is no longer served.

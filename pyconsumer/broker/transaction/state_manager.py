@@ -4,8 +4,8 @@ A transactional id belongs to a partition of ``__transaction_state``. The leader
 and the partition's leader epoch is the coordinator epoch. A partition is first loading, then served. If its load fails,
 its ids have no coordinator until the leader changes again. While it is loading, requests for its ids get
 COORDINATOR_LOAD_IN_PROGRESS. A load ends when all in-sync replicas have every record that was read, so that no request
-is served by a record that may still be lost. (Kafka serves everything in the leader's own log.) A transition
-that was prepared in one coordinator epoch never takes effect in another.
+is served by a record that may still be lost. (Kafka serves everything in the leader's own log.) A transition that was
+prepared in one coordinator epoch never takes effect in another.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Verification: before a transaction opens in a partition, its coordinator confirms that the partition belongs to it.
 
 See KIP-890. Without verification, a late batch of an ended transaction would open a transaction in the partition that
-never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the
-partition's producers (:mod:`pyconsumer.broker.log.producer_state`).
+never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the partition's
+producers (:mod:`pyconsumer.broker.log.producer_state`).
 
 1. A partition in which the producer's transaction is open need not be verified.
 2. Clients of transaction version 2 do not add partitions themselves: verification adds them (Produce from version 12,

@@ -220,7 +220,7 @@ class Demo:
         self.screen.console.print(members)
 
     def spark(self) -> bool:
-        """Run the Spark part and return False if it failed. Without Java or Spark it is skipped with a message."""
+        """Run the Spark part, and return False if it failed. Without Java or Spark, skip it with a message."""
         left_out = "skipping the Spark part, with the archive:"
         try:
             from pyconsumer.spark import java_home

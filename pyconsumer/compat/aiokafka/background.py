@@ -1,4 +1,4 @@
-"""The background task of aiokafka's consumer, which rebalances while nobody reads, and the joining in ``start``.
+"""The background task of aiokafka's consumer, which rebalances between reads, and the joining in ``start``.
 
 Rules
 
@@ -29,7 +29,7 @@ IDLE_S: Final = 0.1
 
 
 class Follower:
-    """The task that takes part in rebalances while nobody reads.
+    """The task that takes part in rebalances between reads.
 
     Args:
         consumer: the wrapped consumer.

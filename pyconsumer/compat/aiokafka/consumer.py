@@ -62,8 +62,8 @@ class AIOKafkaConsumer:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
     ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. Rebalances happen in
-    ``getone``, ``getmany`` and iteration. Between them a task takes part, so a member that is busy with a record holds
-    up nobody. Reads of several tasks run one after the other.
+    ``getone``, ``getmany`` and iteration; between them a task takes part, so a member that is busy with a record does
+    not delay the others. Reads of several tasks run one after the other.
 
     Attributes:
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
@@ -119,7 +119,7 @@ class AIOKafkaConsumer:
                     pass  # the next read raises it
 
     async def stop(self) -> None:
-        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing.
+        """Commit if commits are automatic, leave the group, close the connections. A second call has no effect.
 
         In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way).
         """

@@ -71,7 +71,7 @@ class AIOKafkaProducer:
             await self.producer.init_transactions()
 
     async def stop(self) -> None:
-        """Send the buffered records and close. A second call does nothing."""
+        """Send the buffered records and close. A second call has no effect."""
         await self.producer.close()
         if self._futures:
             await asyncio.wait(self._futures)

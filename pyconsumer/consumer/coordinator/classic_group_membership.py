@@ -1,12 +1,12 @@
 """Membership under the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core.
 
-:mod:`.membership` holds what does not depend on the protocol.
+:mod:`.membership` holds the parts that do not depend on the protocol.
 
 Invariants
 
 1. One JoinGroup or SyncGroup is in flight at a time. It has an attempt number. A reset or a failure begins a new
-   attempt, and a response to an older one is ignored. So a join that ends after its member has left does nothing.
-2. A rebalance is prepared once, however often its JoinGroup is repeated. Losing the generation requires it again.
+   attempt, and a response to an older one is ignored. So a join that ends after its member has left has no effect.
+2. A rebalance is prepared once, however often its JoinGroup is repeated. A lost generation is prepared for again.
 3. A generation counts for commits only after ``on_completed``: until then the application may hold partitions of the
    previous one. While its listener revokes them (``on_revoking``) it commits for the new one, as in Java.
 4. A member compares its subscription with the one it joined with and, as leader, the metadata with those that it
@@ -16,8 +16,8 @@ Invariants
    not: otherwise it would get records of partitions that have another owner. (Java looks for the coordinator first.) A
    loss while the application revokes partitions is reported after that.
 6. A static member that kept its partitions while joining also treats them as lost if the group completed a generation
-   without it. It was a member of that generation (KIP-345), but with an old subscription: the leader did not know what
-   it owned, and assigned it to others. (Java continues, and what it then commits may undo a commit of the new owner.)
+   without it. It was a member of that generation (KIP-345), but with an old subscription: the leader did not know its
+   partitions, and assigned them to others. (Java continues, and its next commit may undo a commit of the new owner.)
 7. Heartbeats have a connection of their own, so our JoinGroup may overtake the one before it: the group is in the next
    generation when that arrives, and it gets ILLEGAL_GENERATION. While JoinGroup is in flight that is no loss: its
    response says whether we are still a member. (Java sends both on one connection.)
@@ -74,7 +74,7 @@ class RebalanceReport:
     members: int = 0
 
     def lead(self, names: frozenset[str], before: frozenset[str] | None) -> None:
-        """Add what the leader knows: the members, and those of the previous generation (None if unknown)."""
+        """Add the leader's knowledge: the members, and those of the previous generation (None if unknown)."""
         self.is_leader = True
         self.members = len(names)
         if before is not None:
@@ -113,7 +113,7 @@ class _Attempt:
         self.in_flight = False
 
     def elect(self, election: ComputeAssignment | None) -> None:
-        """Record that the application has to assign the partitions. None: it has done so."""
+        """Record that the application has to assign the partitions, or with None that it has done so."""
         self.election = election
 
     def revoke(self) -> None:
@@ -200,7 +200,8 @@ class ClassicMembership(GroupMember):
         """Request another rebalance. The first reason is kept.
 
         Args:
-            reason: for our log. ``short``: the text for the coordinator, by default the same (KIP-800).
+            reason: for our log.
+            short: the text for the coordinator, by default the same (KIP-800).
         """
         if self.rejoin_needed and self._reason:
             return
@@ -210,15 +211,15 @@ class ClassicMembership(GroupMember):
         self.revision += 1
 
     def schedule_rejoin(self, when: float) -> None:
-        """Request another rebalance at a time (seconds), unless there is one before. Infinity: don't."""
+        """Request another rebalance at a time (seconds), unless there is one before. Infinity requests none."""
         self._rejoin_at = when
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
         """Leave the group, and forget our identity at once, and return whether LeaveGroup is to be sent.
 
         Args:
-            send: True sends LeaveGroup, False does not (KIP-1092). None: a dynamic member does, a static one does not
-                (KIP-345).
+            send: True sends LeaveGroup, False does not (KIP-1092). With None a dynamic member does, a static one does
+                not (KIP-345).
         """
         member_id = self.generation.member_id
         instance_id = self.settings.group_instance_id
@@ -308,7 +309,7 @@ class ClassicMembership(GroupMember):
         return math.inf if attempt.in_flight else max(now, attempt.retry_at)
 
     def next_action(self, now: float) -> UserAction | None:
-        """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
+        """Return the next action of the thread that uses the consumer, or None until :meth:`due_at`."""
         attempt = self._attempt
         if self._errors:
             return Raise(self._errors.popleft())
@@ -337,7 +338,7 @@ class ClassicMembership(GroupMember):
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def on_prepared(self, generation: Generation) -> None:
-        """Record that the application has revoked what it must: the join may begin.
+        """Record that the application has revoked its partitions: the join may begin.
 
         Args:
             generation: ours when the revocation began. If it has been lost since, the listener must still be notified.
@@ -432,7 +433,7 @@ class ClassicMembership(GroupMember):
         """As leader, return the SyncGroup that distributes the assignment, or None if it comes too late.
 
         Args:
-            shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
+            shares: assignment blobs by member id, or empty to keep the assignment (KIP-814).
             snapshot: the metadata that the assignor used. See :meth:`on_metadata`.
         """
         if not self._is_current(number, ClassicMemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
@@ -490,7 +491,7 @@ class ClassicMembership(GroupMember):
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
 
     def on_completed(self) -> RebalanceReport | None:
-        """Record that the application knows its new partitions, and return what to log about the rebalance."""
+        """Record that the application knows its new partitions, and return the rebalance's report for the log."""
         self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None
@@ -499,7 +500,7 @@ class ClassicMembership(GroupMember):
         return report
 
     def on_rejected(self, reason: str, now: float) -> None:
-        """Join again, because the assignment cannot be used. From the second time in a row after a pause (KIP-580)."""
+        """Join again because the assignment is unusable. From the second time in a row, pause first (KIP-580)."""
         rejected = self._rejected + 1
         self.on_completed()
         self._rejected = rejected
@@ -508,7 +509,7 @@ class ClassicMembership(GroupMember):
             self._attempt.pause(now + self.settings.backoff.delay(rejected - 2))
 
     def on_commit_refused(self, error_action: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        """Act on a commit that was refused. ``sent``: the generation that it named. An old one changes nothing."""
+        """Act on a rejected commit. ``sent``: the generation that it named. An old one is ignored."""
         if sent != self.generation:
             return
         if error_action is ErrorAction.REJOIN:
@@ -661,7 +662,7 @@ class ClassicMembership(GroupMember):
         self._step_failed(error_action, error, now, f"{api}: {error.code_name}")
 
     def _step_failed(self, error_action: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:
-        """Decide what comes next after JoinGroup or SyncGroup has failed."""
+        """Decide the next step after JoinGroup or SyncGroup has failed."""
         what = what or f"{type(error).__name__}: {error}"
         if error_action is not ErrorAction.TAKE_MEMBER_ID:
             self.metrics.rebalance_failed()

@@ -1,9 +1,9 @@
 """The classic protocol in the user's thread: which step of a rebalance comes next, and each of the steps.
 
 :class:`ClassicGroupProtocol` has their order. :class:`RebalanceSteps` has the steps: revoke partitions, join, assign as
-leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Those
-that may have to wait are generators. They never wait beyond ``deadline``, return False then, and continue where they
-were when they are called again.
+leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Steps
+that may wait are generators. At ``deadline`` they return False, and the next call continues where they
+stopped.
 
 Callbacks of the application run by the rules of :mod:`.listener_invoker`. Whatever one raises, the step is finished
 first and the error raised afterwards: a listener's fault must not leave the member between two assignments.
@@ -87,7 +87,7 @@ def read_members(group_id: str, members: Iterable[JoinGroupResponseMember]) -> d
             static = f" (group_instance_id {member.group_instance_id!r})" if member.group_instance_id else ""
             raise ProtocolError(
                 f"the subscription of member {member.member_id!r}{static} in group {group_id!r} cannot be read: "
-                f"{error}; these bytes come from that member, and the broker has passed them on unread"
+                f"{error}. These bytes come from that member, and the broker does not read them"
             ) from error
         found[member.member_id] = Subscription(
             topics=tuple(message.topics),
@@ -127,7 +127,7 @@ def perform_assignment(
         log.warning("no partition of these subscribed topics was assigned: %s", ", ".join(sorted(wanted - given)))
     if given - wanted:
         log.warning(
-            "the assignor assigned topics to which nobody has subscribed: %s",
+            "the assignor assigned topics to which no member has subscribed: %s",
             ", ".join(sorted(given - wanted)),
         )
     return {
@@ -150,7 +150,7 @@ def _check_cooperative(
     if both:
         raise IllegalStateError(
             f"assignor {assignor.name} is cooperative, yet it gives {', '.join(map(str, sorted(both)))} to a member"
-            " while another one still owns it; it must be withheld until the next rebalance (KIP-429)"
+            " while another one still owns it. It must be withheld until the next rebalance (KIP-429)"
         )
 
 
@@ -185,7 +185,7 @@ class RebalanceSteps(ListenerInvoker):
         metadata, subscriptions: the consumer's.
         committer: commits before partitions are revoked.
         assignors: in order of preference.
-        protocol: what all of them support.
+        protocol: the rebalance protocol that all of them support.
         rack_id: ``client_rack``, None for none.
 
     Attributes:
@@ -427,7 +427,7 @@ class RebalanceSteps(ListenerInvoker):
     # -- taking over -------------------------------------------------------------------------------------------------
 
     def complete(self, action: CompleteJoin) -> Steps[None]:
-        """Adopt the assignment and notify the listener of what is new."""
+        """Adopt the assignment and notify the listener of the new partitions."""
         core, lock = self._core, self._coordinator.lock
         try:
             partitions, user_data = decode_assignment(action.assignment)
@@ -474,10 +474,10 @@ class RebalanceSteps(ListenerInvoker):
             raise errors[0]
 
     def _commit_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Commit what was returned of these partitions since the join began, if commits are automatic.
+        """Commit the positions of these partitions if commits are automatic: records were returned during the join.
 
-        Nothing waits for the response: the commit is sent before our next JoinGroup, on the same connection, and nobody
-        else gets the partitions before that.
+        There is no wait for the response. The commit is sent before our next JoinGroup on the same connection, and no
+        other member gets the partitions before that.
         """
         if self._committer.auto_commit.enabled:
             consumed = self._subscriptions.all_consumed()
@@ -488,7 +488,8 @@ class RebalanceSteps(ListenerInvoker):
         """Schedule another rebalance: at the time that the assignor names, or if one that is needed does not come.
 
         Normally the owner of a withheld partition revokes it and joins again. If a static owner was replaced by another
-        process at that moment, its successor has nothing to revoke and nobody would join, so we schedule a rebalance.
+        process at that moment, its successor has no partition to revoke and no member would join, so we schedule a
+        rebalance.
         """
         seconds = self._guarded(assignor.rebalance_due_in)
         if self._withheld:
@@ -520,7 +521,7 @@ class RebalanceSteps(ListenerInvoker):
             text += f", joined: {', '.join(report.joined)}" if report.joined else ""
             text += f", left: {', '.join(report.left)}" if report.left else ""
         self._core.log.info(
-            "rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
+            "rebalance finished after %.3f s: %s with %s, %s. Reason: %s. %d partitions, new: %s, gone: %s",
             seconds,
             generation,
             generation.protocol_name,

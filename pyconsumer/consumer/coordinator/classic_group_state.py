@@ -10,9 +10,9 @@ States
    -> ``STABLE`` when SyncGroup has succeeded. A response counts only in the state that waits for it.
 3. A failed JoinGroup or SyncGroup leads back to ``UNJOINED``. The generation survives that,
    unless the coordinator does not know it.
-4. Losing the generation means having lost the partitions: the listener hears *lost*, not *revoked*.
-   ILLEGAL_GENERATION takes the generation and leaves the member id, which may still be valid. UNKNOWN_MEMBER_ID, the
-   end of ``max_poll_interval_ms`` and leaving take both.
+4. Losing the generation means losing the partitions: ``on_partitions_lost`` is called, not ``on_partitions_revoked``.
+   ILLEGAL_GENERATION invalidates the generation only: the member id may still be valid. UNKNOWN_MEMBER_ID, the
+   end of ``max_poll_interval_ms`` and leaving invalidate both.
 5. Heartbeats are sent in ``COMPLETING_REBALANCE`` and ``STABLE``. Before that the pending JoinGroup itself keeps the
    member alive.
 6. Offsets are committed in ``STABLE`` only, and not before the application knows its new partitions.
@@ -111,7 +111,7 @@ class BuildJoin:
 
 @dataclass(frozen=True, slots=True)
 class SendJoin:
-    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds. It is pending there."""
+    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: in seconds."""
 
     attempt: int
     node: BrokerMetadata

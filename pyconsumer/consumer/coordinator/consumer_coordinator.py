@@ -1,12 +1,12 @@
 """``ConsumerCoordinator``: a consumer's side of its group. A thin driver of the membership core and of the commits.
 
-What a member does depends on its group protocol: :mod:`.classic_group_rebalance` or
+The steps of a member depend on its group protocol: :mod:`.classic_group_rebalance` or
 :mod:`.consumer_group_reconciliation`.
 
 It belongs to the thread that uses the consumer, which calls :meth:`ConsumerCoordinator.poll` in each of its polls.
 Callbacks of the application (rebalance listener, commit callbacks, assignors) run in there, and in ``close``,
-``commit`` and their like, never elsewhere: see :mod:`.listener_invoker`. The heartbeat thread shares nothing with it
-but the core and its lock.
+``commit`` and their like, never elsewhere: see :mod:`.listener_invoker`. It shares only the core and
+its lock with the heartbeat thread.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MakeProtocol = Callable[
 
 
 def _choose_protocol(name: str, settings: MemberSettings, now: float) -> tuple[GroupMember, _MakeProtocol]:
-    """Return the core of a member that follows the protocol of this name, and what makes the member's steps."""
+    """Return the core of a member that follows the protocol of this name, and the factory of its steps."""
     if name == "classic":
         return ClassicMembership(settings, now=now), ClassicGroupProtocol
     # A member of a classic group, as by default, does not pay for the modules of the other protocol.
@@ -178,11 +178,11 @@ class ConsumerCoordinator:
 
     @property
     def metrics(self) -> GroupMetrics:
-        """Return what happened in the group so far."""
+        """Return the counters of the group so far."""
         return self._core.metrics
 
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: what counts as in flight and is not has failed. No I/O happens."""
+        """Repair the state after Ctrl-C: requests that count as in flight but are not have failed. No I/O."""
         self._metadata_seen = -1
         self._coordinator.recover()
         self._protocol.recover()
@@ -192,18 +192,18 @@ class ConsumerCoordinator:
     # -- membership --------------------------------------------------------------------------------------------------
 
     def poll(self, deadline: float, *, wait_for_join: bool = True) -> Steps[bool]:
-        """Do what the group needs: find the coordinator, rebalance, run callbacks, commit when that is due.
+        """Do the due work of the group: find the coordinator, rebalance, run callbacks, commit.
 
         Args:
-            deadline: monotonic seconds. What cannot be done by then continues in the next call.
-            wait_for_join: False: wait for nothing.
+            deadline: monotonic seconds. Work that is unfinished by then continues in the next call.
+            wait_for_join: False never waits.
 
         Returns:
             Whether the membership is settled.
 
         Raises:
-            KafkaError: what the coordinator refused permanently, or the heartbeat thread met.
-            Exception: what a callback of the application raised.
+            KafkaError: the coordinator rejected a request permanently, or the heartbeat thread failed.
+            Exception: a callback of the application raised it.
         """
         settled = True
         try:
@@ -225,12 +225,12 @@ class ConsumerCoordinator:
     def advance(self) -> Steps[None]:
         """Rebalance as far as that goes without waiting, for an application that is busy with something else.
 
-        Unlike :meth:`poll`, this neither counts as a poll nor commits at the interval of automatic commits. When
-        partitions are revoked, it does commit their positions if commits are automatic.
+        Unlike :meth:`poll`, this does not count as a poll, and it skips the commits at ``auto_commit_interval_ms``. It
+        does commit the positions of revoked partitions if commits are automatic.
 
         Raises:
-            KafkaError: what the coordinator refused permanently, or the heartbeat thread met.
-            Exception: what a callback of the application raised.
+            KafkaError: the coordinator rejected a request permanently, or the heartbeat thread failed.
+            Exception: a callback of the application raised it.
         """
         try:
             self._look_at_metadata()
@@ -247,7 +247,7 @@ class ConsumerCoordinator:
         return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
 
     def _look_at_metadata(self) -> None:
-        """Apply what metadata says since the last time: topics of a pattern, partition counts."""
+        """Apply metadata changes since the last call: topics of a pattern, partition counts."""
         count = self._metadata.update_count
         if count == self._metadata_seen:
             return
@@ -275,7 +275,7 @@ class ConsumerCoordinator:
         self._changed()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Rebalance at the next poll (KIP-568). During a rebalance this does nothing."""
+        """Rebalance at the next poll (KIP-568). During a rebalance this has no effect."""
         with self._lock:
             self._core.request_rejoin(reason or "rebalance enforced by user")
         self._changed()
@@ -297,7 +297,7 @@ class ConsumerCoordinator:
         """Revoke the partitions and leave the group, without waiting unless the assignor announces it.
 
         Raises:
-            Exception: what the listener raised, after the member has left.
+            Exception: the listener raised it. The member has left.
         """
         try:
             yield from self._depart("the consumer unsubscribed from all topics", None, deadline)
@@ -311,11 +311,11 @@ class ConsumerCoordinator:
 
         Args:
             deadline: monotonic seconds. No callback is started after it.
-            leave_group: whether to send LeaveGroup; None: a dynamic member does, a static one does not (KIP-1092).
+            leave_group: whether to send LeaveGroup. With None a dynamic member does, a static one does not (KIP-1092).
             commit: False: leave the automatic commit out.
 
         Raises:
-            Exception: what a callback raised, after everything else is done.
+            Exception: a callback raised it. Everything else is done first.
         """
         leave_until = deadline
         self._leave_group = leave_group
@@ -345,7 +345,7 @@ class ConsumerCoordinator:
                 self._heartbeat.close(max(0.0, deadline - self._clock.now()) if ended else 0.0)
 
     def abandon(self, reason: str) -> None:
-        """Let the heartbeat thread leave the group and end, if :meth:`close` has not done that, without waiting.
+        """Let the heartbeat thread leave the group and end, unless :meth:`close` has done that. Returns at once.
 
         For finalizers, which may run in any thread and in the middle of anything: no lock is taken.
         """

@@ -1,6 +1,6 @@
 """Membership under the consumer protocol (KIP-848): heartbeats carry everything. A core, as :mod:`.membership`.
 
-It behaves as Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``, apart from what is said
+It behaves as Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``, apart from the differences
 below. States are a table in :mod:`.consumer_group_state`, error codes in :mod:`.error_actions`.
 
 Invariants
@@ -10,11 +10,11 @@ Invariants
 2. An *incarnation* begins with each heartbeat of epoch 0. A response counts only if it is the one to the heartbeat in
    flight, so one from an earlier incarnation changes nothing. (In Java it can: its epoch is taken for the new one's.)
 3. A heartbeat is full after a join, an error or a lost response: the coordinator may not have received the ones before.
-   Otherwise it holds only what has changed. After a lost response, heartbeats stay full for ``request_timeout_ms``: the
+   Otherwise it holds only changed fields. After a lost response, heartbeats stay full for ``request_timeout_ms``: the
    lost request may still reach the coordinator, and the response to it, the only one with the assignment, is not read.
    (In Java only the next one is full, and that assignment stays without an owner.)
 4. ``current`` is the assignment that the application knows, ``target`` the one that the coordinator wants. ``current``
-   changes when a reconciliation is over, and only then is it acknowledged. If a callback raises, nothing is
+   changes when a reconciliation is over, and only then is it acknowledged. If a callback raises, the target is not
    acknowledged, and the step is tried again after a pause: the coordinator fences a member whose callback keeps failing
    when its rebalance timeout is over.
 5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then.
@@ -24,7 +24,7 @@ Invariants
    the next step waits for the response, which has the newest target. (In Java it does not, and for the time of one
    heartbeat two members can own a partition.)
 7. During a reconciliation the application may have partitions of ``current`` and of the new assignment. A heartbeat
-   that has to report what we own reports both: the coordinator would assign at once what it left out.
+   that reports our partitions reports both: the coordinator would assign a missing one to another member at once.
 8. The heartbeat thread can change the member epoch at any moment. A request that contains it reads it under the lock,
    when it is encoded.
 9. ``GROUP_ID_NOT_FOUND`` ends an incarnation as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back
@@ -217,7 +217,7 @@ class ConsumerMembership(GroupMember):
         self.revision += 1
 
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Do nothing but log that: the coordinator decides when the group is rebalanced (as in Java)."""
+        """Only log the request: the coordinator decides when the group is rebalanced (as in Java)."""
         self.log.warning(
             "enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
             " group is rebalanced (reason given: %s)",
@@ -236,7 +236,7 @@ class ConsumerMembership(GroupMember):
 
     @property
     def rejoin_pending(self) -> bool:
-        """Return whether the application's partitions are not yet what the coordinator wants."""
+        """Return whether the application's partitions differ from the coordinator's target."""
         return self._active and self.state is not _S.STABLE and self._fatal is None
 
     @property
@@ -271,7 +271,7 @@ class ConsumerMembership(GroupMember):
         return math.inf
 
     def next_action(self, now: float) -> FindCoordinator | Reconcile | Release | Raise | None:
-        """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
+        """Return the next action of the thread that uses the consumer, or None until :meth:`due_at`."""
         if self._errors:
             return Raise(self._errors.popleft())
         if self._lost:
@@ -309,7 +309,7 @@ class ConsumerMembership(GroupMember):
         """Record that the application knows its partitions. A heartbeat acknowledges them at once.
 
         Args:
-            partitions: what it has now. Less than the target while the names of some topics are unknown.
+            partitions: its partitions now, fewer than the target while the names of some topics are unknown.
 
         Returns:
             False if the membership was lost in the meantime.
@@ -326,7 +326,7 @@ class ConsumerMembership(GroupMember):
         return True
 
     def on_reconcile_failed(self, action: Reconcile, now: float) -> None:
-        """Acknowledge nothing after a callback has raised, or after Ctrl-C. Try the step again after a pause."""
+        """Leave the target unacknowledged after a callback raised or Ctrl-C, and retry the step after a pause."""
         self._reconciling = False
         if self.still_follows(action):
             self._reconcile_at = now + self.settings.backoff.delay(self._failures)
@@ -370,8 +370,8 @@ class ConsumerMembership(GroupMember):
 
         Args:
             send: None: a dynamic member leaves permanently, a static one until its session ends. True: any member
-                leaves permanently. False: a dynamic member sends nothing and is missed when its session ends, a static
-                one leaves as with None (KIP-1092).
+                leaves permanently. False: a dynamic member sends no request and is removed when its session ends, a
+                static one leaves as with None (KIP-1092).
         """
         self.prepare_leaving()
         if self.state is _S.FENCED:
@@ -463,7 +463,7 @@ class ConsumerMembership(GroupMember):
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
 
     def on_heartbeat_completed(self, action: SendHeartbeat, message: Message, now: float) -> None:
-        """Act on the response to a heartbeat. One that is not awaited any more changes nothing."""
+        """Act on the response to a heartbeat. One that is not awaited any more is ignored."""
         assert isinstance(message, ConsumerGroupHeartbeatResponse)
         if self._awaited is None or action.request is not self._awaited:
             self.log.debug("ignored the response to a heartbeat from before the last join")

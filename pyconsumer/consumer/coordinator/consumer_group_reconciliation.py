@@ -3,17 +3,19 @@
 :class:`ConsumerGroupProtocol` has the order of the steps, :class:`ReconciliationSteps` has the steps.
 
 The order is Java's: commit (if that is automatic), ``on_partitions_revoked``, ``on_partitions_assigned``, and only then
-does the core acknowledge. Nothing more is fetched or returned of partitions that are about to be revoked.
+does the core acknowledge. Partitions that are about to be revoked are no longer fetched, and their records no longer
+returned.
 
 Rules
 
 1. Topics are assigned by id. A partition is assigned when the name of its topic is known. Those whose topics are not
    known yet follow when metadata names them.
 2. A topic that was deleted and created again has another id: its partitions are revoked, and assigned with a new state.
-3. If the listener raises, nothing is acknowledged, and the same call is made again after a pause, at the next poll.
-   Until it succeeds, nothing is returned of the partitions it is about. (Java 4.3 calls ``onPartitionsAssigned`` again
+3. If the listener raises, the assignment is not acknowledged, and the same call is repeated after a pause, at the next
+   poll. Until it succeeds, no records of its partitions are returned. (Java 4.3 calls ``onPartitionsAssigned`` again
    with no partitions, and if that succeeds it acknowledges and reads those that the listener has not taken.)
-4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new. The others only with partitions.
+4. ``on_partitions_assigned`` is called after each assignment, even without new partitions. The other callbacks are
+   called only with partitions.
 5. A partition that the listener has revoked is not ours any more, whatever comes next.
 """
 
@@ -191,7 +193,7 @@ class ReconciliationSteps(ListenerInvoker):
         seconds = 0.0 if started is None else now - started
         self._core.metrics.rebalanced(seconds, now)
         self._core.log.info(
-            "rebalance finished after %.3f s: epoch %d of member %s; %d partitions, new: %s; gone: %s",
+            "rebalance finished after %.3f s: epoch %d of member %s. %d partitions, new: %s, gone: %s",
             seconds,
             self._core.generation.generation_id,
             self._core.member_id,

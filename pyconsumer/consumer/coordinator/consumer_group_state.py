@@ -4,7 +4,7 @@ No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each
 
 States
 
-1. The broker computes assignments. A member has only to follow. ``UNSUBSCRIBED`` -> ``JOINING`` (a heartbeat with epoch
+1. The broker computes assignments, and members follow them. ``UNSUBSCRIBED`` -> ``JOINING`` (a heartbeat with epoch
    0) -> ``RECONCILING`` (it has an assignment to follow) -> ``ACKNOWLEDGING`` (it has followed) -> ``STABLE`` (the
    heartbeat that says so has left). A new assignment in ``STABLE`` or ``ACKNOWLEDGING`` leads to ``RECONCILING``.
 2. ``FENCED``: the coordinator does not know the member, or not in this epoch. Its partitions are lost. When the
@@ -12,7 +12,7 @@ States
 3. ``PREPARE_LEAVING``: it revokes its partitions in order to leave, and still sends heartbeats. ``LEAVING``: the
    heartbeat with which it leaves is next.
 4. ``STALE``: it left because ``poll`` was not called in time. The next poll notifies the listener, and it joins again.
-5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error. Nothing leads out of it.
+5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error. No event leads out of this state.
 6. Heartbeats are sent in ``JOINING``, ``RECONCILING``, ``ACKNOWLEDGING``, ``STABLE`` and ``PREPARE_LEAVING``.
 
 The table is the one of Java's ``MemberState`` in Apache Kafka 4.3. A test compares the two.

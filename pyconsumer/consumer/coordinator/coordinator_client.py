@@ -100,7 +100,7 @@ class CoordinatorClient(Generic[M]):
         """Wait until the coordinator is known, and return whether it is by the deadline.
 
         Raises:
-            KafkaError: the coordinator cannot be found by trying again. For instance, access to the group is denied.
+            KafkaError: retries cannot find the coordinator, for instance because access to the group is denied.
         """
         while True:
             with self.lock:
@@ -118,7 +118,7 @@ class CoordinatorClient(Generic[M]):
 
     @property
     def missing(self) -> str:
-        """Return what a call without a coordinator waits for, for the message of its time-out."""
+        """Return the awaited thing of a call without a coordinator, for the message of its time-out."""
         return f"the group's coordinator (connections: {self.client.failures()})"
 
     def _on_response(self, future: RequestFuture[ClientResponse]) -> None:
@@ -158,8 +158,7 @@ class CoordinatorClient(Generic[M]):
 
         Args:
             term: the coordinator's when the request was sent. If the coordinator was lost since then, the failure comes
-                from the connection that was dropped, and says nothing about the coordinator of now, even if that is the
-                same node.
+                from the dropped connection. It does not concern the present coordinator, even if that is the same node.
         """
         if isinstance(error, KafkaConnectionError) and term == self.core.discovery.term:
             with self.lock:

@@ -4,8 +4,8 @@ Rules
 
 1. Each thread sends FindCoordinator by itself, one request at a time: the thread that uses the consumer may be busy
    with records for minutes, and the session must not end in the meantime.
-2. After the first loss of a coordinator the next one is asked for at once. If requests to the one that was found keep
-   failing, after pauses that grow until one succeeds.
+2. After the first loss of a coordinator the next one is looked up at once. If requests to it keep
+   failing, lookups are delayed by pauses that grow until a request succeeds.
 3. ``term`` grows with each loss: a connection opened in an older term is not to be used again, since a request may be
    pending on it.
 """
@@ -79,7 +79,7 @@ class CoordinatorDiscovery:
         return math.inf if search.in_flight else search.retry_at
 
     def found(self, who: str, node: BrokerMetadata) -> bool:
-        """FindCoordinator named a node, and return whether it was not known as the coordinator before."""
+        """Record the node that FindCoordinator named, and return whether it was not known as the coordinator."""
         self._searches[who].succeed()
         if self.node == node:
             return False
@@ -100,7 +100,7 @@ class CoordinatorDiscovery:
         self._searches[who].end()
 
     def lost(self, node_id: int, now: float) -> bool:
-        """A node is not the coordinator, or cannot be reached, and return whether it was the coordinator until now."""
+        """Record that a node is not the coordinator or is unreachable. Return whether it was until now."""
         if self.node is None or self.node.node_id != node_id:
             return False
         self.node = None

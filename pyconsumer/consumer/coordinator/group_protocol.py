@@ -25,8 +25,9 @@ class CoordinatorHooks:
 
     Attributes:
         start_heartbeat: starts the heartbeat thread unless it runs.
-        look_at_metadata: applies what metadata says since the last time.
-        knows_topics: whether the topics of the subscription are known. Those of a pattern are after a metadata update.
+        look_at_metadata: applies metadata changes since the last call.
+        knows_topics: whether the topics of the subscription are known. Topics of a pattern are known after a metadata
+            update.
     """
 
     start_heartbeat: Callable[[], object]
@@ -58,7 +59,7 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @property
     def due_at(self) -> float:
-        """Return when to continue with a step that waits for something which the core does not know of. -inf: now."""
+        """Return when to continue with a step whose wait the core does not know of. -inf is now."""
         return self.steps.due_at
 
     @property
@@ -68,10 +69,10 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @abstractmethod
     def advance(self, deadline: float) -> Steps[bool]:
-        """Do what the group needs now, and return whether the membership is settled.
+        """Do the due work of the group, and return whether the membership is settled.
 
         Args:
-            deadline: monotonic seconds. What cannot be done by then continues in the next call.
+            deadline: monotonic seconds. Work that is unfinished by then continues in the next call.
         """
 
     @abstractmethod
@@ -95,4 +96,4 @@ class GroupProtocol(ABC, Generic[M, S]):
 
     @abstractmethod
     def recover(self) -> None:
-        """Repair the state after Ctrl-C: what counts as in flight and is not has failed."""
+        """Repair the state after Ctrl-C: requests that count as in flight but are not have failed."""

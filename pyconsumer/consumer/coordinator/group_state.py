@@ -92,7 +92,7 @@ class SendLeave:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Nothing to do before ``until`` (seconds, may be infinite) unless somebody calls."""
+    """Sleep until ``until`` (seconds, may be infinite) unless a call wakes the thread."""
 
     until: float
 

@@ -1,23 +1,23 @@
 """The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
 
-It has a network client of its own, so its own selector and its own connection to the coordinator, for Heartbeat and
-LeaveGroup only, or ConsumerGroupHeartbeat under the consumer protocol: a broker serves the requests of one connection
-in turn, and behind a pending JoinGroup a heartbeat would wait until the join ends. When the coordinator is lost it asks
-another broker for the new one, over a connection that it closes afterwards.
+It has a network client of its own, with its own selector and its own connection to the coordinator. That carries only
+Heartbeat and LeaveGroup, or ConsumerGroupHeartbeat under the consumer protocol. A broker serves the requests of one
+connection in turn, so behind a pending JoinGroup a heartbeat would wait until the join ends. When the coordinator is
+lost it asks another broker for the new one, over a connection that it closes afterwards.
 
 Rules
 
-1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, a response, or
-   :meth:`HeartbeatThread.notify`.
+1. It asks the core for an action, carries it out, and sleeps in the selector until the core's next deadline, a
+   response, or :meth:`HeartbeatThread.notify`.
 2. It never runs code of the application, and never raises: failures are reported to the core, which keeps them for the
    application's next call. Its log lines and warnings are passed on by another thread
    (:mod:`pyconsumer.background_log`).
 3. It is a daemon thread, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. A forked child has none.
    The parent's continues.
 4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected. Its finalizer calls
-   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for gets :data:`LEAVE_TIMEOUT_S`.
+   :meth:`HeartbeatThread.abandon`. A LeaveGroup without a waiting caller gets :data:`LEAVE_TIMEOUT_S`.
 5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
-   asked to, or nothing.
+   asked to, or no thread.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class HeartbeatThread:
     """See the module.
 
     Args:
-        core: the membership. Lock: guards it.
+        core: the membership.
+        lock: guards it.
         make_client: makes the thread's network client, in the thread. It must not hold the consumer.
         clock: the time.
         changed: called in this thread after something changed that the user's thread should look at. It must not hold
@@ -108,7 +109,7 @@ class HeartbeatThread:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for the end of the thread, which the core has ordered, and return whether it came within ``timeout`` s.
+        """Wait up to ``timeout`` seconds for the thread to end. The core must have ordered it. Return whether it did.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LEAVE_TIMEOUT_S`.
         """
@@ -133,7 +134,7 @@ class HeartbeatThread:
 
         Args:
             reason: why the member leaves.
-            leave: whether to send a LeaveGroup. None: for a dynamic member.
+            leave: whether to send a LeaveGroup. With None a dynamic member does.
         """
         self._abandoned = reason, leave
         self.end()
@@ -272,7 +273,7 @@ def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest
 
 
 def log_refusal(log: GroupLog, response: ClientResponse) -> None:
-    """Log the error in the response to the request to leave, if there is one. It changes nothing."""
+    """Log the error in the response to the request to leave, if there is one. It has no other effect."""
     codes = [response.message.error_code]
     if isinstance(response.message, LeaveGroupResponse):
         codes += [member.error_code for member in response.message.members]

@@ -4,11 +4,11 @@ Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
 1. Only the thread that uses the consumer runs a listener, inside ``poll``, ``unsubscribe``, ``close`` and their like:
    :meth:`ListenerInvoker._call_listener` is a generator, which that thread's driver runs. The heartbeat thread never
-   gets here. What it finds out waits as an action for the next poll (``next_action`` of the membership).
+   gets here. Its findings wait as actions for the next poll (``next_action`` of the membership).
 2. No lock is held during a call, and wakeups are delayed until it is over.
-3. Before partitions are revoked, what was returned from them is committed (:meth:`ListenerInvoker._commit_first`).
+3. Before partitions are revoked, their positions are committed (:meth:`ListenerInvoker._commit_first`).
 
-Which call is made when, :mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation` (KIP-848) say.
+:mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation` (KIP-848) define the order of the calls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ListenerInvoker:
-    """Calls the listener, and commits before it. The base of what each group protocol does in the user's thread.
+    """Calls the listener, and commits before it. The base of each group protocol's steps in the user's thread.
 
     Args:
         coordinator_client: sends requests to the coordinator.
@@ -66,7 +66,7 @@ class ListenerInvoker:
     # -- the commit before -------------------------------------------------------------------------------------------
 
     def _commit_first(self, deadline: float) -> Steps[bool]:
-        """Commit the returned records while the rebalance leaves time, and return whether it may continue."""
+        """Commit the positions while the rebalance leaves time. Return whether the rebalance may continue."""
         if self._commit_until is None:
             self._commit_until = self._coordinator.clock.now() + self._member.settings.rebalance_timeout
         until = self._commit_until

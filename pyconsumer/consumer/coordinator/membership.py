@@ -78,7 +78,7 @@ class MemberSettings:
 
     @property
     def label(self) -> str:
-        """Return what identifies the member, for the beginning of each line of the log."""
+        """Return the member's ids, for the beginning of each line of the log."""
         names = {
             "group_instance_id": self.group_instance_id,
             "client_id": self.client_id,
@@ -188,7 +188,7 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def commit_scope(self) -> object:
-        """Return what limits a commit: repeated in a later term, it could overwrite one of the next owner."""
+        """Return the scope of a commit: repeated in a later one, it could overwrite a commit of the next owner."""
 
     @property
     @abstractmethod
@@ -287,7 +287,7 @@ class GroupMember(ABC):
             self._report(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """Record that a node is no longer the coordinator or cannot be reached. Return whether it was until now."""
+        """Record that a node is no longer the coordinator or is unreachable. Return whether it was until now."""
         node = self.discovery.node
         if not self.discovery.lost(node_id, now):
             return False
@@ -301,7 +301,7 @@ class GroupMember(ABC):
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     def next_background(self, now: float) -> BackgroundAction:
-        """Return what the heartbeat thread has to do now."""
+        """Return the next action of the heartbeat thread."""
         node = self.discovery.node
         leaving = self._leaving
         if leaving.request is not None and node is not None:

@@ -5,9 +5,9 @@ Commits
 1. A member commits for the generation in which it is stable, and only once its application knows that generation's
    partitions. A commit that is repeated names the same generation as before, or fails.
 2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
-   broken connection, a topic not known yet, a member epoch that was behind (KIP-848; Java repeats that one only before
-   it revokes partitions). All others are raised. :meth:`OffsetCommitter.commit` decides it by the ``retriable`` of the
-   error that the code becomes.
+   broken connection, a topic not known yet, a stale member epoch (KIP-848). (Java repeats after the last one only
+   before it revokes partitions.) All others are raised. :meth:`OffsetCommitter.commit` decides it by the ``retriable``
+   of the error that the code becomes.
 3. Asynchronous commits are never repeated, as a later one may have succeeded. While the coordinator is unknown they are
    queued. When it is found they are sent in order, before any later commit. They fail if the search fails, or if the
    member has another generation by then (under the consumer protocol: has joined again). The commit before a rebalance
@@ -17,7 +17,7 @@ Commits
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is
    encoded, under the core's lock, and is repeated unless the member has been removed since.
-6. Automatic commits take the positions: what the previous poll returned, and nothing later. Closing may leave the last
+6. Automatic commits cover the records that previous polls returned, and no later ones. Closing may leave the last
    one out: :mod:`pyconsumer.consumer.closing` has the rules.
 
 Committed offsets
@@ -175,7 +175,7 @@ class OffsetCommitter:
 
         Raises:
             CommitFailedError: the member is not in the group's present generation.
-            RebalanceInProgressError: a rebalance is under way; poll, then commit again.
+            RebalanceInProgressError: a rebalance is under way. Poll, then commit again.
             KafkaTimeoutError: not done by the deadline. The last error is its cause.
             ValueError: an offset is negative.
         """
@@ -535,7 +535,7 @@ class _StaleEpochError(StaleMemberEpochError, RetriableError):
 def _pause(
     coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
 ) -> Steps[None]:
-    """Wait before the next attempt. Raise if that would be after the deadline.
+    """Wait before the next attempt, or raise if that would be after the deadline.
 
     Raises:
         KafkaTimeoutError: from ``cause``.
@@ -549,7 +549,7 @@ def _pause(
 
 
 def _timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
-    """Return an error that says what did not happen, what was awaited last, and which error came before."""
+    """Return an error that names the unfinished call, its last wait, and the error before it."""
     text = what
     if waiting_for:
         text += f"; waiting for {waiting_for}"
@@ -564,7 +564,7 @@ def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     checked: dict[TopicPartition, OffsetAndMetadata] = {}
     for tp, offset in offsets.items():
         if offset.offset < 0:
-            raise ValueError(f"the offset to commit for {tp} is {offset.offset}; it must not be negative")
+            raise ValueError(f"the offset to commit for {tp} is {offset.offset}: it must not be negative")
         checked[TopicPartition(*tp)] = offset
     return checked
 

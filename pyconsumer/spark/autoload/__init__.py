@@ -1,7 +1,7 @@
 """Installed as the package ``pyspark_pyconsumer``, by which Spark finds ``format("pyconsumer")`` without a call.
 
 Spark imports every top-level package ``pyspark_*`` and looks for ``DefaultSource``. An import that fails hides the data
-sources of all other packages. So nothing is imported until ``DefaultSource`` is accessed, and a failure then hides this
+sources of all other packages. So imports wait until ``DefaultSource`` is accessed, and a failure then hides this
 source only.
 """
 

@@ -15,6 +15,6 @@ def test_the_type_of_a_resource_by_name_and_number(given: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["topics", 3, None])
-def test_an_invalid_type_is_rejected_with_the_valid_ones(given: Any) -> None:
-    with pytest.raises(ValueError, match=r"is no type of a resource; there are TOPIC, BROKER, BROKER_LOGGER"):
+def test_a_type_that_is_none_is_refused_with_those_that_there_are(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"is no type of a resource. There are TOPIC, BROKER, BROKER_LOGGER"):
         ConfigResource(given, "orders")

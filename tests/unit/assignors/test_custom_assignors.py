@@ -222,7 +222,7 @@ def test_the_leader_sends_partitions_and_user_data_and_warns_of_odd_assignments(
     }
     assert caplog.messages == [
         "[g] no partition of these subscribed topics was assigned: u, v",
-        "[g] the assignor assigned topics to which nobody has subscribed: x",
+        "[g] the assignor assigned topics to which no member has subscribed: x",
     ]
 
 

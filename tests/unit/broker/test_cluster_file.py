@@ -109,7 +109,7 @@ class TestAnOlderClusterJson:
         (aside,) = (tmp_path / "broker-0").glob("new-0.*-stray")
         assert (aside / segment.name).read_bytes() == content
         warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-        assert any("new-0 belongs to no topic" in text and aside.name in text for text in warned)
+        assert any("new-0 belongs to no existing or deleted topic" in text and aside.name in text for text in warned)
         assert any("cluster.json is older than" in text for text in warned)
 
         fill(host, "new", b"another")

@@ -69,7 +69,7 @@ def test_a_line_may_be_short() -> None:
         ("[" * 100_000, "it is not JSON"),
         ("[1]", "it must be an object such as"),
         ('{"key": "k"}', "for a tombstone it must be null"),
-        ('{"valu": "v"}', "there is no field 'valu'; the fields are topic,"),
+        ('{"valu": "v"}', "there is no field 'valu'. The fields are topic,"),
         ('{"value": 1}', "the value must be a string, null,"),
         ('{"value": {"a": 1}}', "a nested JSON document must be a string"),
         ('{"value": {"hex": "0"}}', "the value is not valid hex"),

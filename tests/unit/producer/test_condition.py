@@ -39,6 +39,7 @@ def test_a_change_that_was_announced_before_the_wait_ends_it_at_once(condition: 
 def test_a_time_that_has_passed_ends_a_wait(condition: ChangeCondition) -> None:
     clock = ManualClock(5.0)
     next_of(condition).wait(5.0, clock.now)
+    assert clock.now() == 5.0
 
 
 def test_each_change_calls_back_once(condition: ChangeCondition) -> None:

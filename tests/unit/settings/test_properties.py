@@ -250,7 +250,7 @@ def test_commands_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert _run(["topics", "list", "--config", "group.id=g"]) == 2
     assert "unknown admin client setting 'group.id'" in capsys.readouterr().err, "on the command line it is a mistake"
     assert _run(["topics", "list", "--config", "no-such-file"]) == 2
-    assert "'no-such-file' is neither an existing file nor of the form KEY=VALUE" in capsys.readouterr().err
+    assert "'no-such-file' is not an existing file and not of the form KEY=VALUE" in capsys.readouterr().err
     assert made == []
 
 

@@ -174,7 +174,7 @@ def test_times_only_on_request() -> None:
 @pytest.mark.parametrize(
     ("ddl", "topic", "message"),
     [
-        ("key binary", "t", "a column named value, of type binary or string, is required; the columns are: key"),
+        ("key binary", "t", "a column named value, of type binary or string, is required. The columns are: key"),
         ("value bigint", "t", "column value must be binary or string, not bigint"),
         ("value binary,key int", "t", "column key must be binary or string, not int"),
         ("value binary,partition bigint", "t", "column partition must be int, not bigint"),
@@ -183,7 +183,7 @@ def test_times_only_on_request() -> None:
         (
             "value binary,key string",
             None,
-            "nothing says which topic to write to: .*option topic.*; the columns are: value, key",
+            "no topic to write to is given: .*option topic.*. The columns are: value, key",
         ),
         ("value binary,VALUE string", "t", "there are 2 columns named value"),
     ],

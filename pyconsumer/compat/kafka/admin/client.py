@@ -1,7 +1,7 @@
 """``KafkaAdminClient`` with kafka-python's methods and results, over :class:`pyconsumer.KafkaAdminClient`.
 
-Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x. Methods that only 2.x has return
-what they return there. Methods that are not supported raise ``UnsupportedVersionError``, which names an alternative.
+Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x; methods that only 2.x has return
+the same results as there. Methods that are not supported raise ``UnsupportedVersionError``, which names an alternative.
 """
 
 from __future__ import annotations
@@ -431,7 +431,7 @@ class KafkaAdminClient:
         """
         for tp, given in offset_specs.items():
             if whole_number(given) is None:
-                raise TypeError(f"{tp}: {given!r} is neither an offset nor an OffsetSpec or OffsetTimestamp")
+                raise TypeError(f"{tp}: {given!r} must be an offset, an OffsetSpec or an OffsetTimestamp")
         first = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.EARLIEST))
         last = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.LATEST))
         specs = {tp: given for tp, given in offset_specs.items() if isinstance(given, OffsetSpec | OffsetTimestamp)}
@@ -484,7 +484,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, or -1 for requested partitions that have none."""
+        """Return the committed offsets of a group, -1 for requested partitions that have none."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         found = self.client.list_group_offsets(group_id, wanted)
         return {**dict.fromkeys(wanted or (), OffsetAndMetadata(-1)), **found}
@@ -563,7 +563,7 @@ class KafkaAdminClient:
 
 def _unsupported(name: str, instead: str) -> Any:
     def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
-        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer; {instead}")
+        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer: {instead}")
 
     call.__name__ = name
     call.__doc__ = f"Raise ``UnsupportedVersionError``: {instead}."
@@ -633,14 +633,14 @@ def _new_partitions(given: int | Mapping[str, Any] | NewPartitions) -> int | our
         return ours.NewPartitions(given["count"], given.get("assignments"))
     number = whole_number(given)
     if number is None:
-        raise TypeError(f"{given!r} is neither a number of partitions nor a NewPartitions")
+        raise TypeError(f"{given!r} must be a number of partitions or a NewPartitions")
     return number
 
 
 def _spec(given: Any) -> ours.OffsetSpec | int:
     number = whole_number(given)
     if number is None:
-        raise TypeError(f"{given!r} is neither a time in ms nor an OffsetSpec")
+        raise TypeError(f"{given!r} must be a time in ms or an OffsetSpec")
     return ours.OffsetSpec(number) if number < 0 else number
 
 
@@ -657,7 +657,7 @@ def _change(name: str, given: Any) -> str | None:
     if operation == AlterConfigOp.DELETE:
         return None
     if operation != AlterConfigOp.SET:
-        raise ValueError(f"{name}: only SET and DELETE are supported; read the value, change it, and SET it")
+        raise ValueError(f"{name}: only SET and DELETE are supported. Read the value, change it, and SET it")
     return None if value is None else str(value)
 
 

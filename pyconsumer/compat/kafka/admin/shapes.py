@@ -57,7 +57,7 @@ class Response(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the response has no {name!r}; it has {', '.join(self)}") from None
+            raise AttributeError(f"the response has no {name!r}. It has {', '.join(self)}") from None
 
     @property
     def topic_errors(self) -> list[tuple[str, int, str | None]]:

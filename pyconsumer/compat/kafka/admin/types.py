@@ -50,7 +50,7 @@ class _Named(Enum):
         try:
             return cls[str(given).strip().upper().replace("-", "_")]
         except KeyError:
-            raise ValueError(f"{given!r} is not a {cls.__name__}; it must be {', '.join(cls.__members__)}") from None
+            raise ValueError(f"{given!r} is not a {cls.__name__}. It must be {', '.join(cls.__members__)}") from None
 
     @classmethod
     def value_for(cls, given: Any) -> Any:

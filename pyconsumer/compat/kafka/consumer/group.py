@@ -45,7 +45,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects; ``bootstrap_servers`` is
+    Differences from :class:`pyconsumer.KafkaConsumer`: the constructor connects. ``bootstrap_servers`` is
     ``localhost:9092`` by default, and the defaults of assignors and timeouts are kafka-python's. Calls for offsets and
     metadata take at most ``request_timeout_ms``. The first argument of ``close`` is ``autocommit``. A pattern is for
     the beginning of a topic's name.
@@ -126,7 +126,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
 
         Args:
             timeout_ms: longest time to wait if no record has arrived. 0 returns at once.
-            max_records: the most records to return, by default ``max_poll_records``.
+            max_records: the most records to return; by default ``max_poll_records``.
             update_offsets: must be True.
 
         Raises:
@@ -190,6 +190,6 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _ours(assignor: Any) -> Any:
-    """Return the name of an assignor of kafka-python's, which is that of the protocol. Others unchanged."""
+    """Return the name of an assignor of kafka-python's, which is that of the protocol. Other names are unchanged."""
     module = getattr(assignor, "__module__", "") or ""
     return assignor.name if module.startswith("kafka.") and isinstance(assignor.name, str) else assignor

@@ -36,7 +36,7 @@ class Partitioner:
 
 
 class DefaultPartitioner(Partitioner):
-    """Chooses by murmur2 of the key, as Java does. Without a key at random among the partitions with a leader."""
+    """Chooses by murmur2 of the key, as Java does, or without a key at random among the partitions with a leader."""
 
     def partition(
         self,

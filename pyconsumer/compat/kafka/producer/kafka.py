@@ -36,7 +36,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         NoBrokersAvailableError: no broker could be reached within ``bootstrap_timeout_ms`` (30 s).
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects; ``bootstrap_servers`` is
+    Differences from :class:`pyconsumer.KafkaProducer`: the constructor connects. ``bootstrap_servers`` is
     ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
@@ -84,7 +84,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
             timeout_ms: the same in milliseconds.
 
         Raises:
-            KafkaTimeoutError: some records have neither succeeded nor failed in time. They are still being sent.
+            KafkaTimeoutError: some records have no outcome in time. They are still being sent.
         """
         super().flush(timeout_ms=timeout_ms if timeout is None else _in_ms(timeout))
 

@@ -213,7 +213,7 @@ def test_one_line_reports_a_rebalance(lines: pytest.LogCaptureFixture) -> None:
     (line,) = logged(lines, logging.INFO, "rebalance finished")
     assert line == (
         "[client_id=worker, group_id=g] rebalance finished after 0.500 s: generation 2 of member me with range, leader"
-        " of 2, joined: zoe, left: ann; reason: ann left; 1 partitions, new: t-1; gone: t-0"
+        " of 2, joined: zoe, left: ann. Reason: ann left. 1 partitions, new: t-1, gone: t-0"
     )
 
 
