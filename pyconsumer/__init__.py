@@ -1,6 +1,6 @@
 """A Kafka consumer for Python: client, embedded broker and Spark source, without a jar.
 
-The names below are imported when they are first used, so that ``import pyconsumer`` costs next to nothing.
+The names below are imported when they are first used, so that ``import pyconsumer`` is quick.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pyconsumer.lazy_names import lazy_names
 
 if not getattr(_thread, "daemon_threads_allowed", lambda: True)():
     raise ImportError(
-        "pyconsumer cannot be used in an isolated subinterpreter (PEP 734), which allows neither its daemon threads nor"
+        "pyconsumer cannot be used in an isolated subinterpreter (PEP 734), which does not allow its daemon threads and"
         " its compiled modules: use it in the main interpreter, in threads, or in other processes"
     )
 

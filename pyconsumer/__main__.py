@@ -1,7 +1,7 @@
 """The entry point of the command ``pyconsumer``, and ``python -m pyconsumer``, which is the same.
 
 The command needs the packages of ``pyconsumer[cli]``, which an application that uses the library does not. Without them
-``--version`` works all the same, since it shows what is installed.
+``--version`` works all the same, since it shows the installed versions.
 """
 
 import sys

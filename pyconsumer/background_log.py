@@ -1,10 +1,10 @@
 """Log lines and warnings of the package's own threads. One daemon thread passes them to :mod:`logging`.
 
 A log handler is code of the application, and it has locks. An application may hold such a lock while it waits for one
-of our threads: ``logging.config.dictConfig`` closes the old handlers under the lock of the whole module, and a handler
-that owns a producer waits for its sender thread then. A handler may also block: a pipe that nobody reads is full after
+of our threads. ``logging.config.dictConfig`` closes the old handlers under the lock of the whole module, and a handler
+that owns a producer waits for its sender thread then. A handler may also block: a pipe without a reader is full after
 64 KiB. So a thread of ours that logs could wait for a thread that waits for it, or a member could lose its partitions
-because nobody reads its standard error.
+because its standard error has no reader.
 
 Rules
 
@@ -15,10 +15,10 @@ Rules
 2. Lines that are written under a lock of ours go into the queue in every thread (``Log(..., always=True)``). Otherwise
    a handler that blocks would keep that lock.
 3. In other threads a line is logged at once, as by any library.
-4. Nothing waits for the log thread, except the end of the interpreter, for :data:`EXIT_WAIT_S`.
+4. No thread waits for the log thread, except at the end of the interpreter, for :data:`EXIT_WAIT_S`.
 5. The queue has a limit. Further lines are dropped, and a line says how many.
 6. Adding to the queue is safe in a finalizer, in the middle of anything: it appends to a deque and releases a lock.
-7. The log thread starts with the first line. A forked child has none and an empty queue: the parent logs what it had.
+7. The log thread starts with the first line. A forked child has none and an empty queue: the parent logs those lines.
 8. A line keeps the time, thread and place of its origin. Arguments that may change are formatted at once.
 """
 
@@ -182,7 +182,7 @@ class LineQueue:
         self._put(item)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until what is queued now has been passed on; return whether that happened within ``timeout_s``."""
+        """Wait until all queued lines have been passed on, and return whether that happened within ``timeout_s``."""
         if self._thread == _thread.get_ident():
             return False
         if self._thread is None:
@@ -257,7 +257,7 @@ atexit.register(flush)  # before logging.shutdown, which was registered earlier,
 
 
 class Log:
-    """A logger for modules that run in threads of ours; the module's text has the rules.
+    """A logger for modules that run in threads of ours. The module's text has the rules.
 
     Args:
         name: of the logger.
@@ -310,7 +310,7 @@ class Log:
             self._write(level, text, args)
 
     def _may_want(self, level: int) -> bool:
-        """Return what ``Logger.isEnabledFor`` would, without its cache, lock, and the methods of a subclass."""
+        """Return the result of ``Logger.isEnabledFor``, without its cache, lock, and the methods of a subclass."""
         logger = self._found
         if logger is None:
             if self._always or _current.depth > 0:
@@ -362,7 +362,7 @@ def warn(
     _warn: Callable[..., None] = warnings.warn,
     _frame: Callable[[], FrameType | None] = inspect.currentframe,
 ) -> None:
-    """Issue a warning as :func:`warnings.warn`, which is code of the application; in our threads by the queue.
+    """Issue a warning as :func:`warnings.warn`, which is code of the application. In our threads by the queue.
 
     Args:
         stacklevel: 1 for the place of the caller.

@@ -1,7 +1,7 @@
 """Start of another Python process, so that it runs the package and finds the modules of this one.
 
-Without these two the child would look into the current folder first, and in a clone run its sources, in which nothing
-is compiled.
+Without these two the child would look into the current folder first, and in a clone run its sources, without
+compiled modules.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The source of time.
 
 Rules and cores never read the system's clock: they get a :class:`Clock` or, more often, ``now`` as an argument.
-Inside the package a point in time is float seconds; it becomes milliseconds at the edge.
+Inside the package a point in time is float seconds. It becomes milliseconds at the edge.
 
-Two times are kept apart. *Monotonic* time measures how long something takes and never jumps; every deadline
+Two times are kept apart. *Monotonic* time measures how long something takes and never jumps. Every deadline
 uses it. *Wall* time is milliseconds since the epoch, as Kafka stores it in records and offsets.
 
 All times that an application gives to a call are checked here: timeouts by :func:`seconds_of`, points in time by
@@ -27,7 +27,7 @@ _END_OF_TIME: Final = 1 << 63
 
 
 def seconds_of(timeout_ms: Any, name: str = "timeout_ms", *, unit: str = "milliseconds") -> float:
-    """Return the seconds of a time in ms that an application gave: any number, also numpy's; ``inf`` is 31 years.
+    """Return the seconds of a time in ms that an application gave: any number, also numpy's. ``inf`` is 31 years.
 
     Args:
         timeout_ms: the time.
@@ -87,7 +87,7 @@ class Clock(Protocol):
     """The clock that is passed to everything that needs the time."""
 
     def now(self) -> float:
-        """Monotonic seconds; only differences mean something."""
+        """Monotonic seconds. Only differences mean something."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
@@ -109,7 +109,7 @@ class RunningClock:
     """A clock that runs as the machine's does and can be moved ahead, for tests of programs with real clients.
 
     Every client takes one as ``clock``. :meth:`advance` makes the clients that wait look at the time again, in whatever
-    thread they wait, so that what is due happens now: a retry, a heartbeat, the end of ``max_poll_interval_ms``. Time
+    thread they wait, so that due work happens now: a retry, a heartbeat, the end of ``max_poll_interval_ms``. Time
     that a client has to wait for a broker's response is still real.
     """
 
@@ -153,12 +153,12 @@ class RunningClock:
 class ManualClock:
     """A clock that moves only on request, for tests of code that takes the time as an argument, and for simulations.
 
-    Not for a client with sockets, which would wait for a time that does not come: that is what :class:`RunningClock`
-    is for.
+    Not for a client with sockets, which would wait for a time that does not come: use a :class:`RunningClock`
+    there.
 
     Args:
         now: first monotonic time, in seconds.
-        wall_ms: first wall time, in milliseconds since the epoch; it advances together with ``now``.
+        wall_ms: first wall time, in milliseconds since the epoch. It advances together with ``now``.
     """
 
     __slots__ = ("_now", "_offset_ms")
@@ -181,5 +181,5 @@ class ManualClock:
         return self._now
 
     def advance_to(self, now: float) -> None:
-        """Move forward to the monotonic time ``now``; a time that has passed changes nothing."""
+        """Move forward to the monotonic time ``now``. A time that has passed has no effect."""
         self._now = max(self._now, now)

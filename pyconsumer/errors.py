@@ -3,13 +3,13 @@
 Three questions of a caller, and their answers:
 
 * *May I try again?* ``error.retriable``.
-* *Whose fault is it?* Errors of the broker are :class:`BrokerResponseError` with Kafka's code in ``errno``; wrong
-  arguments and settings are :class:`ConfigurationError`, ``ValueError`` or ``TypeError``; calls at the wrong moment
-  are :class:`IllegalStateError`; bytes that make no sense are :class:`ProtocolError`.
-* *What should I change?* The message says it.
+* *Whose fault is it?* Errors of the broker are :class:`BrokerResponseError` with Kafka's code in ``errno``. Wrong
+  arguments and settings are :class:`ConfigurationError`, ``ValueError`` or ``TypeError``. Calls at the wrong moment
+  are :class:`IllegalStateError`. Bytes that make no sense are :class:`ProtocolError`.
+* *Which change helps?* The message says it.
 
-The order of the module: base classes; errors of pyconsumer itself; errors that a broker sends as codes, one class
-each; :class:`Errors`, the codes by Kafka's names, and :func:`for_code`, which turns a code into an error. Codes, names
+The order of the module: base classes, errors of pyconsumer itself, errors that a broker sends as codes, one class each.
+At its end are :class:`Errors`, the codes by Kafka's names, and :func:`for_code`, the error of a code. Codes, names
 and retriability are those of Apache Kafka's ``org.apache.kafka.common.protocol.Errors``.
 """
 
@@ -204,8 +204,8 @@ class KafkaError(Exception):
     """Base of every error that pyconsumer raises on purpose.
 
     Attributes:
-        retriable: the same call may succeed later, with nothing changed.
-        invalid_metadata: the client's metadata of the cluster may be out of date; clients refresh it by themselves.
+        retriable: the same call may succeed later, without a change.
+        invalid_metadata: the client's metadata of the cluster may be out of date. Clients refresh it by themselves.
     """
 
     retriable: ClassVar[bool] = False
@@ -219,7 +219,7 @@ class RetriableError(KafkaError):
 
 
 class RefreshRetriableError(RetriableError):
-    """Mixin: find out again who leads or coordinates, then try again; clients do both by themselves (KIP-1050)."""
+    """Mixin: find out again who leads or coordinates, then try again. Clients do both by themselves (KIP-1050)."""
 
 
 class InvalidMetadataError(RefreshRetriableError):
@@ -276,11 +276,11 @@ class ConcurrentAccessError(IllegalStateError):
 
 
 class WakeupError(KafkaError):
-    """``wakeup()`` interrupted a blocking call. Nothing is lost: call again, or close."""
+    """``wakeup()`` interrupted a blocking call. No record is lost: call again, or close."""
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
-    """A call did not finish within its ``timeout_ms``. The message has the cause; try again, or allow more time."""
+    """A call did not finish within its ``timeout_ms``. The message has the cause. Try again, or allow more time."""
 
 
 class TransactionAbortedError(KafkaError):
@@ -295,7 +295,7 @@ class KafkaConnectionError(InvalidMetadataError):
     """A broker could not be reached, or the connection broke.
 
     Args:
-        message: what happened, with the last cause.
+        message: the event, with the last cause.
         stage: where: ``DNS``, ``TCP``, ``TLS``, ``SASL``, ``ApiVersions`` or ``established``.
         address: ``host:port``.
     """
@@ -310,7 +310,7 @@ class KafkaConnectionError(InvalidMetadataError):
 
 
 class AuthenticationError(KafkaConnectionError, InvalidConfigurationError):
-    """TLS or SASL refused the connection: correct the credentials or certificates; a retry alone does not help."""
+    """TLS or SASL refused the connection: correct the credentials or certificates. A retry alone does not help."""
 
     retriable = False
     invalid_metadata = False
@@ -322,7 +322,7 @@ class MisroutedConnectionError(KafkaConnectionError):
 
 
 class NoBrokersAvailableError(KafkaConnectionError):
-    """None of the bootstrap addresses could be reached; the message lists each with its cause. Check
+    """None of the bootstrap addresses could be reached. The message lists each with its cause. Check
     ``bootstrap_servers``."""
 
 
@@ -339,10 +339,10 @@ class CorruptRecordError(ProtocolError):
     """A record batch is damaged or illegal.
 
     Args:
-        message: what is wrong with it.
+        message: the fault.
         topic_partition: its partition, if known.
         offset: base offset of the batch, or offset of the record, -1 if unknown.
-        next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``; -1 if
+        next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``. -1 if
             unknown. ``seek(error.topic_partition, error.next_offset)`` skips the whole batch.
     """
 
@@ -371,7 +371,7 @@ class CorruptRecordError(ProtocolError):
 
 
 class UnsupportedCodecError(KafkaError):
-    """A compression type is unknown, or its library is not installed; the message says which."""
+    """A compression type is unknown, or its library is not installed. The message says which."""
 
 
 class SerializationError(KafkaError):
@@ -419,7 +419,7 @@ class InvalidOffsetError(KafkaError):
     """No offset to read from: none is committed, or it is out of range, and ``auto_offset_reset`` is ``none``.
 
     Attributes:
-        partitions: the partitions concerned; the value is the offset that was out of range, or None.
+        partitions: the partitions concerned. The value is the offset that was out of range, or None.
     """
 
     def __init__(self, message: str = "", *, partitions: Mapping[TopicPartition, int | None] | None = None) -> None:
@@ -453,11 +453,11 @@ class CommitFailedError(KafkaError):
 
 
 class RetriableCommitFailedError(RetriableError):
-    """An asynchronous commit failed for a passing reason; its cause is attached. Commit again."""
+    """An asynchronous commit failed for a passing reason. Its cause is attached. Commit again."""
 
 
 class NodeNotReadyError(RetriableError):
-    """No connection to the node is ready at the moment; try again."""
+    """No connection to the node is ready at the moment. Try again."""
 
 
 class BufferExhaustedError(KafkaTimeoutError):
@@ -469,7 +469,7 @@ class RecordTooLargeError(KafkaError):
 
 
 class BrokerStartError(KafkaError):
-    """The embedded broker did not start; the message holds its output."""
+    """The embedded broker did not start. The message holds its output."""
 
 
 def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
@@ -483,14 +483,14 @@ def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class UnknownServerError(BrokerResponseError):
-    """The broker failed in a way that has no error code of its own; its log has the reason."""
+    """The broker failed in a way that has no error code of its own. Its log has the reason."""
 
     errno = -1
     code_name = "UNKNOWN_SERVER_ERROR"
 
 
 class OffsetOutOfRangeError(BrokerResponseError):
-    """The requested offset is not in the log: it was deleted, or lies beyond the end; choose one within the log."""
+    """The requested offset is not in the log: it was deleted, or lies beyond the end. Choose one within the log."""
 
     errno = 1
     code_name = "OFFSET_OUT_OF_RANGE"
@@ -514,14 +514,14 @@ class UnknownTopicOrPartitionError(BrokerResponseError, InvalidMetadataError):
 
 
 class InvalidFetchSizeError(BrokerResponseError):
-    """The requested fetch size is invalid; check fetch_max_bytes and max_partition_fetch_bytes."""
+    """The requested fetch size is invalid. Check fetch_max_bytes and max_partition_fetch_bytes."""
 
     errno = 4
     code_name = "INVALID_FETCH_SIZE"
 
 
 class LeaderNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """The partition has no leader at the moment, for instance during an election; try again."""
+    """The partition has no leader at the moment, for instance during an election. Try again."""
 
     errno = 5
     code_name = "LEADER_NOT_AVAILABLE"
@@ -530,7 +530,7 @@ class LeaderNotAvailableError(BrokerResponseError, InvalidMetadataError):
 
 
 class NotLeaderOrFollowerError(BrokerResponseError, InvalidMetadataError):
-    """The broker is not the partition's leader, or not one of its replicas; refresh metadata and try again."""
+    """The broker is not the partition's leader, or not one of its replicas. Refresh metadata and try again."""
 
     errno = 6
     code_name = "NOT_LEADER_OR_FOLLOWER"
@@ -539,7 +539,7 @@ class NotLeaderOrFollowerError(BrokerResponseError, InvalidMetadataError):
 
 
 class RequestTimedOutError(BrokerResponseError, RetriableError):
-    """The broker did not complete the request within the time allowed; try again, or allow more time."""
+    """The broker did not complete the request within the time allowed. Try again, or allow more time."""
 
     errno = 7
     code_name = "REQUEST_TIMED_OUT"
@@ -547,14 +547,14 @@ class RequestTimedOutError(BrokerResponseError, RetriableError):
 
 
 class BrokerNotAvailableError(BrokerResponseError):
-    """The broker is not available; check that it is running."""
+    """The broker is not available. Check that it is running."""
 
     errno = 8
     code_name = "BROKER_NOT_AVAILABLE"
 
 
 class ReplicaNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """The broker's replica of the partition is not available; try again."""
+    """The broker's replica of the partition is not available. Try again."""
 
     errno = 9
     code_name = "REPLICA_NOT_AVAILABLE"
@@ -563,7 +563,7 @@ class ReplicaNotAvailableError(BrokerResponseError, InvalidMetadataError):
 
 
 class MessageTooLargeError(BrokerResponseError):
-    """The record batch is larger than the topic's max.message.bytes; send smaller records, or raise that limit."""
+    """The record batch is larger than the topic's max.message.bytes. Send smaller records, or raise that limit."""
 
     errno = 10
     code_name = "MESSAGE_TOO_LARGE"
@@ -577,14 +577,14 @@ class StaleControllerEpochError(BrokerResponseError):
 
 
 class OffsetMetadataTooLargeError(BrokerResponseError):
-    """The metadata string of a committed offset is longer than offset.metadata.max.bytes on the broker; shorten it."""
+    """The metadata string of a committed offset is longer than offset.metadata.max.bytes on the broker. Shorten it."""
 
     errno = 12
     code_name = "OFFSET_METADATA_TOO_LARGE"
 
 
 class NetworkExceptionError(BrokerResponseError, InvalidMetadataError):
-    """The broker disconnected before its response arrived; try again."""
+    """The broker disconnected before its response arrived. Try again."""
 
     errno = 13
     code_name = "NETWORK_EXCEPTION"
@@ -593,7 +593,7 @@ class NetworkExceptionError(BrokerResponseError, InvalidMetadataError):
 
 
 class CoordinatorLoadInProgressError(BrokerResponseError, RetriableError):
-    """The coordinator is still loading the state of this group or transactional id; try again."""
+    """The coordinator is still loading the state of this group or transactional id. Try again."""
 
     errno = 14
     code_name = "COORDINATOR_LOAD_IN_PROGRESS"
@@ -601,7 +601,7 @@ class CoordinatorLoadInProgressError(BrokerResponseError, RetriableError):
 
 
 class CoordinatorNotAvailableError(BrokerResponseError, RefreshRetriableError):
-    """The coordinator is not available, for instance because it is moving to another broker; try again."""
+    """The coordinator is not available, for instance because it is moving to another broker. Try again."""
 
     errno = 15
     code_name = "COORDINATOR_NOT_AVAILABLE"
@@ -609,7 +609,7 @@ class CoordinatorNotAvailableError(BrokerResponseError, RefreshRetriableError):
 
 
 class NotCoordinatorError(BrokerResponseError, RefreshRetriableError):
-    """The broker does not coordinate this group or transactional id; look up the coordinator and try again."""
+    """The broker does not coordinate this group or transactional id. Look up the coordinator and try again."""
 
     errno = 16
     code_name = "NOT_COORDINATOR"
@@ -624,14 +624,14 @@ class InvalidTopicError(BrokerResponseError, InvalidConfigurationError):
 
 
 class RecordListTooLargeError(BrokerResponseError, InvalidConfigurationError):
-    """The record batch is larger than the topic's segment.bytes; send smaller batches, or raise that limit."""
+    """The record batch is larger than the topic's segment.bytes. Send smaller batches, or raise that limit."""
 
     errno = 18
     code_name = "RECORD_LIST_TOO_LARGE"
 
 
 class NotEnoughReplicasError(BrokerResponseError, RetriableError):
-    """The broker rejected the batch because fewer replicas are in sync than min.insync.replicas requires; check the
+    """The broker rejected the batch because fewer replicas are in sync than min.insync.replicas requires. Check the
     other brokers."""
 
     errno = 19
@@ -640,7 +640,7 @@ class NotEnoughReplicasError(BrokerResponseError, RetriableError):
 
 
 class NotEnoughReplicasAfterAppendError(BrokerResponseError, RetriableError):
-    """The batch was written, but with fewer replicas in sync than min.insync.replicas requires; check the other
+    """The batch was written, but with fewer replicas in sync than min.insync.replicas requires. Check the other
     brokers."""
 
     errno = 20
@@ -649,21 +649,21 @@ class NotEnoughReplicasAfterAppendError(BrokerResponseError, RetriableError):
 
 
 class InvalidRequiredAcksError(BrokerResponseError, InvalidConfigurationError):
-    """The request has an illegal value for acks; use 0, 1 or all."""
+    """The request has an illegal value for acks. Use 0, 1 or all."""
 
     errno = 21
     code_name = "INVALID_REQUIRED_ACKS"
 
 
 class IllegalGenerationError(BrokerResponseError, ApplicationRecoverableError):
-    """The generation in the request is not the group's current one: the group has rebalanced; join it again."""
+    """The generation in the request is not the group's current one: the group has rebalanced. Join it again."""
 
     errno = 22
     code_name = "ILLEGAL_GENERATION"
 
 
 class InconsistentGroupProtocolError(BrokerResponseError):
-    """The member shares no assignor with the group's other members, or the group is of another type; configure a common
+    """The member shares no assignor with the group's other members, or the group is of another type. Configure a common
     assignor, or use another group_id."""
 
     errno = 23
@@ -671,14 +671,14 @@ class InconsistentGroupProtocolError(BrokerResponseError):
 
 
 class InvalidGroupIdError(BrokerResponseError):
-    """The group id is missing, empty or illegal; set group_id to a non-empty name."""
+    """The group id is missing, empty or illegal. Set group_id to a non-empty name."""
 
     errno = 24
     code_name = "INVALID_GROUP_ID"
 
 
 class UnknownMemberIdError(BrokerResponseError, ApplicationRecoverableError):
-    """The coordinator does not know this member: it was removed, has left or never joined; join the group again."""
+    """The coordinator does not know this member: it was removed, has left or never joined. Join the group again."""
 
     errno = 25
     code_name = "UNKNOWN_MEMBER_ID"
@@ -700,43 +700,43 @@ class RebalanceInProgressError(BrokerResponseError):
 
 
 class InvalidCommitOffsetSizeError(BrokerResponseError):
-    """The committed offset with its metadata string is larger than the broker accepts; shorten the string."""
+    """The committed offset with its metadata string is larger than the broker accepts. Shorten the string."""
 
     errno = 28
     code_name = "INVALID_COMMIT_OFFSET_SIZE"
 
 
 class TopicAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The principal is not authorized for this operation on the topic; grant it an ACL that allows the operation."""
+    """The principal is not authorized for this operation on the topic. Grant it an ACL that allows the operation."""
 
     errno = 29
     code_name = "TOPIC_AUTHORIZATION_FAILED"
 
 
 class GroupAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The principal is not authorized to use this group; grant it an ACL that allows the operation."""
+    """The principal is not authorized to use this group. Grant it an ACL that allows the operation."""
 
     errno = 30
     code_name = "GROUP_AUTHORIZATION_FAILED"
 
 
 class ClusterAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The principal is not authorized for this operation on the cluster; grant it an ACL that allows the operation."""
+    """The principal is not authorized for this operation on the cluster. Grant it an ACL that allows the operation."""
 
     errno = 31
     code_name = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 class InvalidTimestampError(BrokerResponseError):
-    """A record's timestamp is outside the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms;
-    correct the timestamp."""
+    """A record's timestamp is outside the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms.
+    Correct the timestamp."""
 
     errno = 32
     code_name = "INVALID_TIMESTAMP"
 
 
 class UnsupportedSaslMechanismError(BrokerResponseError, InvalidConfigurationError):
-    """The broker does not offer this SASL mechanism; set sasl_mechanism to one that it has enabled."""
+    """The broker does not offer this SASL mechanism. Set sasl_mechanism to one that it has enabled."""
 
     errno = 33
     code_name = "UNSUPPORTED_SASL_MECHANISM"
@@ -750,14 +750,14 @@ class IllegalSaslStateError(BrokerResponseError, InvalidConfigurationError):
 
 
 class UnsupportedVersionError(BrokerResponseError, InvalidConfigurationError):
-    """The broker does not support this API, or not this version of it; upgrade the broker, or avoid the feature."""
+    """The broker does not support this API, or not this version of it. Upgrade the broker, or avoid the feature."""
 
     errno = 35
     code_name = "UNSUPPORTED_VERSION"
 
 
 class TopicAlreadyExistsError(BrokerResponseError):
-    """A topic with this name already exists; choose another name, or use that topic."""
+    """A topic with this name already exists. Choose another name, or use that topic."""
 
     errno = 36
     code_name = "TOPIC_ALREADY_EXISTS"
@@ -771,28 +771,28 @@ class InvalidPartitionsError(BrokerResponseError):
 
 
 class InvalidReplicationFactorError(BrokerResponseError, InvalidConfigurationError):
-    """The replication factor is below 1 or above the number of available brokers; choose one in between."""
+    """The replication factor is below 1 or above the number of available brokers. Choose one in between."""
 
     errno = 38
     code_name = "INVALID_REPLICATION_FACTOR"
 
 
 class InvalidReplicaAssignmentError(BrokerResponseError):
-    """The replica assignment is invalid; give each partition the same number of existing brokers, each only once."""
+    """The replica assignment is invalid. Give each partition the same number of existing brokers, each only once."""
 
     errno = 39
     code_name = "INVALID_REPLICA_ASSIGNMENT"
 
 
 class InvalidConfigError(BrokerResponseError, InvalidConfigurationError):
-    """The configuration is invalid; check the names and values of its settings."""
+    """The configuration is invalid. Check the names and values of its settings."""
 
     errno = 40
     code_name = "INVALID_CONFIG"
 
 
 class NotControllerError(BrokerResponseError, RetriableError):
-    """The node is not the controller; look up the controller and try again."""
+    """The node is not the controller. Look up the controller and try again."""
 
     errno = 41
     code_name = "NOT_CONTROLLER"
@@ -800,21 +800,21 @@ class NotControllerError(BrokerResponseError, RetriableError):
 
 
 class InvalidRequestError(BrokerResponseError):
-    """The broker rejected the request as malformed or inconsistent; its log has the reason."""
+    """The broker rejected the request as malformed or inconsistent. Its log has the reason."""
 
     errno = 42
     code_name = "INVALID_REQUEST"
 
 
 class UnsupportedForMessageFormatError(BrokerResponseError, InvalidConfigurationError):
-    """The message format on the broker does not support the request; upgrade the broker."""
+    """The message format on the broker does not support the request. Upgrade the broker."""
 
     errno = 43
     code_name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
 
 
 class PolicyViolationError(BrokerResponseError):
-    """The request violates a policy of the cluster; change the request to comply with it."""
+    """The request violates a policy of the cluster. Change the request to comply with it."""
 
     errno = 44
     code_name = "POLICY_VIOLATION"
@@ -835,7 +835,7 @@ class DuplicateSequenceNumberError(BrokerResponseError):
 
 
 class InvalidProducerEpochError(BrokerResponseError, ApplicationRecoverableError):
-    """The producer's epoch is older than the one the broker knows; abort the transaction, or create a new producer."""
+    """The producer's epoch is older than the one the broker knows. Abort the transaction, or create a new producer."""
 
     errno = 47
     code_name = "INVALID_PRODUCER_EPOCH"
@@ -849,21 +849,21 @@ class InvalidTxnStateError(BrokerResponseError):
 
 
 class InvalidProducerIdMappingError(BrokerResponseError, ApplicationRecoverableError):
-    """The producer id is not the one assigned to this transactional id; create a new producer."""
+    """The producer id is not the one assigned to this transactional id. Create a new producer."""
 
     errno = 49
     code_name = "INVALID_PRODUCER_ID_MAPPING"
 
 
 class InvalidTransactionTimeoutError(BrokerResponseError):
-    """The transaction timeout is longer than the broker's transaction.max.timeout.ms; choose a shorter one."""
+    """The transaction timeout is longer than the broker's transaction.max.timeout.ms. Choose a shorter one."""
 
     errno = 50
     code_name = "INVALID_TRANSACTION_TIMEOUT"
 
 
 class ConcurrentTransactionsError(BrokerResponseError, RetriableError):
-    """Another operation on the same transaction is still in progress; try again."""
+    """Another operation on the same transaction is still in progress. Try again."""
 
     errno = 51
     code_name = "CONCURRENT_TRANSACTIONS"
@@ -878,28 +878,28 @@ class TransactionCoordinatorFencedError(BrokerResponseError):
 
 
 class TransactionalIdAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The principal is not authorized to use this transactional id; grant it an ACL that allows the operation."""
+    """The principal is not authorized to use this transactional id. Grant it an ACL that allows the operation."""
 
     errno = 53
     code_name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 
 
 class SecurityDisabledError(BrokerResponseError):
-    """The broker has security features disabled; configure an authorizer on it to manage ACLs."""
+    """The broker has security features disabled. Configure an authorizer on it to manage ACLs."""
 
     errno = 54
     code_name = "SECURITY_DISABLED"
 
 
 class OperationNotAttemptedError(BrokerResponseError):
-    """The broker skipped this operation because another one in the same request failed; correct that and try again."""
+    """The broker skipped this operation because another one in the same request failed. Correct that and try again."""
 
     errno = 55
     code_name = "OPERATION_NOT_ATTEMPTED"
 
 
 class KafkaStorageError(BrokerResponseError, InvalidMetadataError):
-    """The broker had a disk error when it accessed a log file; check its disks."""
+    """The broker had a disk error when it accessed a log file. Check its disks."""
 
     errno = 56
     code_name = "KAFKA_STORAGE_ERROR"
@@ -908,14 +908,14 @@ class KafkaStorageError(BrokerResponseError, InvalidMetadataError):
 
 
 class LogDirNotFoundError(BrokerResponseError):
-    """The broker has no such log directory; check the path against its log.dirs."""
+    """The broker has no such log directory. Check the path against its log.dirs."""
 
     errno = 57
     code_name = "LOG_DIR_NOT_FOUND"
 
 
 class SaslAuthenticationFailedError(BrokerResponseError, InvalidConfigurationError):
-    """The broker rejected the SASL credentials; check the user name, password or token."""
+    """The broker rejected the SASL credentials. Check the user name, password or token."""
 
     errno = 58
     code_name = "SASL_AUTHENTICATION_FAILED"
@@ -929,28 +929,28 @@ class UnknownProducerIdError(BrokerResponseError):
 
 
 class ReassignmentInProgressError(BrokerResponseError):
-    """A reassignment of the partition is in progress; try again when it has completed."""
+    """A reassignment of the partition is in progress. Try again when it has completed."""
 
     errno = 60
     code_name = "REASSIGNMENT_IN_PROGRESS"
 
 
 class DelegationTokenAuthDisabledError(BrokerResponseError):
-    """The broker has delegation tokens disabled; authenticate in another way."""
+    """The broker has delegation tokens disabled. Authenticate in another way."""
 
     errno = 61
     code_name = "DELEGATION_TOKEN_AUTH_DISABLED"
 
 
 class DelegationTokenNotFoundError(BrokerResponseError):
-    """The broker does not know this delegation token; request a new one."""
+    """The broker does not know this delegation token. Request a new one."""
 
     errno = 62
     code_name = "DELEGATION_TOKEN_NOT_FOUND"
 
 
 class DelegationTokenOwnerMismatchError(BrokerResponseError):
-    """The principal is neither owner nor renewer of this delegation token."""
+    """The principal is not an owner or renewer of this delegation token."""
 
     errno = 63
     code_name = "DELEGATION_TOKEN_OWNER_MISMATCH"
@@ -971,35 +971,35 @@ class DelegationTokenAuthorizationFailedError(BrokerResponseError, InvalidConfig
 
 
 class DelegationTokenExpiredError(BrokerResponseError):
-    """The delegation token has expired; request a new one."""
+    """The delegation token has expired. Request a new one."""
 
     errno = 66
     code_name = "DELEGATION_TOKEN_EXPIRED"
 
 
 class InvalidPrincipalTypeError(BrokerResponseError):
-    """The type of the principal is not supported; use User."""
+    """The type of the principal is not supported. Use User."""
 
     errno = 67
     code_name = "INVALID_PRINCIPAL_TYPE"
 
 
 class NonEmptyGroupError(BrokerResponseError):
-    """The group still has members; stop them, then try again."""
+    """The group still has members. Stop them, then try again."""
 
     errno = 68
     code_name = "NON_EMPTY_GROUP"
 
 
 class GroupIdNotFoundError(BrokerResponseError):
-    """The group does not exist; check the group id."""
+    """The group does not exist. Check the group id."""
 
     errno = 69
     code_name = "GROUP_ID_NOT_FOUND"
 
 
 class FetchSessionIdNotFoundError(BrokerResponseError, RetriableError):
-    """The broker has dropped the fetch session; the next fetch opens a new one."""
+    """The broker has dropped the fetch session. The next fetch opens a new one."""
 
     errno = 70
     code_name = "FETCH_SESSION_ID_NOT_FOUND"
@@ -1007,7 +1007,7 @@ class FetchSessionIdNotFoundError(BrokerResponseError, RetriableError):
 
 
 class InvalidFetchSessionEpochError(BrokerResponseError, RetriableError):
-    """The epoch of the fetch session is not the expected one; the next fetch opens a new session."""
+    """The epoch of the fetch session is not the expected one. The next fetch opens a new session."""
 
     errno = 71
     code_name = "INVALID_FETCH_SESSION_EPOCH"
@@ -1015,7 +1015,7 @@ class InvalidFetchSessionEpochError(BrokerResponseError, RetriableError):
 
 
 class ListenerNotFoundError(BrokerResponseError, InvalidMetadataError):
-    """The partition's leader has no listener of the name that the client uses; check the brokers' listeners."""
+    """The partition's leader has no listener of the name that the client uses. Check the brokers' listeners."""
 
     errno = 72
     code_name = "LISTENER_NOT_FOUND"
@@ -1024,14 +1024,14 @@ class ListenerNotFoundError(BrokerResponseError, InvalidMetadataError):
 
 
 class TopicDeletionDisabledError(BrokerResponseError):
-    """The cluster does not allow topics to be deleted; set delete.topic.enable to true on its brokers."""
+    """The cluster does not allow topics to be deleted. Set delete.topic.enable to true on its brokers."""
 
     errno = 73
     code_name = "TOPIC_DELETION_DISABLED"
 
 
 class FencedLeaderEpochError(BrokerResponseError, InvalidMetadataError):
-    """The leader epoch in the request is older than the broker's; refresh metadata and try again."""
+    """The leader epoch in the request is older than the broker's. Refresh metadata and try again."""
 
     errno = 74
     code_name = "FENCED_LEADER_EPOCH"
@@ -1040,7 +1040,7 @@ class FencedLeaderEpochError(BrokerResponseError, InvalidMetadataError):
 
 
 class UnknownLeaderEpochError(BrokerResponseError, RetriableError):
-    """The leader epoch in the request is newer than the broker's; try again when the broker has caught up."""
+    """The leader epoch in the request is newer than the broker's. Try again when the broker has caught up."""
 
     errno = 75
     code_name = "UNKNOWN_LEADER_EPOCH"
@@ -1048,7 +1048,7 @@ class UnknownLeaderEpochError(BrokerResponseError, RetriableError):
 
 
 class UnsupportedCompressionTypeError(BrokerResponseError):
-    """This version of the request does not support the compression type; zstd needs Kafka 2.1 or later."""
+    """This version of the request does not support the compression type. Zstd needs Kafka 2.1 or later."""
 
     errno = 76
     code_name = "UNSUPPORTED_COMPRESSION_TYPE"
@@ -1062,7 +1062,7 @@ class StaleBrokerEpochError(BrokerResponseError):
 
 
 class OffsetNotAvailableError(BrokerResponseError, RetriableError):
-    """The new leader's high watermark has not caught up since its election; try again."""
+    """The new leader's high watermark has not caught up since its election. Try again."""
 
     errno = 78
     code_name = "OFFSET_NOT_AVAILABLE"
@@ -1077,7 +1077,7 @@ class MemberIdRequiredError(BrokerResponseError):
 
 
 class PreferredLeaderNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """The partition's preferred leader is not available; start its broker, then repeat the election."""
+    """The partition's preferred leader is not available. Start its broker, then repeat the election."""
 
     errno = 80
     code_name = "PREFERRED_LEADER_NOT_AVAILABLE"
@@ -1086,21 +1086,21 @@ class PreferredLeaderNotAvailableError(BrokerResponseError, InvalidMetadataError
 
 
 class GroupMaxSizeReachedError(BrokerResponseError):
-    """The group already has group.max.size members; stop one of them, or raise that limit on the brokers."""
+    """The group already has group.max.size members. Stop one of them, or raise that limit on the brokers."""
 
     errno = 81
     code_name = "GROUP_MAX_SIZE_REACHED"
 
 
 class FencedInstanceIdError(BrokerResponseError, ApplicationRecoverableError):
-    """Another consumer has joined with the same group_instance_id ; close this one, or give it its own id (KIP-345)."""
+    """Another consumer has joined with the same group_instance_id . Close this one, or give it its own id (KIP-345)."""
 
     errno = 82
     code_name = "FENCED_INSTANCE_ID"
 
 
 class EligibleLeadersNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """No replica of the partition is eligible to become its leader; start the brokers that hold its replicas."""
+    """No replica of the partition is eligible to become its leader. Start the brokers that hold its replicas."""
 
     errno = 83
     code_name = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
@@ -1109,7 +1109,7 @@ class EligibleLeadersNotAvailableError(BrokerResponseError, InvalidMetadataError
 
 
 class ElectionNotNeededError(BrokerResponseError, InvalidMetadataError):
-    """The partition needs no leader election; nothing was changed."""
+    """The partition needs no leader election, and keeps its leader."""
 
     errno = 84
     code_name = "ELECTION_NOT_NEEDED"
@@ -1125,14 +1125,14 @@ class NoReassignmentInProgressError(BrokerResponseError):
 
 
 class GroupSubscribedToTopicError(BrokerResponseError):
-    """The group is subscribed to the topic, so its offsets there cannot be deleted; unsubscribe its members first."""
+    """The group is subscribed to the topic, so its offsets there cannot be deleted. Unsubscribe its members first."""
 
     errno = 86
     code_name = "GROUP_SUBSCRIBED_TO_TOPIC"
 
 
 class InvalidRecordError(BrokerResponseError, InvalidConfigurationError):
-    """The broker rejected a record that failed validation, such as one without a key in a compacted topic; correct the
+    """The broker rejected a record that failed validation, such as one without a key in a compacted topic. Correct the
     record."""
 
     errno = 87
@@ -1140,7 +1140,7 @@ class InvalidRecordError(BrokerResponseError, InvalidConfigurationError):
 
 
 class UnstableOffsetCommitError(BrokerResponseError, RetriableError):
-    """A transaction with offsets of this partition has not ended yet (KIP-447); try again."""
+    """A transaction with offsets of this partition has not ended yet (KIP-447). Try again."""
 
     errno = 88
     code_name = "UNSTABLE_OFFSET_COMMIT"
@@ -1148,7 +1148,7 @@ class UnstableOffsetCommitError(BrokerResponseError, RetriableError):
 
 
 class ThrottlingQuotaExceededError(BrokerResponseError, RetriableError):
-    """The client has exceeded a quota; try again later."""
+    """The client has exceeded a quota. Try again later."""
 
     errno = 89
     code_name = "THROTTLING_QUOTA_EXCEEDED"
@@ -1156,28 +1156,28 @@ class ThrottlingQuotaExceededError(BrokerResponseError, RetriableError):
 
 
 class ProducerFencedError(BrokerResponseError, ApplicationRecoverableError):
-    """A newer producer with the same transactional id has fenced this one; close this producer."""
+    """A newer producer with the same transactional id has fenced this one. Close this producer."""
 
     errno = 90
     code_name = "PRODUCER_FENCED"
 
 
 class ResourceNotFoundError(BrokerResponseError):
-    """The request refers to a resource that does not exist; check its name."""
+    """The request refers to a resource that does not exist. Check its name."""
 
     errno = 91
     code_name = "RESOURCE_NOT_FOUND"
 
 
 class DuplicateResourceError(BrokerResponseError):
-    """The request names the same resource twice; name it once."""
+    """The request names the same resource twice. Name it once."""
 
     errno = 92
     code_name = "DUPLICATE_RESOURCE"
 
 
 class UnacceptableCredentialError(BrokerResponseError):
-    """The broker does not accept this credential; check its user name and its number of iterations."""
+    """The broker does not accept this credential. Check its user name and its number of iterations."""
 
     errno = 93
     code_name = "UNACCEPTABLE_CREDENTIAL"
@@ -1198,14 +1198,14 @@ class InvalidUpdateVersionError(BrokerResponseError):
 
 
 class FeatureUpdateFailedError(BrokerResponseError):
-    """The controller could not update the finalized features; its log has the reason."""
+    """The controller could not update the finalized features. Its log has the reason."""
 
     errno = 96
     code_name = "FEATURE_UPDATE_FAILED"
 
 
 class PrincipalDeserializationError(BrokerResponseError):
-    """The controller could not read the principal of a forwarded request; check the security setup of the cluster."""
+    """The controller could not read the principal of a forwarded request. Check the security setup of the cluster."""
 
     errno = 97
     code_name = "PRINCIPAL_DESERIALIZATION_FAILURE"
@@ -1226,7 +1226,7 @@ class PositionOutOfRangeError(BrokerResponseError):
 
 
 class UnknownTopicIdError(BrokerResponseError, InvalidMetadataError):
-    """The broker does not host a topic with this id: it is new or was deleted; refresh metadata and try again."""
+    """The broker does not host a topic with this id: it is new or was deleted. Refresh metadata and try again."""
 
     errno = 100
     code_name = "UNKNOWN_TOPIC_ID"
@@ -1235,21 +1235,21 @@ class UnknownTopicIdError(BrokerResponseError, InvalidMetadataError):
 
 
 class DuplicateBrokerRegistrationError(BrokerResponseError):
-    """Another broker already uses this broker id; give each broker its own."""
+    """Another broker already uses this broker id. Give each broker its own."""
 
     errno = 101
     code_name = "DUPLICATE_BROKER_REGISTRATION"
 
 
 class BrokerIdNotRegisteredError(BrokerResponseError):
-    """No broker is registered with this id; check the id."""
+    """No broker is registered with this id. Check the id."""
 
     errno = 102
     code_name = "BROKER_ID_NOT_REGISTERED"
 
 
 class InconsistentTopicIdError(BrokerResponseError, InvalidMetadataError):
-    """The topic id in the request is not that of the topic's log; refresh metadata and try again."""
+    """The topic id in the request is not that of the topic's log. Refresh metadata and try again."""
 
     errno = 103
     code_name = "INCONSISTENT_TOPIC_ID"
@@ -1258,21 +1258,21 @@ class InconsistentTopicIdError(BrokerResponseError, InvalidMetadataError):
 
 
 class InconsistentClusterIdError(BrokerResponseError):
-    """The cluster id in the request is not that of this cluster; check the address."""
+    """The cluster id in the request is not that of this cluster. Check the address."""
 
     errno = 104
     code_name = "INCONSISTENT_CLUSTER_ID"
 
 
 class TransactionalIdNotFoundError(BrokerResponseError):
-    """The transactional id does not exist; check its name."""
+    """The transactional id does not exist. Check its name."""
 
     errno = 105
     code_name = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 class FetchSessionTopicIdError(BrokerResponseError, RetriableError):
-    """The fetch session used topic ids inconsistently; the next fetch opens a new session."""
+    """The fetch session used topic ids inconsistently. The next fetch opens a new session."""
 
     errno = 106
     code_name = "FETCH_SESSION_TOPIC_ID_ERROR"
@@ -1301,35 +1301,35 @@ class OffsetMovedToTieredStorageError(BrokerResponseError):
 
 
 class FencedMemberEpochError(BrokerResponseError):
-    """The coordinator has fenced the member's epoch; the member has to give up its partitions and join again."""
+    """The coordinator has fenced the member's epoch. The member has to give up its partitions and join again."""
 
     errno = 110
     code_name = "FENCED_MEMBER_EPOCH"
 
 
 class UnreleasedInstanceIdError(BrokerResponseError):
-    """Another member of the group still uses this group_instance_id; close that member first."""
+    """Another member of the group still uses this group_instance_id. Close that member first."""
 
     errno = 111
     code_name = "UNRELEASED_INSTANCE_ID"
 
 
 class UnsupportedAssignorError(BrokerResponseError):
-    """The group coordinator does not support this assignor, or not its version; choose one that it has configured."""
+    """The group coordinator does not support this assignor, or not its version. Choose one that it has configured."""
 
     errno = 112
     code_name = "UNSUPPORTED_ASSIGNOR"
 
 
 class StaleMemberEpochError(BrokerResponseError):
-    """The member's epoch is out of date; try again after its next heartbeat."""
+    """The member's epoch is out of date. Try again after its next heartbeat."""
 
     errno = 113
     code_name = "STALE_MEMBER_EPOCH"
 
 
 class MismatchedEndpointTypeError(BrokerResponseError):
-    """The request was sent to a broker's endpoint instead of a controller's, or the reverse; check the address."""
+    """The request was sent to a broker's endpoint instead of a controller's, or the reverse. Check the address."""
 
     errno = 114
     code_name = "MISMATCHED_ENDPOINT_TYPE"
@@ -1343,7 +1343,7 @@ class UnsupportedEndpointTypeError(BrokerResponseError):
 
 
 class UnknownControllerIdError(BrokerResponseError):
-    """The controller id is not known; check the id."""
+    """The controller id is not known. Check the id."""
 
     errno = 116
     code_name = "UNKNOWN_CONTROLLER_ID"
@@ -1371,7 +1371,7 @@ class InvalidRegistrationError(BrokerResponseError):
 
 
 class TransactionAbortableError(BrokerResponseError):
-    """The transaction failed; abort it, then start a new one with the same transactional id."""
+    """The transaction failed. Abort it, then start a new one with the same transactional id."""
 
     errno = 120
     code_name = "TRANSACTION_ABORTABLE"
@@ -1385,7 +1385,7 @@ class InvalidRecordStateError(BrokerResponseError):
 
 
 class ShareSessionNotFoundError(BrokerResponseError, RetriableError):
-    """The broker has dropped the share session; the next fetch opens a new one."""
+    """The broker has dropped the share session. The next fetch opens a new one."""
 
     errno = 122
     code_name = "SHARE_SESSION_NOT_FOUND"
@@ -1393,7 +1393,7 @@ class ShareSessionNotFoundError(BrokerResponseError, RetriableError):
 
 
 class InvalidShareSessionEpochError(BrokerResponseError, RetriableError):
-    """The epoch of the share session is not the expected one; the next fetch opens a new session."""
+    """The epoch of the share session is not the expected one. The next fetch opens a new session."""
 
     errno = 123
     code_name = "INVALID_SHARE_SESSION_EPOCH"
@@ -1422,21 +1422,21 @@ class DuplicateVoterError(BrokerResponseError):
 
 
 class VoterNotFoundError(BrokerResponseError):
-    """The node is not one of the voters; check its id and directory id."""
+    """The node is not one of the voters. Check its id and directory id."""
 
     errno = 127
     code_name = "VOTER_NOT_FOUND"
 
 
 class InvalidRegularExpressionError(BrokerResponseError):
-    """The regular expression of the subscription is invalid; use the syntax of RE2."""
+    """The regular expression of the subscription is invalid. Use the syntax of RE2."""
 
     errno = 128
     code_name = "INVALID_REGULAR_EXPRESSION"
 
 
 class RebootstrapRequiredError(BrokerResponseError):
-    """The client's metadata is out of date; the client has to start over with its bootstrap servers."""
+    """The client's metadata is out of date. The client has to start over with its bootstrap servers."""
 
     errno = 129
     code_name = "REBOOTSTRAP_REQUIRED"
@@ -1464,7 +1464,7 @@ class StreamsTopologyFencedError(BrokerResponseError):
 
 
 class ShareSessionLimitReachedError(BrokerResponseError, RetriableError):
-    """The broker has reached its limit of share sessions; try again later."""
+    """The broker has reached its limit of share sessions. Try again later."""
 
     errno = 133
     code_name = "SHARE_SESSION_LIMIT_REACHED"
@@ -1472,21 +1472,21 @@ class ShareSessionLimitReachedError(BrokerResponseError, RetriableError):
 
 
 class GroupDeletionFailedError(BrokerResponseError):
-    """The group could not be deleted; the broker's message names the cause."""
+    """The group could not be deleted. The broker's message names the cause."""
 
     errno = 134
     code_name = "GROUP_DELETION_FAILED"
 
 
 class StreamsTopologyDescriptionUpdateFailedError(BrokerResponseError):
-    """The broker could not store the topology description of the streams group; its message names the cause."""
+    """The broker could not store the topology description of the streams group. Its message names the cause."""
 
     errno = 135
     code_name = "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED"
 
 
 class ControllerIdNotRegisteredError(BrokerResponseError):
-    """No controller is registered under this id; check the controller id."""
+    """No controller is registered under this id. Check the controller id."""
 
     errno = 136
     code_name = "CONTROLLER_ID_NOT_REGISTERED"
@@ -1496,7 +1496,7 @@ class ControllerIdNotRegisteredError(BrokerResponseError):
 
 
 class Errors(IntEnum):
-    """Kafka's error codes by name: what a response carries on the wire.
+    """Kafka's error codes by name, as responses carry them on the wire.
 
     The names, codes and their meaning are those of ``org.apache.kafka.common.protocol.Errors`` (Kafka 4.3).
     """
@@ -1654,7 +1654,7 @@ BY_CODE: dict[int, type[BrokerResponseError]] = _classes()
 
 
 def error_name(code: int) -> str:
-    """Return Kafka's name of a code from the wire, such as ``NOT_COORDINATOR``; the number as text if it is unknown."""
+    """Return Kafka's name of a code from the wire, such as ``NOT_COORDINATOR``. The number as text if it is unknown."""
     try:
         return Errors(code).name
     except ValueError:
@@ -1668,7 +1668,7 @@ def for_code(code: int, detail: str | None = None) -> BrokerResponseError:
     raises ``ValueError``.
     """
     if code == 0:
-        raise ValueError("code 0 means success; there is no error for it")
+        raise ValueError("code 0 means success, so there is no error for it")
     cls = BY_CODE.get(code)
     if cls is None:
         return UnknownServerError(f"unknown error code {code}" + (f": {detail}" if detail else ""))

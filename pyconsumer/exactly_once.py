@@ -2,9 +2,9 @@
 
 Rules:
 
-1. One polled batch is one transaction: what is made of it and the positions behind it are committed together.
-2. No transaction is open while ``poll`` runs. Partitions are only given up and taken over in ``poll``, so whoever gets
-   them next finds either all of a batch or nothing of it. A consumer that has been expelled in the meantime is refused
+1. One polled batch is one transaction: the records made of it and the positions behind it are committed together.
+2. No transaction is open while ``poll`` runs. Partitions are only given up and taken over in ``poll``, so the next
+   owner finds either all of a batch or none of it. A consumer that has been expelled in the meantime is refused
    by its group when it wants to commit.
 3. After an abort the consumer goes back to the beginning of the batch, in the partitions that it still has.
 4. A commit whose outcome is not known is repeated until it is.
@@ -51,13 +51,13 @@ def process_exactly_once(
         consumer: subscribed, with a ``group_id``, ``isolation_level="read_committed"`` and
             ``enable_auto_commit=False``.
         producer: with a ``transactional_id`` that no other producer uses at the same time and that this program has
-            again after a restart, such as ``"invoices-0"``. With a new one each time the readers of what it writes
-            have to wait for ``transaction_timeout_ms`` after a crash; 10,000 is a good value for that.
-        transform: called once for each polled batch; returns what to send, each the arguments of
+            again after a restart, such as ``"invoices-0"``. With a new one each time the readers of its records
+            have to wait for ``transaction_timeout_ms`` after a crash. 10,000 is a good value for that.
+        transform: called once for each polled batch. Returns the records to send, each as the arguments of
             :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. It may be called again
             with the same records after a failure: other effects that it has are not undone.
-        stop: asked before each batch; True ends the loop.
-        idle_ms: end when no record has come for this time; the time until the group has accepted the consumer does not
+        stop: asked before each batch. True ends the loop.
+        idle_ms: end when no record has come for this time. The time until the group has accepted the consumer does not
             count. None: never.
         poll_timeout_ms: longest wait for a batch.
         retries: how often one batch is repeated whose transaction had to be aborted, with growing pauses.
@@ -67,10 +67,10 @@ def process_exactly_once(
 
     Raises:
         ConfigurationError: a setting of the consumer or the producer does not fit.
-        ApplicationRecoverableError: another producer with this id has taken over. Nothing of the batch is committed:
+        ApplicationRecoverableError: another producer with this id has taken over. The batch is not committed:
             close both clients.
-        TransactionAbortableError: a batch failed more often than ``retries``; nothing of it is committed.
-        KafkaError, or what ``transform`` raises: the transaction was aborted, and the consumer has gone back.
+        TransactionAbortableError: a batch failed more often than ``retries``, and is not committed.
+        KafkaError, or an error of ``transform``: the transaction was aborted, and the consumer has gone back.
     """
     _check(consumer, producer)
     idle = math.inf if idle_ms is None else seconds_of(idle_ms, "idle_ms")
@@ -110,7 +110,7 @@ def _check(consumer: KafkaConsumer[K, V], producer: KafkaProducer[Any, Any]) -> 
         )
     if config.isolation_level != "read_committed":
         raise ConfigurationError(
-            'exactly once needs isolation_level="read_committed", or the consumer reads what was aborted'
+            'exactly once needs isolation_level="read_committed", or the consumer reads aborted records'
         )
     if producer.config.transactional_id is None:
         raise ConfigurationError("exactly once needs a producer with a transactional_id")
@@ -122,7 +122,7 @@ def _process(
     transform: Callable[[ConsumerRecords[K, V]], Iterable[tuple[Any, ...]]],
     records: ConsumerRecords[K, V],
 ) -> None:
-    """Process one batch in one transaction; after a failure go back."""
+    """Process one batch in one transaction. After a failure go back."""
     try:
         producer.begin_transaction()
         try:
@@ -139,7 +139,7 @@ def _process(
 
 
 def _commit(producer: KafkaProducer[Any, Any]) -> None:
-    """Commit; a commit that takes too long is waited for once more, and then given up together with its producer."""
+    """Commit. A commit that takes too long is waited for once more, and then given up together with its producer."""
     try:
         try:
             producer.commit_transaction()
@@ -152,7 +152,7 @@ def _commit(producer: KafkaProducer[Any, Any]) -> None:
 
 
 def _abort(producer: KafkaProducer[Any, Any]) -> None:
-    """Abort; a failure is logged, since the reason for the abort is the error to raise."""
+    """Abort. A failure is logged, since the reason for the abort is the error to raise."""
     try:
         producer.abort_transaction()
     except KafkaError as error:

@@ -1,11 +1,11 @@
-"""Type variables of keys and values, types of functions that serialize and deserialize them, and what all clients have.
+"""Type variables of keys and values, types of serializers and deserializers, and helpers of all clients.
 
 Clients and records are generic in the types of their keys and values: a ``KafkaConsumer[str, Order]`` returns records
 whose key is ``str | None`` and whose value is ``Order | None``, since any record of Kafka may lack either. A type
-checker reads both from the deserializers; without them they are ``bytes``. A producer without serializers takes bytes
+checker reads both from the deserializers. Without them they are ``bytes``. A producer without serializers takes bytes
 and text.
 
-At run time the parameters mean nothing: ``KafkaConsumer[str, str]`` is an alias that makes the same objects.
+At run time the parameters have no meaning: ``KafkaConsumer[str, str]`` is an alias that makes the same objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 RawInput: TypeAlias = bytes | bytearray | memoryview | str
-"""What a producer takes without a serializer; text becomes UTF-8."""
+"""What a producer takes without a serializer. Text becomes UTF-8."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # known to every type checker; not needed at run time
@@ -74,7 +74,7 @@ class DeserializerObject(Protocol[T_co]):
     """A deserializer that also gets the topic and the headers of a record."""
 
     def deserialize(self, topic: str, headers: list[Header], data: bytes, /) -> T_co:
-        """Return the key or value that some bytes stand for; never called for None."""
+        """Return the key or value that some bytes stand for. Never called for None."""
         ...
 
 
@@ -105,7 +105,7 @@ generic_alias: Any = classmethod(GenericAlias)
 
 
 def refuse_pickling(client: object) -> Never:
-    """Raise ``TypeError``: ``__reduce__`` of clients, which can be neither pickled nor copied."""
+    """Raise ``TypeError``: ``__reduce__`` of clients, which cannot be pickled or copied."""
     raise TypeError(
         f"{type(client).__name__} cannot be pickled or copied, as it has connections and threads of its own: pass its"
         " settings, and make one in each process"

@@ -22,7 +22,7 @@ class WakeableConsumer(Protocol):
 
 
 class StopRequest:
-    """Request to end the process; true once a signal has come.
+    """Request to end the process. True once a signal has come.
 
     Attributes:
         signal: the signal that has come, None before.
@@ -80,7 +80,7 @@ def stop_on_signals(
 ) -> _Stopping:
     """End a block of code in good order when a signal comes.
 
-    The call in which a consumer waits, or its next one, raises ``WakeupError``; that ends the block, and is not raised
+    The call in which a consumer waits, or its next one, raises ``WakeupError``. That ends the block, and is not raised
     beyond it. So records that were returned before are processed, and a ``with`` statement round the block closes the
     consumer, which commits if commits are automatic and leaves its group. A second signal acts as if this were not
     there::

@@ -46,7 +46,7 @@ class TopicPartition(NamedTuple):
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a whole number of any type, such as numpy's, as ``int``; None for anything else, ``bool`` included."""
+    """Return a whole number of any type, such as numpy's, as ``int``. None for anything else, ``bool`` included."""
     if type(value) is int:
         return value
     if isinstance(value, bool):
@@ -125,7 +125,7 @@ class PartitionMetadata(NamedTuple):
 class RecordMetadata(NamedTuple):
     """The place of a produced record.
 
-    ``offset`` is -1 with ``acks=0``; ``timestamp`` is in ms since the epoch; sizes are in bytes, -1 for None, and for a
+    ``offset`` is -1 with ``acks=0``. ``timestamp`` is in ms since the epoch. Sizes are in bytes, -1 for None, and for a
     record without headers.
     """
 
@@ -155,7 +155,7 @@ class SubscriptionPattern:
     ``re.Pattern`` is evaluated by the client instead, which needs the metadata of all topics for that.
 
     Args:
-        pattern: in RE2's syntax; the whole name of a topic has to match.
+        pattern: in RE2's syntax. The whole name of a topic has to match.
 
     Raises:
         TypeError, ValueError: it is not a string, or empty.

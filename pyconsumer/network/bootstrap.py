@@ -2,8 +2,8 @@
 
 Rules
 1. A client waits as long as it takes for a cluster, which may start after it. While no broker responds, it logs one
-   line as soon as each address has failed once (or after 5 s), and again after 10 s, 20 s, 40 s and so on, at most 5
-   minutes apart. The line names the causes. The response that ends the wait is logged, too.
+   line as soon as each address has failed once (or after 5 s). It logs the line again after 10 s, 20 s, 40 s and so on,
+   at most 5 minutes apart. The line names the causes. The response that ends the wait is logged, too.
 2. With ``bootstrap_timeout_ms`` it is an error if no broker has responded within that time, and again each time that
    it passes once more. The first response ends that: metadata of a cluster that is lost later may still be right.
 3. With ``bootstrap_resolve_timeout_ms`` it is an error, reported once, if no name has been looked up within that time

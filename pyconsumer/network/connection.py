@@ -7,9 +7,11 @@ Rules
        CONNECTING         the driver is connecting the socket                     TCP
        TLS_HANDSHAKE      TLS agrees on keys, certificates are checked            TLS
        API_VERSIONS       the broker's versions are requested (KIP-35, KIP-511)   ApiVersions
+
        SASL_HANDSHAKE     we name the SASL mechanism                              SASL
        SASL_AUTHENTICATE  its messages go back and forth (KIP-152)                SASL
        READY              requests may be sent                                    established
+
        REAUTHENTICATING   as SASL_*, on a connection in use (KIP-368)             SASL
        CLOSED             permanently. A new connection is a new object
 

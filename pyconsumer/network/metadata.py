@@ -12,8 +12,8 @@ Rules
    that is gone is not asked for ten times a second.
 5. A response settles only the wishes from before its request was sent. Later ones are requested again.
    A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
-6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
-   before it is wanted would not be asked for, and whoever needs it would wait for ``max_age``.
+6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``. A topic that counted as known
+   before it is wanted would not be asked for, and a call that needs it would wait for ``max_age``.
 7. Topics that the owner calls idle are forgotten when a query is made. Who needs one again adds it again (KIP-526).
 """
 

@@ -5,8 +5,8 @@ Rules
    (``least_loaded`` in :mod:`.node`). Until then it belongs to no node, so it does not fail when an attempt to connect
    fails. Only a failed authentication fails it.
 2. While no node is ready, nodes are tried one after another, 0.25 s apart, at most four at a time.
-3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) when metadata is due and no known broker can
-   be reached, when metadata could not be refreshed for too long, or when a broker asks for it. A broker whose
+3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) in three cases. Metadata is due and no known
+   broker can be reached, metadata could not be refreshed for too long, or a broker asks for it. A broker whose
    connection was lost is tried once more before it counts as out of reach, so that the restart of a cluster's only
    broker does not make the client forget it. A broker that says that a connection was meant for another node or
    cluster asks for it, too (KIP-1242).

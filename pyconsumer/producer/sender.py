@@ -14,8 +14,10 @@ response                                               action
 ====================================================  =======================================================
 no error                                               the batch is done
 DUPLICATE_SEQUENCE_NUMBER                              done as well: an earlier attempt arrived
+
 MESSAGE_TOO_LARGE, more than one record                split into smaller batches, in order
 retriable error, lost connection, timeout              sent again after a backoff, while attempts and time are left
+
 OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,     new producer id, new sequence numbers, sent again (KIP-360)
 INVALID_PRODUCER_EPOCH
 anything else                                          the batch fails with that error

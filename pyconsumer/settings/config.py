@@ -18,10 +18,10 @@ a class::
         Setting("max_poll_records", 500, Integer(1), "..."),
     ), ConsumerConfig, hints=CLIENT_HINTS)
 
-    config = SETTINGS.build(options)               # options: what the user gave
+    config = SETTINGS.build(options)               # options: those of the user
     config.max_poll_records                        # checked and typed
 
-A setting has the name that kafka-python uses (``group_id``); Kafka's own dotted name (``group.id``) works as well, in
+A setting has the name that kafka-python uses (``group_id``). Kafka's own dotted name (``group.id``) works as well, in
 the same mapping, and then strings are read as in a properties file (``"500"``, ``"true"``, ``"a,b"``). Everything is
 checked when the object is built: an unknown name is an error that names the nearest valid one, and two settings that
 contradict each other are an error too. Durations are whole milliseconds, sizes bytes.
@@ -90,14 +90,14 @@ _LISTENER = re.compile("[A-Z][A-Z0-9_]*")  # by custom; Kafka's tools accept any
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:
-    """Parse ``host``, ``host:port`` or ``[ipv6]:port``; a listener name in front, as in ``SSL://``, is ignored.
+    """Parse ``host``, ``host:port`` or ``[ipv6]:port``. A listener name in front, as in ``SSL://``, is ignored.
 
     Raises:
         ValueError: the text is none of these, or the port is not between 1 and 65535.
     """
     listener, separator, rest = text.strip().rpartition("://")
     if separator and not _LISTENER.fullmatch(listener):
-        raise ValueError(f"{text!r} is a URL of something else than Kafka; give host:port, as in localhost:9092")
+        raise ValueError(f"{text!r} is not the address of a Kafka broker: give host:port, as in localhost:9092")
     is_ipv6 = rest.startswith("[") or rest.count(":") > 1
     if rest.startswith("["):
         host, bracket, port = rest[1:].partition("]")
@@ -150,10 +150,10 @@ class Kind:
         return f"{self.type_text} | None" if self.nullable else self.type_text
 
     def __call__(self, value: Any, *, text: bool = False) -> Any:
-        """Return the value to keep; with ``text``, a string is parsed first.
+        """Return the value to keep. With ``text``, a string is parsed first.
 
         Raises:
-            ValueError, TypeError: the value is illegal; the message describes the legal ones.
+            ValueError, TypeError: the value is illegal. The message describes the legal ones.
         """
         if value is None:
             if self.nullable:
@@ -197,7 +197,7 @@ class Number(Kind):
 
 
 class Integer(Kind):
-    """A whole number within bounds, both included; ``special`` lists legal values outside of them."""
+    """A whole number within bounds, both included. ``special`` lists legal values outside of them."""
 
     unit = ""
     type_text = "int"
@@ -252,7 +252,7 @@ class Flag(Kind):
 
 
 class Text(Kind):
-    """A string; ``blank`` says whether it may be empty."""
+    """A string. ``blank`` says whether it may be empty."""
 
     type_text = "str"
 
@@ -273,7 +273,7 @@ class Text(Kind):
 
 
 class Secret(Kind):
-    """A string that is never shown; with ``function``, a function that returns it is legal too."""
+    """A string that is never shown. With ``function``, a function that returns it is legal too."""
 
     def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -291,7 +291,7 @@ class Secret(Kind):
 
 
 class Choice(Kind):
-    """One of the given words; case is ignored, and the value takes the spelling of the list."""
+    """One of the given words. Case is ignored, and the value takes the spelling of the list."""
 
     def __init__(self, *words: str, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -306,7 +306,7 @@ class Choice(Kind):
 
 
 class ListOf(Kind):
-    """A sequence or set, kept as a tuple. A single value is a list of one; in text, commas separate the items."""
+    """A sequence or set, kept as a tuple. A single value is a list of one. In text, commas separate the items."""
 
     def __init__(self, item: Kind, *, low: int = 0, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -324,7 +324,7 @@ class ListOf(Kind):
 
 
 class Instance(Kind):
-    """An instance of one of the given classes; with ``or_subclass``, one of these classes or a subclass is legal too.
+    """An instance of one of the given classes. With ``or_subclass``, one of these classes or a subclass is legal too.
 
     A class may be given by name, ``module.Class``, so that its module is not imported here: before someone imports it,
     no instance can exist.
@@ -345,7 +345,7 @@ class Instance(Kind):
 
 
 def _imported(found: type | str) -> type | None:
-    """Return a class given by itself or by name; None if the module of the name is not imported."""
+    """Return a class given by itself or by name, or None if the module of the name is not imported."""
     if not isinstance(found, str):
         return found
     module, _, name = found.rpartition(".")
@@ -371,7 +371,7 @@ class Function(Kind):
 
 
 class File(Kind):
-    """Path of an existing, readable file; kept as a string."""
+    """Path of an existing, readable file. Kept as a string."""
 
     type_text = "str | os.PathLike[str]"
 
@@ -387,7 +387,7 @@ class File(Kind):
 
 
 class Servers(Kind):
-    """Addresses, as ``"a:9092,b:9092"`` or a list; kept as a tuple of :class:`Address` without duplicates."""
+    """Addresses, as ``"a:9092,b:9092"`` or a list. Kept as a tuple of :class:`Address` without duplicates."""
 
     type_text = "str | Sequence[str | tuple[str, int]]"
 
@@ -412,10 +412,10 @@ class Setting:
     """Declaration of one setting.
 
     Args:
-        name: the keyword argument and the attribute of the config object; ends with its unit (``_ms``, ``_bytes``).
+        name: the keyword argument and the attribute of the config object. Ends with its unit (``_ms``, ``_bytes``).
         default: a legal value, or :data:`REQUIRED`.
         kind: the legal values.
-        doc: one or more sentences for users; the reference documentation is generated from them.
+        doc: one or more sentences for users. The reference documentation is generated from them.
         aliases: other names of the setting. Kafka's dotted form of ``name`` is always accepted.
         secret: whether the value is left out of messages and ``repr``.
         blanks: values that mean the default. kafka-python documents None or infinity for some settings where Kafka has
@@ -442,7 +442,7 @@ class Setting:
 
 
 class Config:
-    """The checked settings of one component, as read-only attributes; :meth:`replace` makes a changed copy."""
+    """The checked settings of one component, as read-only attributes. :meth:`replace` makes a changed copy."""
 
     _settings: Settings[Any]
     _given: frozenset[str]
@@ -455,11 +455,11 @@ class Config:
         """Check rules that concern several settings, and fill in defaults that depend on other settings.
 
         Args:
-            values: all settings, each legal by itself; changed in place.
+            values: all settings, each legal by itself. Changed in place.
             given: names of the settings that the user gave.
 
         Raises:
-            ConfigurationError: settings contradict each other; the message names them.
+            ConfigurationError: settings contradict each other. The message names them.
         """
 
     @property
@@ -468,7 +468,7 @@ class Config:
         return self._given
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with some settings changed; they are checked in the same way."""
+        """Return a copy with some settings changed. They are checked in the same way."""
         options = {name: getattr(self, name) for name in self._given}
         found: Self = self._settings.build({**options, **changes})
         return found
@@ -478,10 +478,10 @@ class Config:
         return {name: getattr(self, name) for name in self._settings.by_name}
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"settings cannot be changed; {name} was to be set")
+        raise AttributeError(f"settings cannot be changed, but {name} was to be set")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"settings cannot be removed; {name} was to be")
+        raise AttributeError(f"settings cannot be removed, but {name} was to be")
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.as_dict() == other.as_dict()
@@ -504,7 +504,7 @@ class Settings(Generic[ConfigT]):
 
     Args:
         component: its name in messages, such as ``consumer``.
-        table: its settings; a later one replaces an earlier one of the same name, for instance to change its default.
+        table: its settings. A later one replaces an earlier one of the same name, for instance to change its default.
         config_class: the class that :meth:`build` returns an instance of.
         hints: by setting name of another client, what to do instead.
     """
@@ -561,11 +561,11 @@ class Settings(Generic[ConfigT]):
         return self.config_class(self, values, given)
 
     def find(self, name: str) -> Setting | None:
-        """Return the setting that has a name, by any of its names; None if there is none."""
+        """Return the setting that has a name, by any of its names, or None if there is none."""
         return self._by_any_name.get(name)
 
     def check(self, name: str, value: Any, *, text: bool) -> Any:
-        """Return the checked value of a known setting; with ``text``, a string is parsed first.
+        """Return the checked value of a known setting. With ``text``, a string is parsed first.
 
         Raises:
             ConfigurationError: the value is illegal. The message shows no secret.
@@ -580,7 +580,7 @@ class Settings(Generic[ConfigT]):
             raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
 
     def unknown(self, name: object) -> str:
-        """Return the message for a name that is no setting: what to write instead, if that is known."""
+        """Return the message for a name that is no setting, with the right name if it is known."""
         text = f"unknown {self.component} setting {name!r}"
         if not isinstance(name, str):
             return text
@@ -610,7 +610,7 @@ SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARE
 
 
 class ClientConfig(Config):
-    """The settings of every client; see :data:`CLIENT_SETTINGS`."""
+    """The settings of every client. See :data:`CLIENT_SETTINGS`."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str
@@ -686,7 +686,7 @@ def _check_security(values: Mapping[str, Any], given: frozenset[str]) -> None:
         raise ConfigurationError(f"{min(sasl)} is given, but security_protocol is {protocol}, which does not use SASL")
     beside = tls - {"ssl_context", "ssl_check_hostname"}
     if "ssl_context" in tls and beside:
-        raise ConfigurationError(f"ssl_context and {min(beside)} are both given; set everything in the context")
+        raise ConfigurationError(f"ssl_context and {min(beside)} are both given: set everything in the context")
     if values["ssl_keyfile"] and not values["ssl_certfile"]:
         raise ConfigurationError("ssl_keyfile is given without ssl_certfile")
     if not protocol.startswith("SASL"):
@@ -915,4 +915,4 @@ CLIENT_HINTS: Final[Mapping[str, str]] = {
     "selector": "the client chooses the selector",
 }
 
-"""Hints for users of other clients who try a name of theirs; :class:`Settings` takes it as ``hints``."""
+"""Hints for users of other clients who try a name of theirs. :class:`Settings` takes it as ``hints``."""
