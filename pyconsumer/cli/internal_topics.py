@@ -34,7 +34,7 @@ data_dir_option = click.option(
 
 
 class InternalRecord(NamedTuple):
-    """One record; ``timestamp`` in ms since the epoch."""
+    """One record. ``timestamp`` in ms since the epoch."""
 
     partition: int
     offset: int

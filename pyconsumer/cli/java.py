@@ -19,7 +19,7 @@ _LOOK_AGAIN_S: Final = 0.01
 
 
 class _Process(NamedTuple):
-    """A process; ``started`` distinguishes it from a later one with the same id."""
+    """A process. ``started`` distinguishes it from a later one with the same id."""
 
     pid: int
     started: str
@@ -40,7 +40,7 @@ class JavaOfBlock:
             self._below |= _below(java.pid)
 
     def end(self, gateway: Any) -> None:
-        """End Java, and wait until it and its descendants have ended; after 20 s Java is killed."""
+        """End Java, and wait until it and its descendants have ended. After 20 s Java is killed."""
         deadline = time.monotonic() + _END_WITHIN_S
         java = getattr(gateway, "proc", None)
         if java is None:
@@ -78,7 +78,7 @@ def java_of_block() -> Iterator[JavaOfBlock]:
 
 
 def _below(pid: int) -> set[_Process]:
-    """Return the descendants of a process; none on systems without ``/proc``."""
+    """Return the descendants of a process, none on systems without ``/proc``."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         fields = _stat(int(entry.name))

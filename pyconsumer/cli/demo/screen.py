@@ -36,7 +36,7 @@ class Screen:
             self._where += ["--config", f"{name}={'***' if name in secret else value}"]
 
     def say(self, text: str, *, important: str = "") -> None:
-        """Print a line; ``important`` follows the text in bold."""
+        """Print a line. ``important`` follows the text in bold."""
         self.console.print(escape(text) + (f"[bold]{escape(important)}[/]" if important else ""), soft_wrap=True)
 
     def command(self, *words: str, cluster: bool = True) -> None:
