@@ -105,7 +105,12 @@ class KafkaAdminClient:
     # ------------------------------------------------------------ cluster and topics
 
     def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
-        """Return the brokers, the controller and the cluster id."""
+        """Return the brokers, the controller and the cluster id.
+
+        Example::
+
+            print(len(admin.describe_cluster().brokers))
+        """
         return self._run(lambda until: topics.describe_cluster(self._calls, until), timeout_ms)
 
     def list_topics(self, *, include_internal: bool = False, timeout_ms: int | None = None) -> list[str]:
@@ -113,6 +118,10 @@ class KafkaAdminClient:
 
         Args:
             include_internal: also Kafka's own, such as ``__consumer_offsets``.
+
+        Example::
+
+            print("flights" in admin.list_topics())
         """
 
         def steps(until: float) -> Steps[list[str]]:
@@ -128,6 +137,11 @@ class KafkaAdminClient:
 
         Raises:
             UnknownTopicOrPartitionError: one of them does not exist.
+
+        Example::
+
+            [flights] = admin.describe_topics(["flights"])
+            print(len(flights.partitions))
         """
         wanted = None if names is None else _names(names)
         return self._run(lambda until: topics.describe(self._calls, wanted, until), timeout_ms)
@@ -149,6 +163,10 @@ class KafkaAdminClient:
 
         Returns:
             The error of each topic, None for success.
+
+        Example::
+
+            admin.create_topics([NewTopic("flights", num_partitions=6)])
         """
         wanted = [NewTopic(item) if isinstance(item, str) else item for item in new_topics]
         return self._run(
@@ -161,7 +179,12 @@ class KafkaAdminClient:
     def delete_topics(
         self, names: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
-        """Delete topics with their data. Return the error of each topic, None for success."""
+        """Delete topics with their data. Return the error of each topic, None for success.
+
+        Example::
+
+            admin.delete_topics(["flights"])
+        """
         wanted = _names(names)
         return self._run(lambda until: _raising(topics.delete(self._calls, wanted, until), raise_errors), timeout_ms)
 
@@ -173,7 +196,12 @@ class KafkaAdminClient:
         raise_errors: bool = True,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Raise the numbers of partitions to the totals given. Return the error of each topic, None for success."""
+        """Raise the numbers of partitions to the totals given. Return the error of each topic, None for success.
+
+        Example::
+
+            admin.create_partitions({"flights": 12})  # 12 in all
+        """
         return self._run(
             lambda until: _raising(
                 topics.raise_partitions(self._calls, topic_partitions, until, validate_only=validate_only),
@@ -185,7 +213,12 @@ class KafkaAdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete the records before an offset of each partition (-1: all), and return the first offset that is left."""
+        """Delete the records before an offset of each partition (-1: all), and return the first offset that is left.
+
+        Example::
+
+            admin.delete_records({TopicPartition("flights", 0): -1})
+        """
         return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
 
     def list_offsets(
@@ -199,6 +232,10 @@ class KafkaAdminClient:
 
         Args:
             isolation_level: under ``read_committed`` the end is the last stable offset.
+
+        Example::
+
+            ends = admin.list_offsets({TopicPartition("flights", 0): OffsetSpec.LATEST})
         """
         level = _ISOLATION_LEVELS.get(isolation_level)
         if level is None:
@@ -221,6 +258,10 @@ class KafkaAdminClient:
 
         Raises:
             UnsupportedVersionError: the brokers are too old for it.
+
+        Example::
+
+            admin.list_config_resources([ConfigResourceType.TOPIC])
         """
         wanted = list(types)
         return self._run(lambda until: configs.list_resources(self._calls, wanted, until), timeout_ms)
@@ -228,7 +269,13 @@ class KafkaAdminClient:
     def describe_configs(
         self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """Return all settings of topics and brokers, by name."""
+        """Return all settings of topics and brokers, by name.
+
+        Example::
+
+            topic = ConfigResource("topic", "flights")
+            print(admin.describe_configs([topic])[topic]["retention.ms"].value)
+        """
         wanted = list(resources)
         return self._run(lambda until: configs.describe(self._calls, wanted, until), timeout_ms)
 
@@ -239,7 +286,12 @@ class KafkaAdminClient:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> None:
-        """Change only the named settings. None resets one to its default (KIP-339)."""
+        """Change only the named settings. None resets one to its default (KIP-339).
+
+        Example::
+
+            admin.alter_configs({ConfigResource("topic", "flights"): {"retention.ms": "86400000"}})
+        """
         return self._run(
             lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms
         )
@@ -249,7 +301,12 @@ class KafkaAdminClient:
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Return the groups of all brokers by id, optionally only those of certain states or types."""
+        """Return the groups of all brokers by id, optionally only those of certain states or types.
+
+        Example::
+
+            stable = admin.list_groups(states=["Stable"])
+        """
         wanted_states, wanted_types = list(states), list(types)
         return self._run(
             lambda until: groups.list_all(self._calls, until, states=wanted_states, types=wanted_types), timeout_ms
@@ -262,6 +319,11 @@ class KafkaAdminClient:
 
         Raises:
             GroupIdNotFoundError: a group does not exist, or is a share or streams group.
+
+        Example::
+
+            group = admin.describe_groups(["billing"])["billing"]
+            print(group.state, len(group.members))
         """
         wanted = _names(group_ids)
 
@@ -280,6 +342,10 @@ class KafkaAdminClient:
 
         Raises:
             NonEmptyGroupError: a group has members. The message names them.
+
+        Example::
+
+            admin.delete_groups(["billing"])
         """
         wanted = _names(group_ids)
 
@@ -298,7 +364,13 @@ class KafkaAdminClient:
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group, for some partitions or all, or empty if there is no such group."""
+        """Return the committed offsets of a group, for some partitions or all. Empty if there is no such group.
+
+        Example::
+
+            for tp, committed in admin.list_group_offsets("billing").items():
+                print(tp, committed.offset)
+        """
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
@@ -316,6 +388,10 @@ class KafkaAdminClient:
 
         Raises:
             UnknownMemberIdError: the group has members. The message names them.
+
+        Example::
+
+            admin.alter_group_offsets("billing", {TopicPartition("flights", 0): OffsetAndMetadata(42)})
         """
         return self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
@@ -327,6 +403,10 @@ class KafkaAdminClient:
         Raises:
             GroupSubscribedToTopicError: members of the group read such a topic. The message names them.
             GroupIdNotFoundError: there is no such group.
+
+        Example::
+
+            admin.delete_group_offsets("billing", [TopicPartition("flights", 0)])
         """
         wanted = list(partitions)
         return self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
@@ -349,6 +429,10 @@ class KafkaAdminClient:
             producer_ids: return only those of these producers.
             min_duration_ms: return only transactions that have been open for longer (KIP-994).
             pattern: a regular expression for whole ids (KIP-1152).
+
+        Example::
+
+            ongoing = admin.list_transactions(states=["Ongoing"])
         """
         wanted_states, wanted_producers = list(states), list(producer_ids)
         return self._run(
@@ -370,6 +454,10 @@ class KafkaAdminClient:
 
         Raises:
             TransactionalIdNotFoundError: no producer has used one of the ids lately.
+
+        Example::
+
+            admin.describe_transactions(["invoices-1"])
         """
         wanted = _names(transactional_ids)
 
@@ -384,7 +472,12 @@ class KafkaAdminClient:
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, list[ProducerState]]:
-        """Return the producers that the leaders of partitions know, with their open transactions."""
+        """Return the producers that the leaders of partitions know, with their open transactions.
+
+        Example::
+
+            admin.describe_producers([TopicPartition("flights", 0)])
+        """
         wanted = list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, list[ProducerState]]]:
@@ -406,6 +499,10 @@ class KafkaAdminClient:
 
         Args:
             max_transaction_timeout_ms: ``transaction.max.timeout.ms`` of the brokers: younger ones may still be ended.
+
+        Example::
+
+            hanging = admin.find_hanging_transactions([TopicPartition("flights", 0)])
         """
         wanted = list(partitions)
         return self._run(
@@ -430,6 +527,10 @@ class KafkaAdminClient:
 
         Returns:
             Producer id and new epoch of each.
+
+        Example::
+
+            admin.fence_producers(["invoices-1"])
         """
         wanted = _names(transactional_ids)
 

@@ -78,7 +78,7 @@ def java_of_block() -> Iterator[JavaOfBlock]:
 
 
 def _below(pid: int) -> set[_Process]:
-    """Return the descendants of a process. None on systems without ``/proc``."""
+    """Return the descendants of a process, none on systems without ``/proc``."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         fields = _stat(int(entry.name))

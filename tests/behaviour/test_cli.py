@@ -391,7 +391,7 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
         (["consume", "t", "--binary", "octal"], "'octal'"),
         (["produce", "t", "--json", "-k", ":"], "cannot be combined"),
         (["produce", "t", "--keep-partitions"], "--json"),
-        (["topics", "alter", "t"], "nothing to change"),
+        (["topics", "alter", "t"], "no change requested"),
         (["topics", "alter", "t", "-t", "a=1", "--unset", "a"], "is given by --topic-config and by --unset"),
         (["groups", "watch"], "Missing argument"),
         (["groups", "watch", "g", "-i", "0"], "--interval"),

@@ -313,7 +313,7 @@ def test_resets_that_cannot_be_made_change_nothing(
     admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
 ) -> None:
     reset = ("groups", "reset-offsets", group_id, "--execute")
-    assert "has no committed offsets; name topics" in command.refused(*reset, "--all-topics", "--to-latest")
+    assert "has no committed offsets. Name topics" in command.refused(*reset, "--all-topics", "--to-latest")
     admin.alter_group_offsets(group_id, {TopicPartition(topic10, 0): OffsetAndMetadata(4)})
     told = command.refused(*reset, "--topic", topic10, "--shift-by", "1")
     assert f"has no committed offset to shift for {topic10}-1" in told

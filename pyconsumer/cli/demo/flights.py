@@ -92,4 +92,4 @@ def compare(found: Mapping[str, int], expected: Mapping[str, int], what: str) ->
     """
     wrong = sorted(carrier for carrier in {*found, *expected} if found.get(carrier, 0) != expected.get(carrier, 0))
     if wrong:
-        raise KafkaError(f"{what} of {', '.join(wrong)} differ from the flights sent")
+        raise KafkaError(f"{what} of {', '.join(wrong)} differ from those sent")

@@ -149,7 +149,7 @@ def test_printed_commands_can_be_typed_and_hide_secrets(
 
 def test_carriers_that_differ_are_named() -> None:
     compare({"AA": 1, "UA": 0}, {"AA": 1}, "the flights")
-    with pytest.raises(KafkaError, match="the flights of AA, UA differ from what was sent"):
+    with pytest.raises(KafkaError, match="the flights of AA, UA differ from those sent"):
         compare({"AA": 1, "UA": 2}, {"AA": 2}, "the flights")
 
 

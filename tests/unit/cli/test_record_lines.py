@@ -68,7 +68,7 @@ def test_a_line_may_be_short() -> None:
         ("{", "it is not JSON"),
         ("[" * 100_000, "it is not JSON"),
         ("[1]", "it must be an object such as"),
-        ('{"key": "k"}', "for a tombstone it must be null"),
+        ('{"key": "k"}', "For a tombstone it must be null"),
         ('{"valu": "v"}', "there is no field 'valu'. The fields are topic,"),
         ('{"value": 1}', "the value must be a string, null,"),
         ('{"value": {"a": 1}}', "a nested JSON document must be a string"),
