@@ -23,7 +23,7 @@ def schedule_parser(program: str, description: str | None, rules: Iterable[str])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run schedules; 1 if a rule was broken."""
+    """Run schedules. Return 1 if a rule was broken."""
     parser = schedule_parser("python -m tests.simulation", __doc__, RULES)
     parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="default: all, one after the other")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""Rules broken on purpose. Each must be noticed; otherwise the simulation proves nothing."""
+"""Rules broken on purpose. The simulation must notice each of them."""
 
 from __future__ import annotations
 

@@ -217,14 +217,14 @@ class Brokers:
         return known if known.up else None
 
     def group(self) -> GroupMetadata | ConsumerGroup | None:
-        """The group in the memory of its coordinator; None while that has none."""
+        """The group in the memory of its coordinator. None while that has none."""
         manager = self.leader.coordinator.manager
         if not self.leader.up or manager.is_loading(GROUP):
             return None
         return manager.get_group(GROUP)
 
     def move(self) -> None:
-        """The other broker coordinates from now on; both, and those who ask, hear of it at different times."""
+        """The other broker coordinates from now on. Brokers and clients learn of it at different times."""
         old = self.leader
         new = next(broker for broker in self.by_id.values() if broker is not old)
         if not new.up:
@@ -237,7 +237,7 @@ class Brokers:
             self._announce(broker, epoch)
 
     def _announce(self, broker: Broker, epoch: int) -> None:
-        """Let a broker hear of the present leader after a while; it hears of all changes in their order."""
+        """Let a broker learn of the present leader after a delay. It learns of all changes in order."""
         leader, life = self.leader, broker.life
 
         def hear() -> None:
@@ -261,7 +261,7 @@ class Brokers:
         self.world.timer.schedule(self._heard[broker.node_id], run)
 
     def restart(self, broker: Broker, seconds: float, *, move: bool) -> None:
-        """A broker dies and comes back; meanwhile the other one may coordinate."""
+        """A broker dies and restarts. Until then the other one may coordinate."""
         if not broker.up:
             return
         self.world.note("cluster", f"{broker.name} dies for {seconds:.1f} s")

@@ -370,7 +370,7 @@ class Member(_Base):
         self._again(self.world.random.uniform(0.5, 2.0))
 
     def _reconcile(self, assigned: set[TopicPartition]) -> None:
-        """Give up what is not assigned any more, which takes a while; then take what is new, and say so."""
+        """Give up revoked partitions, which takes a while. Then take new ones and confirm them."""
         incarnation, epoch = self.incarnation, self.epoch
 
         def done() -> None:
@@ -453,7 +453,7 @@ class Classic(_Base):
         self.world.after(0.3, self._join)
 
     def _plan(self, members: list[tuple[str, bytes]]) -> dict[str, bytes]:
-        """Give each partition to one of its readers, in turns; empty for a member that does not lead."""
+        """Give each partition to one of its readers, in turns. Empty for a member that is not the leader."""
         readers = {
             member_id: ConsumerProtocolSubscription.decode_with_version(metadata)[0].topics
             for member_id, metadata in sorted(members)
@@ -510,7 +510,7 @@ class Classic(_Base):
             self.world.after(0.9, self._beat)
 
     def _joined_topics(self) -> tuple[str, ...]:
-        """Return what the coordinator knows of its subscription; a leader also joins again for added partitions."""
+        """Return the subscription that the coordinator knows. A leader also joins again for added partitions."""
         group = self.world.group
         if isinstance(group, ConsumerGroup) and self.member_id in group.members:
             return self.topics if group.members[self.member_id].topic_names == set(self.topics) else ()
@@ -539,7 +539,7 @@ def _topics_of(metadata: bytes) -> set[str]:
 
 
 def run(seed: int) -> Simulation:
-    """Run one schedule; ``AssertionError`` with its seed and history if a rule is broken."""
+    """Run one schedule. Raise ``AssertionError`` with its seed and history if a rule is broken."""
     simulation = Simulation(seed)
     try:
         simulation.run()

@@ -129,7 +129,7 @@ class Background(HeartbeatThread):
 
 
 class Coordinator(ConsumerCoordinator):
-    """The driver; its heartbeat thread is simulated."""
+    """The driver. Its heartbeat thread is simulated."""
 
     member: Member
 
@@ -347,7 +347,7 @@ class Member(ConsumerRebalanceListener):
     # -- its life ----------------------------------------------------------------------------------------------------
 
     def _application(self) -> Generator[Wait | Busy, None, None]:
-        """Poll, work, commit; in the end close."""
+        """Poll, work, commit. Close in the end."""
         world, coordinator, random = self.world, self.coordinator, self.world.random
         clock = world.clock
         try:
@@ -470,7 +470,7 @@ class Member(ConsumerRebalanceListener):
     # -- what happens to it ------------------------------------------------------------------------------------------
 
     def crash(self) -> None:
-        """Its process is killed; the operating system closes its connections."""
+        """Its process is killed. The operating system closes its connections."""
         self.alive = False
         for client in self.clients:
             client.cut("the process ends")

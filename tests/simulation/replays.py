@@ -30,7 +30,7 @@ def digest_of(code: str, hash_seed: str) -> str:
 
 
 def play_block(name: str, block: int, play: Callable[[int], object], played: dict[str, int]) -> list[int]:
-    """Play the schedules of a block and print the traces of those that break a rule; return their seeds."""
+    """Play the schedules of a block and print the traces of those that break a rule. Return their seeds."""
     start = FIRST + block * BLOCK
     seeds = range(start, min(start + BLOCK, FIRST + COUNT))
     print(f"{name}: seeds {seeds.start} to {seeds.stop - 1}")

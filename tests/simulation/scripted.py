@@ -35,7 +35,7 @@ class ScriptedMember(Member):
         super().on_partitions_lost(lost)
 
     def stall(self, seconds: float) -> None:
-        """Its application does not poll for so many seconds; its heartbeats continue."""
+        """Its application does not poll for this time, in seconds. Its heartbeats continue."""
         self.stalled_until = self.world.clock.now() + seconds
 
 
@@ -88,7 +88,7 @@ class Script(World):
         self.partitions = {TopicPartition(TOPIC, number) for number in range(partitions)}
 
     def restart_coordinator(self) -> None:
-        """The coordinator's broker ends and reads its log again; everybody's connection breaks."""
+        """The coordinator's broker ends and reads its log again. All connections break."""
         self.brokers.restart(self.brokers.leader, 0.1, move=False)
 
     def assert_settled(self) -> None:

@@ -384,7 +384,7 @@ class World(Schedule):
         self.after(_TICK, self._tick)
 
     def _heal(self) -> None:
-        """No further faults; those that last end."""
+        """Make no further faults, and end those that last."""
         self.note("world", "the faults are over")
         self.run(math.inf, lambda: not self._coming and all(broker.up for broker in self.brokers.by_id.values()))
         self.brokers.append_delay = 0.0
@@ -456,7 +456,7 @@ class _Faults(logging.Handler):
 
 @contextmanager
 def deterministic(seed: int, fail: Callable[[str], None]) -> Iterator[None]:
-    """Seed the pauses between attempts too; keep logs quiet, but for exceptions."""
+    """Seed the pauses between attempts too. Log only exceptions."""
     state = random.getstate()
     random.seed(seed)
     logger = logging.getLogger("pyconsumer")

@@ -71,7 +71,7 @@ class PartitionLoader:
     def read(self, max_bytes: int) -> bool:
         """Read about ``max_bytes`` more, for about ten milliseconds, and return whether there may be more after that.
 
-        As in Kafka, a read that returns nothing ends the load.
+        As in Kafka, a read without records ends the load.
 
         Raises:
             ProtocolError: a record cannot be decoded (``CorruptRecordError`` if its batch is damaged).

@@ -98,7 +98,7 @@ class GroupMetadataManager:
     """All groups of this broker.
 
     Args:
-        timer: runs loads, unloads and nothing else of this class.
+        timer: runs only loads and unloads.
         replies: collects the replies to clients.
     """
 
@@ -284,7 +284,7 @@ class GroupMetadataManager:
         """Forget the groups of a partition that this broker no longer leads. The log stays as it is.
 
         Args:
-            epoch: the new leader epoch. If a newer one is known, nothing is done. None matches any.
+            epoch: the new leader epoch. The call has no effect if a newer one is known. None matches any.
             on_group_unloaded: called for each group before it is removed from the cache.
         """
         state = self._partitions.get(partition)

@@ -1,7 +1,7 @@
 """Removal of expired offsets, empty groups, deleted groups and offsets of deleted topics.
 
 The state is the manager's cache. This module has only the timer of the next search. Tombstones are written first, and
-the cache is changed when they are in the log. So nothing is removed if the append fails: expired offsets are tried
+the cache is changed when they are in the log. So the cache stays if the append fails: expired offsets are tried
 again in the next search, and offsets of a deleted topic stay until they expire. Pending commits get a tombstone too,
 which is after them in the log.
 """
@@ -65,7 +65,7 @@ class OffsetExpiration:
         self.start()
 
     def clean_up(self) -> int:
-        """Remove expired offsets, and groups that have neither members nor offsets.
+        """Remove expired offsets, and groups without members and offsets.
 
         Returns:
             The number of expired offsets, also of those whose tombstones could not be written.
@@ -134,7 +134,7 @@ class OffsetExpiration:
     def _remove(
         self, group: Group, partitions: Sequence[TopicPartition], why: str, *, whole_group: bool = False
     ) -> Deferred[int]:
-        """Write tombstones, then drop the offsets, and the group if nothing is left of it or ``whole_group`` is set.
+        """Write tombstones, then drop the offsets, and the group if it is empty or ``whole_group`` is set.
 
         The result is an error code for clients.
         """

@@ -15,7 +15,7 @@ from tests.simulation.world import BrokenRule
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run schedules; 1 if a rule was broken."""
+    """Run schedules. Return 1 if a rule was broken."""
     parser = schedule_parser("python -m tests.simulation.transactions", __doc__, RULES)
     parser.add_argument("--version", type=int, choices=(0, 1, 2), action="append", help="transaction version; all")
     options = parser.parse_args(arguments)

@@ -161,7 +161,7 @@ class Cluster:
     # --- faults
 
     def kill(self, seconds: float, node: int | None = None) -> bool:
-        """Kill a broker, for a while; its memory is gone. Only from a cluster that is whole, else records are lost."""
+        """Kill a broker for a while. Its memory is lost. Only from a cluster that is whole, else records are lost."""
         if not self.whole:
             return False
         world = self.world

@@ -60,7 +60,7 @@ class Ledger:
     # --- what programs do
 
     def begin(self, transactional_id: str, program: str, inputs: range) -> int:
-        """Note a transaction; return its number."""
+        """Note a transaction and return its number."""
         self.transactions.append(Transaction(transactional_id, program, inputs))
         return len(self.transactions) - 1
 

@@ -241,7 +241,7 @@ class Program:
         self._turn_soon(max(until, now + 0.0005))
 
     def _resume(self) -> bool:
-        """Let the application continue as far as it can; return whether it did."""
+        """Let the application continue as far as it can. Return True if it did."""
         moved = False
         while self.alive:
             waits = self._waits

@@ -72,7 +72,7 @@ class TransactionWorld(Schedule):
     # --- time
 
     def run(self, until: float, stop: Callable[[], bool] | None = None) -> bool:
-        """Let time pass until then, or until ``stop``; whether it stopped."""
+        """Let time pass until then, or until ``stop``. Return True if it stopped."""
         self.cluster.brokers.run()
         while stop is None or not stop():
             due = self.timer.next_deadline()
@@ -98,7 +98,7 @@ class TransactionWorld(Schedule):
         return program
 
     def on_end(self, program: Program) -> None:
-        """A program has ended; a supervisor starts it again, unless a newer one runs."""
+        """A program has ended. A supervisor starts it again, unless a newer one runs."""
         self.programs.remove(program)
         if self.newest.get(program.transactional_id) is program and not self.stopping(program) and not self.stopped:
             self.after(self.random.uniform(0.0, 3.0), lambda: self._again(program))
@@ -223,7 +223,7 @@ class TransactionWorld(Schedule):
         self._check()
 
     def _heal(self) -> None:
-        """No further faults; a last program of each id fences whatever is left, and commits once more."""
+        """Make no further faults. A last program of each id fences the others and commits once more."""
         self.note("world", "the faults are over")
         start = self.clock.now()
         if not self.run(start + _SETTLES_IN_S, lambda: self.cluster.whole):
@@ -284,7 +284,7 @@ class TransactionWorld(Schedule):
 
 
 def play(version: int, seed: int, *, broken: str | None = None) -> TransactionWorld:
-    """Run one schedule and return it for its figures; ``BrokenRule`` as :meth:`TransactionWorld.play`."""
+    """Run one schedule and return it for its figures. Raises ``BrokenRule`` as :meth:`TransactionWorld.play`."""
     world = TransactionWorld(version, seed, broken=broken)
     world.play()
     return world

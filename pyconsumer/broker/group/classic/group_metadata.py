@@ -1,7 +1,7 @@
 """A group of the classic protocol: its state machine, its members, and its generation, protocol and assignment.
 
-:class:`GroupMetadata` owns its members (:class:`MemberMetadata`) and has the rules that need nothing but the group
-itself. The coordinator calls it. Nothing here waits, writes to the log or sends a reply. A member's pending request is
+:class:`GroupMetadata` owns its members (:class:`MemberMetadata`) and has the rules that depend on the group
+alone. The coordinator calls it. It never waits, writes to the log or sends a reply. A member's pending request is
 a :class:`Deferred` that the group only keeps: ``take_*`` returns it to the coordinator, which sets it.
 
 States, with their transitions in :data:`PREDECESSORS`:

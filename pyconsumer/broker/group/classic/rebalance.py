@@ -127,7 +127,7 @@ class GroupRebalancer:
     # Join phase
 
     def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance. If one is in its join phase, end that phase if nobody is missing."""
+        """Begin a rebalance. If one is in its join phase, end that phase if all members have joined."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -176,7 +176,7 @@ class GroupRebalancer:
         group.join_timer.start(self._after(delay_ms, over))
 
     def maybe_complete_join(self, group: GroupMetadata) -> None:
-        """End the join phase if nobody is missing. That of a group that was Empty always lasts its whole delay."""
+        """End the join phase if all members joined. That of a group that was Empty always lasts its whole delay."""
         if (
             group.is_(GroupState.PREPARING_REBALANCE)
             and group.previous_state is not GroupState.EMPTY

@@ -49,7 +49,7 @@ class GroupConfig(CoordinatorConfig):
         group_new_member_join_timeout_ms: how long the first JoinGroup of a new member may be pending before the member
             is removed.
         offset_metadata_max_bytes: longest metadata string of a commit, in UTF-16 units, inclusive.
-        offsets_retention_minutes: how long offsets are kept that nobody uses any more (KIP-211).
+        offsets_retention_minutes: how long unused offsets are kept (KIP-211).
         offsets_retention_check_interval_ms: how often expired offsets are looked for.
         offsets_load_buffer_size: bytes read in one step while a partition is loaded.
         group_consumer_session_timeout_ms: session timeout of members of the consumer protocol. The settings with

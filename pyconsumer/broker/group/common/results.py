@@ -86,7 +86,7 @@ class LeaveResult(NamedTuple):
 
 
 class FetchedOffset(NamedTuple):
-    """Response to OffsetFetch for one partition. Offset -1 with error code 0 means that nothing was committed."""
+    """Response to OffsetFetch for one partition. Offset -1 with error code 0 means no committed offset."""
 
     offset: int = -1
     leader_epoch: int = -1

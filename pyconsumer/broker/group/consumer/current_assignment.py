@@ -9,7 +9,7 @@ Rules
 2. Then it moves to the epoch of the target assignment, with the partitions that no member holds. While others hold some
    of its target it is UNRELEASED_PARTITIONS, and gets those in later heartbeats, as they are released.
 3. A member holds a partition as long as it is assigned or pending revocation. A member confirms a revocation by a
-   heartbeat whose owned partitions do not contain the partition. A heartbeat without owned partitions confirms nothing.
+   heartbeat whose owned partitions do not contain the partition. A heartbeat without owned partitions confirms none.
 4. If a member's own subscription has changed, partitions of topics that it no longer subscribes to are revoked at once,
    even if the target assignment has not been computed again.
 5. Each partition has the epoch of the target assignment in which it was assigned to the member. By that, late commits

@@ -513,7 +513,7 @@ class ConsumerGroups:
         """Remove members. The group becomes a classic one if only members of that protocol are left.
 
         Returns:
-            False if the append failed at once, and nothing has changed.
+            False if the append failed at once. The group is unchanged then.
         """
         leaving = {member.member_id: member for member in members}
         if not leaving:

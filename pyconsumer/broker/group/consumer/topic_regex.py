@@ -2,8 +2,8 @@ r"""Regular expressions over topic names, in RE2's syntax and in linear time (KI
 
 ``google-re2`` is used if it is installed. Otherwise this module matches, for the part of the syntax that is used for
 names: literals, ``.``, classes (``[a-z]``, ``[^_]``, ``[[:alpha:]]``, ``\d \w \s`` and their opposites), groups,
-alternatives, repetitions up to 1000, anchors, ``\Q...\E``, and the flags ``i``, ``s`` and ``U``. Any other syntax is an
-error. Python's ``re`` is not used: it backtracks, so that one expression could block the whole broker.
+alternatives, repetitions up to 1000 and anchors. It also knows ``\Q...\E`` and the flags ``i``, ``s`` and ``U``. Any
+other syntax is an error. Python's ``re`` is not used: it backtracks, so one expression could block the whole broker.
 
 A nondeterministic automaton is simulated on all paths at once. Each compiled expression has a cache of the sets of
 states that it has met. There is no other state.

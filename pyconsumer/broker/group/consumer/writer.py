@@ -3,8 +3,8 @@
 1. The records of a change are appended as one batch. If the append fails at once, nothing changes.
 2. Otherwise they are replayed at once, so that the next request sees them. The reply is sent when the append has ended.
    If it ends with an error after all (the replicas took too long, or the leader has changed), the records may be in the
-   log: the group stays as it is, and the client gets the error and sends its request again.
-3. A reply to a request without records waits for the group's last append, so that it shows nothing that may be lost.
+   log. The group stays as it is, and the client gets the error and sends its request again.
+3. A reply to a request without records waits for the group's last append, so it shows only records in the log.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class GroupWriter:
             on_stored: called before the reply, if the append succeeds.
 
         Returns:
-            False if the append failed at once, and nothing has changed.
+            False if the append failed at once. The group is unchanged then.
         """
         group = change.group
 
