@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -86,6 +87,7 @@ def test_an_installed_package_of_the_same_version_is_used(tmp_path: Path, versio
     installed.mkdir()
     (installed / "__init__.py").write_text(f'__version__ = "{version}"\n')
     (installed / "errors.py").write_text("HERE = True\n")
+    shutil.copy(Path(ROOT) / "pyconsumer" / "lazy_names.py", installed)  # the zip's package itself needs it
     program = f"sys.path.append({str(tmp_path)!r})\nimport pyconsumer.errors; print(hasattr(pyconsumer.errors, 'HERE'))"
     assert run(program, paths=(ROOT,)) == str(used)
 
