@@ -372,7 +372,7 @@ def test_close_with_a_timeout_gives_up_what_is_left(cluster: Cluster, topic: str
     proxy.hold(ApiKey.PRODUCE)
     future = producer.send(topic, b"y")
     started = time.monotonic()
-    with pytest.raises(KafkaTimeoutError, match=rf"within 300 ms; 1 record for {topic} dropped"):
+    with pytest.raises(KafkaTimeoutError, match=rf"within 300 ms: 1 record for {topic} dropped"):
         producer.close(timeout_ms=300)
 
     assert time.monotonic() - started < 25, "not the 30 s of a request"

@@ -342,7 +342,7 @@ def test_a_producer_without_an_id_has_no_transactions(cluster: Cluster) -> None:
             plain.commit_transaction,
             plain.abort_transaction,
         ):
-            with pytest.raises(IllegalStateError, match="give it a transactional_id"):
+            with pytest.raises(IllegalStateError, match="set transactional_id"):
                 call()
 
 
