@@ -81,7 +81,7 @@ def test_replicas_can_be_placed_by_hand(admin: KafkaAdminClient, topic_name: str
     wait_until(lambda: there(admin, topic_name, 2), 60, "the topic")
 
 
-def test_a_check_makes_nothing(admin: KafkaAdminClient, topic_name: str) -> None:
+def test_a_check_creates_no_topic(admin: KafkaAdminClient, topic_name: str) -> None:
     admin.create_topics([NewTopic(topic_name, 1)], validate_only=True)
 
     with pytest.raises(UnknownTopicOrPartitionError, match=topic_name):
@@ -106,7 +106,9 @@ def test_a_topic_that_was_not_there_is_not_made_by_asking(admin: KafkaAdminClien
     ],
     ids=["name", "partitions", "replication", "unknown setting", "wrong value"],
 )
-def test_what_cannot_be_made_says_why(admin: KafkaAdminClient, description: NewTopic, error: type[KafkaError]) -> None:
+def test_topics_that_cannot_be_created_have_a_reason(
+    admin: KafkaAdminClient, description: NewTopic, error: type[KafkaError]
+) -> None:
     with pytest.raises(error):
         admin.create_topics([description])
     assert "t" not in admin.list_topics()
@@ -194,7 +196,7 @@ def test_settings_are_read_changed_and_given_back(admin: KafkaAdminClient, topic
     assert setting("cleanup.policy") == ("compact", True)
 
 
-def test_what_has_settings_is_listed(admin: KafkaAdminClient, topic: str, group_id: str) -> None:
+def test_resources_with_settings_are_listed(admin: KafkaAdminClient, topic: str, group_id: str) -> None:
     group = ConfigResource(ConfigResourceType.GROUP, group_id)
     node = admin.describe_cluster().brokers[0].node_id
     assert group not in admin.list_config_resources([ConfigResourceType.GROUP])
@@ -212,7 +214,7 @@ def test_what_has_settings_is_listed(admin: KafkaAdminClient, topic: str, group_
     wait_until(lambda: group not in admin.list_config_resources([ConfigResourceType.GROUP]), 60, "its end")
 
 
-def test_settings_that_are_wrong_change_nothing(admin: KafkaAdminClient, topic: str) -> None:
+def test_wrong_settings_change_no_setting(admin: KafkaAdminClient, topic: str) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic)
     with pytest.raises(InvalidConfigError):
         admin.alter_configs({resource: {"retention.ms": "soon"}})
@@ -303,7 +305,7 @@ def test_encrypted_and_authenticated(cluster: Cluster, protocol: str) -> None:
         assert admin.describe_cluster().brokers
 
 
-def test_a_refused_login_is_told_at_once(cluster: Cluster) -> None:
+def test_a_refused_login_raises_at_once(cluster: Cluster) -> None:
     started = time.monotonic()
     with KafkaAdminClient(secured(cluster, "SASL_SSL") | {"sasl_plain_password": "wrong"}) as admin:
         with pytest.raises(AuthenticationError, match=r"SASL with .* failed"):
@@ -414,6 +416,6 @@ def test_closed_and_forked(cluster: Cluster) -> None:
         admin.list_topics()
 
 
-def test_an_unknown_setting_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_setting_is_raised_with_the_nearest_name() -> None:
     with pytest.raises(ConfigurationError, match="bootstrap_servers"):
         KafkaAdminClient(bootstrap_server="localhost:9092")

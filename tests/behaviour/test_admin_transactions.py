@@ -70,7 +70,7 @@ def test_an_unknown_id_has_no_transaction(admin: KafkaAdminClient) -> None:
         admin.list_transactions(states=["Sleeping"])
 
 
-def test_fencing_aborts_what_is_open(
+def test_fencing_aborts_open_transactions(
     admin: KafkaAdminClient, producer: KafkaProducer, topic: str, group_id: str
 ) -> None:
     producer.begin_transaction()

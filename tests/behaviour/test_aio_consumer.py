@@ -162,7 +162,7 @@ async def test_a_commit_callback_may_be_a_coroutine_function(cluster: Cluster, t
 
 @pytest.mark.parametrize("way", ["poll", "iteration"])
 @pytest.mark.asyncio
-async def test_closing_ends_what_another_task_waits_for(cluster: Cluster, topic: str, way: str) -> None:
+async def test_closing_ends_the_wait_of_another_task(cluster: Cluster, topic: str, way: str) -> None:
     consumer = assigned(cluster, TopicPartition(topic, 0))
 
     async def iterate() -> int:
@@ -291,7 +291,7 @@ class Work:
 
 @pytest.mark.parametrize("way", ["poll", "iteration", "poll_arrow"])
 @pytest.mark.asyncio
-async def test_reading_what_is_buffered_leaves_time_for_others(cluster: Cluster, topic: str, way: str) -> None:
+async def test_reading_buffered_records_leaves_time_for_other_tasks(cluster: Cluster, topic: str, way: str) -> None:
     """Counted in the work that is done between two turns of others, so no load makes a difference."""
     pytest.importorskip("pyarrow")
     count_of_all = 1_000
@@ -334,7 +334,7 @@ async def test_reading_what_is_buffered_leaves_time_for_others(cluster: Cluster,
 
 @pytest.mark.embedded_only("the clients' own affair")
 @pytest.mark.asyncio
-async def test_a_loop_adds_few_steps_to_what_is_buffered(cluster: Cluster, topic: str) -> None:
+async def test_a_loop_adds_few_steps_to_buffered_records(cluster: Cluster, topic: str) -> None:
     """Counted in steps of Python, as rates depend on what else runs; docs/proof/asyncio.md has rates.
 
     A poll of one record takes the blocking consumer 620 steps; one of 500 records takes as long as 6,000 steps.
@@ -428,7 +428,7 @@ async def test_wrong_arguments(cluster: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.asyncio
-async def test_nothing_is_lost_or_twice_whatever_is_cancelled(
+async def test_no_record_is_lost_or_doubled_by_cancellation(
     cluster: Cluster, topic: str, group_id: str, seed: int
 ) -> None:
     """Every call may be cancelled at each of its waits. What a finished call returned belongs to its caller."""

@@ -76,7 +76,7 @@ async def test_completions_cross_to_the_loop_together(
 
 
 @pytest.mark.asyncio
-async def test_what_many_batches_complete_while_the_loop_is_busy_crosses_once(
+async def test_results_of_many_batches_reach_a_busy_loop_in_one_callback(
     cluster: Cluster, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = make_topic(8)
@@ -124,7 +124,7 @@ async def test_a_send_that_is_cancelled_passes_its_turn_on(cluster: Cluster, top
 
 @pytest.mark.asyncio
 @pytest.mark.concurrent
-async def test_a_full_buffer_suspends_the_senders_and_nobody_else(cluster: Cluster, topic: str) -> None:
+async def test_a_full_buffer_suspends_only_the_senders(cluster: Cluster, topic: str) -> None:
     with KafkaProxy(cluster.bootstrap_servers) as proxy:
         async with AsyncKafkaProducer(
             bootstrap_servers=proxy.bootstrap_servers,
@@ -234,7 +234,7 @@ async def test_calls_return_in_time_without_a_broker() -> None:
 
 
 @pytest.mark.asyncio
-async def test_closing_sends_what_is_left_also_when_it_is_cancelled(cluster: Cluster, topic: str) -> None:
+async def test_closing_sends_the_remaining_records_even_when_cancelled(cluster: Cluster, topic: str) -> None:
     producer = AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=200)
     for wrong in ((5,), (1.5,)):
         with pytest.raises(TypeError, match="takes its time by name"):
@@ -310,7 +310,7 @@ def test_the_calls_have_the_names_and_arguments_of_the_blocking_client(ours: typ
             assert list(inspect.signature(getattr(ours, name)).parameters) == theirs, name
 
 
-def test_every_call_of_the_admin_client_returns_what_its_driver_gives_it() -> None:
+def test_every_call_of_the_admin_client_returns_the_result_of_its_driver() -> None:
     """Or there would be nothing to await."""
     calls = [name for name, _ in inspect.getmembers(KafkaAdminClient, inspect.isfunction) if not name.startswith("_")]
     for name in set(calls) - {"close"}:

@@ -279,7 +279,7 @@ def check_once_in_order(cluster: EmbeddedCluster, topic: str, count: int, partit
 
 
 @pytest.mark.concurrent
-def test_our_producer_loses_nothing_and_repeats_nothing_when_brokers_die(trio: EmbeddedCluster) -> None:
+def test_our_producer_loses_and_repeats_no_record_when_brokers_die(trio: EmbeddedCluster) -> None:
     trio.create_topic("t", 3, 3, {"min.insync.replicas": 2})
     futures: list[Any] = []
     with KafkaProducer(bootstrap_servers=trio.bootstrap_servers, acks="all", retry_backoff_ms=20) as producer:
@@ -291,7 +291,7 @@ def test_our_producer_loses_nothing_and_repeats_nothing_when_brokers_die(trio: E
 
 
 @pytest.mark.concurrent
-def test_librdkafkas_producer_loses_nothing_and_repeats_nothing_when_brokers_die(trio: EmbeddedCluster) -> None:
+def test_librdkafkas_producer_loses_and_repeats_no_record_when_brokers_die(trio: EmbeddedCluster) -> None:
     peer = pytest.importorskip("confluent_kafka")
     trio.create_topic("t", 3, 3)
     errors: list[Any] = []
@@ -323,7 +323,7 @@ def test_librdkafkas_producer_loses_nothing_and_repeats_nothing_when_brokers_die
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_javas_producer_loses_nothing_and_repeats_nothing_when_brokers_die(
+def test_javas_producer_loses_and_repeats_no_record_when_brokers_die(
     trio: EmbeddedCluster, kafka_tools: KafkaTools, tmp_path: Path
 ) -> None:
     trio.create_topic("t", 3, 3, {"min.insync.replicas": 2})
@@ -402,7 +402,7 @@ def test_the_whole_process_dies(start: Callable[..., EmbeddedCluster], tmp_path:
 
 
 @pytest.mark.slow
-def test_a_broker_that_copies_nothing_holds_acks_all_up_until_it_is_out_of_sync(
+def test_a_broker_that_does_not_replicate_delays_acks_all_until_it_is_out_of_sync(
     start: Callable[..., EmbeddedCluster],
 ) -> None:
     cluster = start(config={"replica.lag.time.max.ms": 1000})
@@ -592,7 +592,7 @@ def test_no_commit_is_lost_by_coordinators_that_die(trio: EmbeddedCluster) -> No
                 in_sync(client, "__consumer_offsets")
 
 
-def test_a_group_goes_on_where_its_coordinator_is_now(trio: EmbeddedCluster) -> None:
+def test_a_group_continues_at_its_new_coordinator(trio: EmbeddedCluster) -> None:
     """The same members, generation, assignment and offsets; on the old one nothing is left, on the new one a load."""
     trio.create_topic("t", 1, 3)
     with ExitStack() as stack:
@@ -686,7 +686,7 @@ def note_generation(member: Any, generations: dict[int, Counter[TopicPartition]]
 # --- how it is started and told
 
 
-def test_what_cannot_be_killed(start: Callable[..., EmbeddedCluster]) -> None:
+def test_brokers_that_cannot_be_killed(start: Callable[..., EmbeddedCluster]) -> None:
     cluster = start(data_dir=":memory:")
     with pytest.raises(IllegalStateError, match="in memory"):
         cluster.kill_broker(0)
@@ -725,7 +725,7 @@ def test_a_cluster_in_a_thread(start: Callable[..., EmbeddedCluster]) -> None:
         in_sync(client, "t", 2)
 
 
-def test_the_program_starts_several_and_tells_where_they_listen(tmp_path: Path) -> None:
+def test_the_program_starts_several_brokers_and_prints_their_addresses(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pyconsumer.broker", "--port", "0", "--brokers", "3", "--data-dir", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

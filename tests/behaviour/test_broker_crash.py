@@ -78,7 +78,7 @@ def everything(address: str, topic: str) -> list[bytes | None]:
 class TestKill:
     @pytest.mark.slow
     @pytest.mark.concurrent
-    def test_what_was_acknowledged_is_there_after_kill_9(self, start: Callable[..., EmbeddedCluster]) -> None:
+    def test_acknowledged_records_are_there_after_kill_9(self, start: Callable[..., EmbeddedCluster]) -> None:
         cluster = start(config={"log.segment.bytes": 1 << 20})
         cluster.create_topic("t", 1)
         address = cluster.bootstrap_servers
@@ -299,7 +299,7 @@ class TestIPv6:
             ) as consumer:
                 assert [next(consumer).value for _ in range(2)] == [b"x", b"y"]
 
-    def test_the_program_and_the_commands_tell_addresses_that_can_be_pasted(self) -> None:
+    def test_the_program_and_the_commands_print_addresses_that_can_be_pasted(self) -> None:
         command = [sys.executable, "-m", "pyconsumer.broker", "--host", "::1", "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -317,7 +317,7 @@ class TestIPv6:
 
 @pytest.mark.parametrize("in_thread", [False, True])
 class TestPortsOfAKilledCluster:
-    def test_nobody_else_is_given_them_and_clients_are_refused(self, tmp_path: Path, in_thread: bool) -> None:
+    def test_ports_stay_reserved_and_clients_are_refused(self, tmp_path: Path, in_thread: bool) -> None:
         with EmbeddedCluster(2, tmp_path / "data", in_thread=in_thread) as cluster:
             addresses = cluster.bootstrap_servers
             ports = [int(address.rsplit(":", 1)[1]) for address in addresses.split(",")]
@@ -391,7 +391,7 @@ class TestMistakes:
             cluster.create_topic("t", 1)
 
     @pytest.mark.parametrize("options", [["--port", "x"], ["--config", "nonsense"], ["--config", "a.b=c"]])
-    def test_the_program_says_what_is_wrong(self, options: list[str]) -> None:
+    def test_the_program_names_the_fault(self, options: list[str]) -> None:
         ran = subprocess.run(
             [sys.executable, "-m", "pyconsumer.broker", *options],
             capture_output=True,

@@ -113,7 +113,7 @@ class TestFaults:
         with pytest.raises(ConfigurationError, match="no fault"):
             faulty.faults.add("explode", "Fetch")
 
-    def test_a_removed_rule_does_nothing(self, faulty: EmbeddedCluster) -> None:
+    def test_a_removed_rule_has_no_effect(self, faulty: EmbeddedCluster) -> None:
         rule = faulty.faults.add("error", "Produce", error_code=6, count=None)
         faulty.faults.remove(rule)
         with RawClient(faulty.bootstrap_servers) as client:

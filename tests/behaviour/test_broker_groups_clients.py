@@ -161,7 +161,7 @@ def test_two_confluent_consumers_share_and_take_over(
 
 
 @pytest.mark.concurrent
-def test_kafka_python_commits_and_goes_on(embedded: Cluster, topic4: str, group_id: str) -> None:
+def test_kafka_python_commits_and_continues(embedded: Cluster, topic4: str, group_id: str) -> None:
     first = KafkaPython(embedded.bootstrap_servers, group_id, topic4)
     poll_until(read_all(first), first, what="everything is read")
     first.consumer.commit()
@@ -187,7 +187,7 @@ def test_different_clients_in_one_group_agree_on_a_strategy(embedded: Cluster, t
 
 
 @pytest.mark.concurrent
-def test_aiokafka_shares_commits_and_goes_on(embedded: Cluster, topic4: str, group_id: str) -> None:
+def test_aiokafka_shares_commits_and_continues(embedded: Cluster, topic4: str, group_id: str) -> None:
     aiokafka = pytest.importorskip("aiokafka")
 
     def consumer() -> Any:

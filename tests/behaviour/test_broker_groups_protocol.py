@@ -134,7 +134,7 @@ def test_the_strategy_that_all_support_is_chosen(connect: Connect, group_id: str
 # Who may do what
 
 
-def test_what_sync_is_told(connect: Connect, group_id: str) -> None:
+def test_error_codes_of_sync_group(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
 
     def told(**wrong: Any) -> int:
@@ -152,7 +152,7 @@ def test_what_sync_is_told(connect: Connect, group_id: str) -> None:
     assert told(protocol_name=None) == Errors.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_what_a_heartbeat_is_told(connect: Connect, group_id: str) -> None:
+def test_error_codes_of_a_heartbeat(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
     assert member.heartbeat() == 0
     assert member.heartbeat(group_id="never") == Errors.UNKNOWN_MEMBER_ID
@@ -163,7 +163,7 @@ def test_what_a_heartbeat_is_told(connect: Connect, group_id: str) -> None:
     assert member.heartbeat(generation_id=9) == Errors.ILLEGAL_GENERATION
 
 
-def test_what_a_commit_is_told(connect: Connect, group_id: str, topic: str) -> None:
+def test_error_codes_of_a_commit(connect: Connect, group_id: str, topic: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
 
     def told(**wrong: Any) -> int:
@@ -184,7 +184,7 @@ def test_what_a_commit_is_told(connect: Connect, group_id: str, topic: str) -> N
     assert told(**simple) == 0
 
 
-def test_what_leaving_is_told(connect: Connect, group_id: str) -> None:
+def test_error_codes_of_leave_group(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id)
     static = Member(connect, group_id, instance="i")
     static.send_join()

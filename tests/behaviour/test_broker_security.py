@@ -54,7 +54,7 @@ class TestTls:
         with RawClient(cluster.address("SSL"), tls=trusting(cluster.certificates)) as client:
             assert client.request(MetadataRequest([])).brokers
 
-    def test_clients_of_a_listener_are_told_its_port(self, cluster: Cluster) -> None:
+    def test_clients_of_a_listener_get_its_port(self, cluster: Cluster) -> None:
         with RawClient(cluster.address("SSL"), tls=trusting(cluster.certificates)) as client:
             port = int(cluster.address("SSL").rsplit(":", 1)[1])
             assert [broker.port for broker in client.request(MetadataRequest([])).brokers] == [port]
@@ -105,7 +105,7 @@ class TestSasl:
             b"bob\0alice\0alice-secret",
         ],
     )
-    def test_who_does_not_is_told_so_and_disconnected(self, cluster: Cluster, token: bytes) -> None:
+    def test_a_client_without_a_login_gets_an_error_and_is_disconnected(self, cluster: Cluster, token: bytes) -> None:
         with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
             answer = log_in(client, token)
             assert answer.error_code == 58

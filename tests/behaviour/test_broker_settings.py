@@ -132,7 +132,7 @@ class TestAlterConfigs:
     """The whole set of a resource's settings is replaced: what kafkajs and aiokafka send."""
 
     @pytest.mark.parametrize("version", range(API[ApiKey.ALTER_CONFIGS].max_version + 1))
-    def test_what_is_left_out_returns_to_its_default(self, client: RawClient, new_topic: str, version: int) -> None:
+    def test_omitted_settings_return_to_their_defaults(self, client: RawClient, new_topic: str, version: int) -> None:
         first = {"retention.ms": "5000", "cleanup.policy": "compact"}
         assert replace(client, TOPIC, new_topic, first, version=version).error_code == 0
         # Apache Kafka answers when its controller has the change; the broker that is asked follows.

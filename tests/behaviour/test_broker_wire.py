@@ -123,7 +123,7 @@ def values_of(partition) -> list[bytes | None]:
 @pytest.mark.newest
 class TestApiVersions:
     @pytest.mark.parametrize("version", versions(ApiKey.API_VERSIONS))
-    def test_what_is_advertised_is_what_is_served(self, cluster: Cluster, client: RawClient, version: int) -> None:
+    def test_advertised_versions_are_served(self, cluster: Cluster, client: RawClient, version: int) -> None:
         answer = client.request(ApiVersionsRequest("test", "1.0"), version)
         assert answer.error_code == 0
         keys = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
@@ -300,7 +300,7 @@ class TestProduceAndFetch:
         ],
         ids=lambda value: str(value) if isinstance(value, int) else "",
     )
-    def test_what_is_refused(
+    def test_refused_requests(
         self,
         cluster: Cluster,
         client: RawClient,
@@ -370,7 +370,7 @@ class TestProduceAndFetch:
             produce(client, new_topic, b"y" * 3000)
             assert len(first(waiting.receive()[1]).records) > 6000
 
-    def test_a_topic_deleted_meanwhile_ends_the_wait(self, cluster: Cluster, client: RawClient, new_topic: str) -> None:
+    def test_deletion_of_the_topic_ends_the_wait(self, cluster: Cluster, client: RawClient, new_topic: str) -> None:
         with cluster.raw() as waiting:
             wanted = FetchPartition(0, partition_max_bytes=1 << 20)
             waiting.send(
@@ -379,7 +379,7 @@ class TestProduceAndFetch:
             client.delete_topic(new_topic)
             assert first(waiting.receive()[1]).error_code == 3
 
-    def test_sessions_send_only_what_is_new(self, client: RawClient, new_topic: str) -> None:
+    def test_sessions_send_only_new_data(self, client: RawClient, new_topic: str) -> None:
         by_id = topic_id(client, new_topic)
         wanted = [FetchPartition(index, partition_max_bytes=1 << 20) for index in (0, 1)]
         begun = client.request(FetchRequest(session_epoch=0, topics=[FetchTopic(topic_id=by_id, partitions=wanted)]))
@@ -605,7 +605,7 @@ class TestConfigs:
         assert answer.error_code == code
         assert answer.error_message
 
-    def test_describing_what_is_not_there(self, client: RawClient) -> None:
+    def test_describing_missing_resources(self, client: RawClient) -> None:
         assert self.described(client, TOPIC, "nobody-made-it").error_code == 3
         assert self.described(client, BROKER, "7").error_code == 42
         assert self.described(client, 99, "x").error_code == 42

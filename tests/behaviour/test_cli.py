@@ -92,7 +92,7 @@ def test_mistakes_with_topics(cluster: Cluster, topic: str, here: Here) -> None:
 
 
 @pytest.mark.smoke
-def test_what_is_produced_is_consumed(cluster: Cluster, topic: str) -> None:
+def test_produced_records_are_consumed(cluster: Cluster, topic: str) -> None:
     servers = ("-b", cluster.bootstrap_servers)
     text = "".join(f"k{n}:value {n} é\n" for n in range(100))
     sent = pyconsumer("produce", topic, "-k", ":", "-H", "source=test", "-c", "zstd", *servers, stdin=text)
@@ -111,7 +111,7 @@ def test_what_is_produced_is_consumed(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
+def test_a_file_is_produced_and_reading_ends_without_new_records(
     cluster: Cluster, topic: str, tmp_path: Path, here: Here
 ) -> None:
     servers = ("-b", cluster.bootstrap_servers)
@@ -128,7 +128,7 @@ def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
     assert (status, err) == (1, "Error: line 2: it has no key separator ':'; the record before it was sent\n")
 
 
-def test_a_group_goes_on_where_it_ended(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
+def test_a_group_continues_where_it_ended(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
     servers = ("-b", cluster.bootstrap_servers)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for n in range(6):
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_a_reader(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.parametrize("binary", ["base64", "hex"])
-def test_what_is_consumed_as_json_can_be_produced_again(
+def test_records_consumed_as_json_can_be_produced_again(
     cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path, here: Here, binary: str
 ) -> None:
     servers = ("-b", cluster.bootstrap_servers)
@@ -214,7 +214,7 @@ def test_what_is_consumed_as_json_can_be_produced_again(
     assert err.startswith("Error: line 2: the value must be a string, null,")
 
 
-def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: Callable[..., str], here: Here) -> None:
+def test_where_reading_begins_and_its_output(cluster: Cluster, make_topic: Callable[..., str], here: Here) -> None:
     servers = ("-b", cluster.bootstrap_servers)
     topic = make_topic(1, config={"retention.ms": -1})
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
@@ -259,7 +259,7 @@ def test_a_writer_shows_a_bar_to_those_who_look_at_it(cluster: Cluster, topic: s
 
 
 @pytest.mark.concurrent
-def test_sigterm_ends_a_writer_after_what_it_has_read_was_sent(cluster: Cluster, topic: str) -> None:
+def test_sigterm_ends_a_writer_after_its_input_was_sent(cluster: Cluster, topic: str) -> None:
     command = [*COMMAND, "produce", topic, "-b", cluster.bootstrap_servers]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stderr=pipe) as process:
@@ -414,7 +414,7 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_has_status_2_and_says_what_is_wrong(arguments: list[str], told: str, here: Here) -> None:
+def test_wrong_usage_has_status_2_and_names_the_fault(arguments: list[str], told: str, here: Here) -> None:
     status, out, err = here(*arguments)
 
     assert (status, out) == (2, "")
@@ -503,7 +503,7 @@ def test_the_broker_says_one_line_and_stops_on_sigterm(tmp_path: Path) -> None:
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
-def test_a_broker_goes_on_with_its_data_after_ctrl_c(tmp_path: Path) -> None:
+def test_a_broker_continues_with_its_data_after_ctrl_c(tmp_path: Path) -> None:
     command = [*COMMAND, "broker", "--port", "0", "--data-dir", str(tmp_path)]
     for turn in range(2):
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -517,7 +517,7 @@ def test_a_broker_goes_on_with_its_data_after_ctrl_c(tmp_path: Path) -> None:
             assert process.stderr.read() == ""
 
 
-def test_a_port_that_is_taken_is_told(here: Here) -> None:
+def test_a_port_in_use_is_named(here: Here) -> None:
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         sock.listen()

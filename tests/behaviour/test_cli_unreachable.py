@@ -39,7 +39,7 @@ def here(capfd: pytest.CaptureFixture[str]) -> Here:
 
 
 @pytest.mark.parametrize("group", [(), ("-g",)])
-def test_consume_ends_with_an_error_if_nothing_could_be_reached(
+def test_consume_ends_with_an_error_if_no_broker_can_be_reached(
     unreachable: tuple[str, str], cluster: Cluster, topic: str, group_id: str, here: Here, group: tuple[str, ...]
 ) -> None:
     fill(cluster, topic, 1)

@@ -79,7 +79,7 @@ reading = pytest.mark.parametrize("read", [batch, one_by_one])
 @pytest.mark.faces
 @pytest.mark.protocols
 @reading
-def test_an_exception_that_leaves_the_block_commits_nothing(
+def test_an_exception_that_leaves_the_block_prevents_the_commit(
     read: Read, cluster: Cluster, group_protocol: str, topic: str, group_id: str
 ) -> None:
     fill(cluster, topic, COUNT)
@@ -94,7 +94,7 @@ def test_an_exception_that_leaves_the_block_commits_nothing(
 
 @pytest.mark.faces
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_ends_a_program_in_the_middle_commits_nothing(
+def test_the_end_of_a_program_in_the_middle_prevents_the_commit(
     error: type[BaseException], cluster: Cluster, topic: str, group_id: str
 ) -> None:
     fill(cluster, topic, COUNT)
@@ -103,7 +103,7 @@ def test_what_ends_a_program_in_the_middle_commits_nothing(
     assert committed(cluster, group_id, topic) is None
 
 
-def test_a_generator_that_is_closed_commits_nothing(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_a_closed_generator_does_not_commit(cluster: Cluster, topic: str, group_id: str) -> None:
     """Its reader may have left its loop by an error."""
     fill(cluster, topic, COUNT)
 
@@ -120,7 +120,7 @@ def test_a_generator_that_is_closed_commits_nothing(cluster: Cluster, topic: str
 
 @pytest.mark.faces
 @pytest.mark.protocols
-def test_a_rebalance_that_waits_meanwhile_commits_nothing_either(
+def test_a_waiting_rebalance_does_not_commit_either(
     cluster: Cluster, group_protocol: str, topic: str, group_id: str
 ) -> None:
     fill(cluster, topic, COUNT)
@@ -182,7 +182,7 @@ def test_a_listener_that_commits_while_the_consumer_closes(
 
 
 @pytest.mark.faces
-def test_what_was_stored_is_committed_in_each_case(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_stored_offsets_are_committed_in_each_case(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, COUNT)
     options = settings(cluster, group_id, enable_auto_offset_store=False)
 
@@ -338,7 +338,7 @@ def test_a_signal_that_ends_another_call_of_the_consumer(cluster: Cluster, topic
 
 @pytest.mark.faces
 @pytest.mark.protocols
-def test_unsubscribing_commits_nothing(cluster: Cluster, group_protocol: str, topic: str, group_id: str) -> None:
+def test_unsubscribing_does_not_commit(cluster: Cluster, group_protocol: str, topic: str, group_id: str) -> None:
     fill(cluster, topic, COUNT)
     with KafkaConsumer(topic, **settings(cluster, group_id, group_protocol=group_protocol)) as consumer:
         process(batch(consumer))
@@ -358,7 +358,7 @@ def test_a_dropped_consumer_commits_nothing(cluster: Cluster, group_protocol: st
 
 
 @pytest.mark.parametrize("ending", ["", "raise ValueError", "sys.exit(3)"])
-def test_a_program_that_ends_without_close_commits_nothing(
+def test_a_program_that_ends_without_close_does_not_commit(
     ending: str, cluster: Cluster, topic: str, group_id: str
 ) -> None:
     fill(cluster, topic, COUNT)
@@ -421,7 +421,7 @@ async def test_closing_in_a_finally_on_a_loop(compat: bool, cluster: Cluster, to
 
 
 @pytest.mark.asyncio
-async def test_a_cancelled_task_commits_nothing(cluster: Cluster, topic: str, group_id: str) -> None:
+async def test_a_cancelled_task_does_not_commit(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, COUNT)
     has_records = asyncio.Event()
 
@@ -506,7 +506,7 @@ async def test_a_task_that_has_returned_has_processed_its_records(cluster: Clust
 # -- exactly once ----------------------------------------------------------------------------------------------------
 
 
-def test_exactly_once_commits_nothing_of_a_batch_that_ctrl_c_ends(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_exactly_once_does_not_commit_a_batch_that_ctrl_c_ends(cluster: Cluster, topic: str, group_id: str) -> None:
     from pyconsumer import KafkaProducer
     from pyconsumer.exactly_once import process_exactly_once
 

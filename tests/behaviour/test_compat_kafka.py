@@ -96,7 +96,7 @@ def test_another_thread_may_look_at_the_group_while_one_polls(
 
 
 @pytest.mark.parametrize("name", ["KafkaConsumer", "KafkaProducer", "KafkaAdminClient"])
-def test_with_a_version_nothing_connects_before_the_first_call(name: str, dead_address: str) -> None:
+def test_with_a_version_no_connection_is_made_before_the_first_call(name: str, dead_address: str) -> None:
     ours = importlib.import_module("pyconsumer.compat.kafka")
     getattr(ours, name)(bootstrap_servers=dead_address, api_version=(2, 6), bootstrap_timeout_ms=1).close()
     plain = getattr(ours, name)(api_version=(2, 6))
@@ -356,7 +356,7 @@ def test_results_have_the_same_shapes(package: ModuleType, cluster: Cluster, top
     admin.close()
 
 
-def test_calls_that_are_not_there_say_what_to_use(cluster: Cluster) -> None:
+def test_missing_calls_name_the_replacement(cluster: Cluster) -> None:
     from pyconsumer.compat.kafka import KafkaAdminClient as Theirs
     from pyconsumer.compat.kafka.admin.client import UNSUPPORTED
 

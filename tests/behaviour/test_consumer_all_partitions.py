@@ -102,7 +102,7 @@ def test_a_topic_that_is_created_later_is_read_from_its_beginning(cluster: Clust
         assert read(consumer, 1) == ["new-0"]
 
 
-def test_what_a_group_would_be_needed_for(cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_calls_that_need_a_group(cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), reading(cluster, topic, enable_auto_commit=True) as consumer:
         assert not consumer.config.enable_auto_commit
         with pytest.raises(InvalidGroupIdError, match="a group_id is needed to commit"):
@@ -110,7 +110,7 @@ def test_what_a_group_would_be_needed_for(cluster: Cluster, topic: str, caplog: 
     assert "enable_auto_commit has no effect without a group_id" in caplog.text
 
 
-def test_what_a_listener_raises_is_raised_by_poll_and_the_assignment_stays(cluster: Cluster, make_topic: Any) -> None:
+def test_an_error_of_a_listener_is_raised_by_poll_and_the_assignment_stays(cluster: Cluster, make_topic: Any) -> None:
     topic = make_topic(2)
     write(cluster, topic, range(2), "a")
 

@@ -53,7 +53,7 @@ def test_poll_needs_something_to_read(cluster: Cluster) -> None:
         assert (consumer.assignment(), consumer.subscription(), consumer.paused()) == (set(), set(), set())
 
 
-def test_poll_returns_nothing_at_its_deadline(cluster: Cluster, topic: str) -> None:
+def test_poll_returns_no_record_at_its_deadline(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
         consumer.position(TopicPartition(topic, 0))
         started = time.monotonic()
@@ -95,7 +95,7 @@ def test_seek_goes_anywhere_and_back(cluster: Cluster, topic: str) -> None:
             consumer.seek(TopicPartition(topic, 9), 0)
 
 
-def test_seek_with_a_leader_epoch_is_validated_and_goes_on(cluster: Cluster, topic: str) -> None:
+def test_seek_with_a_leader_epoch_is_validated_and_continues(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 100)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp) as consumer:
@@ -173,7 +173,7 @@ def test_records_deleted_below_the_position_lead_to_the_new_start(cluster: Clust
         assert offsets(read(consumer, 60)) == list(range(40, 100))
 
 
-def test_a_paused_partition_is_silent_and_loses_nothing(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+def test_a_paused_partition_is_silent_and_loses_no_record(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     for partition in range(2):
@@ -193,7 +193,7 @@ def test_a_paused_partition_is_silent_and_loses_nothing(cluster: Cluster, make_t
         assert offsets(r for r in records if r.partition == partition) == list(range(2000))
 
 
-def test_pausing_all_and_resuming_again_and_again_loses_nothing(cluster: Cluster, topic: str) -> None:
+def test_repeated_pausing_and_resuming_of_all_loses_no_record(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 1000)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp, max_poll_records=50) as consumer:
@@ -239,7 +239,7 @@ def test_lag_is_known(cluster: Cluster, topic: str) -> None:
         assert found["consumer-fetch-manager-metrics"]["records-consumed-total"] == 10
 
 
-def test_what_is_no_partition_cannot_be_assigned(cluster: Cluster, topic: str) -> None:
+def test_only_partitions_can_be_assigned(cluster: Cluster, topic: str) -> None:
     with consuming(cluster) as consumer:
         for wrong in (None, [None], [TopicPartition("", 0)], [TopicPartition("  ", 0)], [TopicPartition(topic, -1)]):
             with pytest.raises((TypeError, ValueError)):
@@ -262,7 +262,7 @@ def test_an_assignment_is_replaced_and_given_up(cluster: Cluster, make_topic: Ca
             consumer.poll()
 
 
-def test_without_a_group_nothing_of_a_group_is_to_be_had(cluster: Cluster, topic: str) -> None:
+def test_without_a_group_calls_of_groups_raise(cluster: Cluster, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp) as consumer:
         for call in (
@@ -339,7 +339,7 @@ def refuse_thirteen(data: bytes) -> int:
     return int(data)
 
 
-def test_a_bad_record_is_told_after_the_good_ones_and_can_be_stepped_over(cluster: Cluster, topic: str) -> None:
+def test_a_bad_record_is_raised_after_the_good_ones_and_can_be_skipped(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 20)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp, value_deserializer=refuse_thirteen) as consumer:
@@ -405,7 +405,7 @@ def test_records_produced_by_kafkas_own_tool_are_read(
 # -- topics that change ----------------------------------------------------------------------------------------------
 
 
-def test_a_topic_made_anew_is_read_from_its_start(cluster: Cluster, topic: str) -> None:
+def test_a_recreated_topic_is_read_from_its_start(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 40)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp, metadata_max_age_ms=500, allow_auto_create_topics=False) as consumer:

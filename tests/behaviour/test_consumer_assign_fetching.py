@@ -58,7 +58,7 @@ def test_every_fetch_begins_where_the_last_answer_ended(cluster: Cluster, topic:
     assert len(asked) >= 12
 
 
-def test_fetches_after_the_first_tell_only_what_changed(
+def test_fetches_after_the_first_send_only_changes(
     cluster: Cluster, make_topic: Callable[..., str], proxy: KafkaProxy
 ) -> None:
     topic = make_topic(5)
@@ -101,7 +101,7 @@ def test_sessions_can_be_switched_off(cluster: Cluster, topic: str, proxy: Kafka
 
 
 @pytest.mark.parametrize("code", [70, 71])
-def test_a_lost_session_is_opened_anew(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
+def test_a_lost_session_is_opened_again(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
     fill(cluster, topic, 10)
     with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), fetch_max_wait_ms=50) as consumer:
         read(consumer, 10)
@@ -116,7 +116,7 @@ def test_a_lost_session_is_opened_anew(cluster: Cluster, topic: str, proxy: Kafk
 
 
 @pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 78, 100, 103, -1])
-def test_errors_that_pass_lose_nothing(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
+def test_transient_errors_lose_no_record(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
     fill(cluster, topic, 300)
     with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), max_poll_records=100) as consumer:
         rule = proxy.fail(ApiKey.FETCH, code, at="responses.partitions", count=2)
@@ -137,7 +137,7 @@ def test_a_topic_that_may_not_be_read_raises_and_can_be_tried_again(
 
 @pytest.mark.ahead
 @pytest.mark.parametrize("reset", [False, True])
-def test_connections_cut_in_the_middle_of_an_answer_lose_and_repeat_nothing(
+def test_connections_cut_in_the_middle_of_a_response_lose_and_repeat_no_record(
     cluster: Cluster, topic: str, proxy: KafkaProxy, reset: bool
 ) -> None:
     fill(cluster, topic, 2000, size=500)
@@ -234,7 +234,7 @@ def test_partitions_take_fair_turns(cluster: Cluster, make_topic: Callable[..., 
     assert min(counts) >= 250, counts
 
 
-def test_a_damaged_batch_is_told_and_stepped_over(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+def test_a_damaged_batch_is_raised_and_skipped(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
     fill(cluster, topic, 30, each=10)
     tp = TopicPartition(topic, 0)
 
@@ -279,7 +279,7 @@ def test_a_truncated_log_is_noticed(cluster: Cluster, topic: str, proxy: KafkaPr
 
 
 @pytest.mark.ahead
-def test_a_new_leader_epoch_is_validated_before_anything_more_is_handed_out(
+def test_a_new_leader_epoch_is_validated_before_more_records_are_returned(
     cluster: Cluster, topic: str, proxy: KafkaProxy
 ) -> None:
     fill(cluster, topic, 100, each=10)
@@ -341,9 +341,7 @@ def test_a_follower_named_by_the_leader_is_asked(cluster: Cluster, topic: str, p
 
 
 @pytest.mark.ahead
-def test_what_is_fetched_in_vain_after_a_seek_is_not_handed_out(
-    cluster: Cluster, topic: str, proxy: KafkaProxy
-) -> None:
+def test_records_fetched_before_a_seek_are_not_returned(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
     fill(cluster, topic, 1000)
     tp = TopicPartition(topic, 0)
     with consuming(proxy.bootstrap_servers, tp) as consumer:
@@ -367,7 +365,7 @@ def test_an_idle_consumer_makes_few_requests(cluster: Cluster, topic: str, proxy
 
 
 @pytest.mark.blocking_only("it looks inside; unit/aio/test_driver.py shows the same of the driver for event loops")
-def test_polling_what_is_buffered_makes_no_system_call(
+def test_polling_buffered_records_makes_no_system_call(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster, topic, 1000, each=1000)
@@ -383,7 +381,9 @@ def test_polling_what_is_buffered_makes_no_system_call(
 
 @pytest.mark.ahead
 @pytest.mark.concurrent
-def test_what_paused_partitions_hold_starves_nobody(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+def test_records_of_paused_partitions_do_not_starve_the_others(
+    cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
     """The usual way to give some partitions precedence: the others are paused until those are read."""
     topic = make_topic(2)
     low, high = (TopicPartition(topic, number) for number in range(2))

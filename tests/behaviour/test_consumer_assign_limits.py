@@ -98,7 +98,7 @@ def test_no_call_outlasts_its_deadline_with_a_broker_that_never_answers(
         assert watch.seconds < IN_TIME_S
 
 
-def test_a_timeout_says_what_was_waited_for() -> None:
+def test_a_timeout_names_the_reason_of_the_wait() -> None:
     tp = TopicPartition("t", 3)
     with consuming("127.0.0.1:1", tp) as consumer:
         with pytest.raises(KafkaTimeoutError, match=r"t-3.*127\.0\.0\.1:1.*refused"):
@@ -218,7 +218,7 @@ def test_a_second_thread_is_refused_while_a_call_is_under_way(cluster: Cluster, 
 
 
 @pytest.mark.concurrent
-def test_after_an_error_another_thread_may_go_on(cluster: Cluster, topic: str) -> None:
+def test_after_an_error_another_thread_may_continue(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer, ThreadPoolExecutor(1) as pool:
         with pytest.raises(ValueError, match="negative"):
             pool.submit(consumer.seek, TopicPartition(topic, 0), -5).result(60)

@@ -253,7 +253,7 @@ def test_a_classic_group_in_its_first_rebalance_is_upgraded(
 
 
 @pytest.mark.embedded_only("on Apache Kafka 4.3.1 the partitions of the member that left stay without an owner")
-def test_classic_members_that_are_left_alone_in_a_consumer_group_share_what_the_last_one_had(
+def test_classic_members_left_alone_in_a_consumer_group_share_the_partitions_of_the_last_one(
     cluster_kind: str, new_cluster: Callable[..., Cluster], group_id: str
 ) -> None:
     """Under the policy ``upgrade``; the last one leaves when a new target may not be computed yet (KIP-1263)."""

@@ -99,7 +99,9 @@ def test_commits_of_members(connect: Connect, group_id: str, topic: str, version
     assert fetch(client, f"{group_id}-none", topic, own, 1, version) == (0, [-1])
 
 
-def test_a_member_behind_may_commit_what_it_had_all_along(connect: Connect, group_id: str, topic: str) -> None:
+def test_a_member_with_an_old_epoch_may_commit_partitions_that_it_kept(
+    connect: Connect, group_id: str, topic: str
+) -> None:
     member = ConsumerMember(connect, group_id, topic)
     settle(member)
     other = ConsumerMember(connect, group_id, topic)

@@ -58,7 +58,9 @@ def test_the_life_of_one_member(connect: Connect, group_id: str, topic: str) -> 
     )
 
 
-def test_a_second_member_gets_what_the_first_gives_up(connect: Connect, group_id: str, topic: str) -> None:
+def test_a_second_member_gets_the_partitions_that_the_first_revokes(
+    connect: Connect, group_id: str, topic: str
+) -> None:
     first = ConsumerMember(connect, group_id, topic)
     settle(first)
     first.holds = True
@@ -202,7 +204,7 @@ def test_regular_expressions(connect: Connect, group_id: str, topic: str) -> Non
         assert refused.error_message.startswith(f"SubscribedTopicRegex `{wrong}` is not a valid regular expression: ")
 
 
-def test_partitions_are_added_and_a_topic_is_made_anew(connect: Connect, group_id: str, topic: str) -> None:
+def test_partitions_are_added_and_a_topic_is_recreated(connect: Connect, group_id: str, topic: str) -> None:
     client = connect()
     member = ConsumerMember(connect, group_id, topic, f"{topic}-later")
     settle(member)

@@ -25,9 +25,7 @@ def test_empty_polls_are_normal_until_the_group_has_settled(cluster: Cluster, to
         assert consumer.subscription() == {topic}
 
 
-def test_automatic_commits_cover_what_earlier_polls_returned_and_no_more(
-    cluster: Cluster, topic: str, group_id: str
-) -> None:
+def test_automatic_commits_cover_only_records_of_earlier_polls(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 100)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, group_id=group_id, max_poll_records=10, auto_commit_interval_ms=1) as consumer:
@@ -85,7 +83,7 @@ def test_revocation_inside_a_loop_commits_the_last_record_yielded_and_drops_the_
 
 
 @pytest.mark.blocking_only("its listener waits, for which asyncio has coroutines: see test_aio_consumer")
-def test_a_listener_may_seek_and_pause_what_it_gets_and_may_not_poll(
+def test_a_listener_may_seek_and_pause_new_partitions_and_may_not_poll(
     cluster: Cluster, make_topic: Callable[..., str], group_id: str
 ) -> None:
     topic = make_topic(2)

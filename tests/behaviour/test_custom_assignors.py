@@ -151,7 +151,7 @@ def test_members_of_a_broadcast_overwrite_each_others_commits(
 
 
 @pytest.mark.concurrent
-def test_positions_of_ones_own_do_not_care_what_the_group_committed(
+def test_own_positions_ignore_the_commits_of_the_group(
     cluster: Cluster, topic: str, group_id: str, tmp_path: Path
 ) -> None:
     fill(cluster, topic, 10)

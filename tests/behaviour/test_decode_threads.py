@@ -113,7 +113,7 @@ def test_frames_that_do_not_say_their_size_are_read(cluster: Cluster, topic: str
 
 
 @pytest.mark.slow
-def test_a_seek_drops_what_was_decompressed(cluster: Cluster, topic: str, threads: int) -> None:
+def test_a_seek_drops_decompressed_records(cluster: Cluster, topic: str, threads: int) -> None:
     with cluster.raw() as client:
         for start in range(0, 3000, 100):
             append(client, topic, [b"%d" % n * 20 for n in range(start, start + 100)], codec="zstd")
@@ -133,7 +133,7 @@ def test_a_seek_drops_what_was_decompressed(cluster: Cluster, topic: str, thread
             time.sleep(0.001)
 
 
-def test_a_pause_and_a_resume_lose_nothing(cluster: Cluster, make_topic: Callable[..., str], threads: int) -> None:
+def test_a_pause_and_a_resume_lose_no_record(cluster: Cluster, make_topic: Callable[..., str], threads: int) -> None:
     topic = make_topic(2)
     partitions = [TopicPartition(topic, number) for number in range(2)]
     with cluster.raw() as client:

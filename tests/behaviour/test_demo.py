@@ -211,7 +211,7 @@ def test_a_signal_ends_the_demo_and_everything_that_it_started(
     assert [pid for pid in children if Path(f"/proc/{pid}").exists()] == []
 
 
-def test_a_cluster_that_is_not_there_is_told() -> None:
+def test_a_missing_cluster_is_named() -> None:
     done = run([*DEMO, "-b", "127.0.0.1:1", "--no-spark"], timeout_s=60)
 
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

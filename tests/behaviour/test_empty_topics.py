@@ -100,7 +100,7 @@ async def test_a_member_without_partitions_starts_and_takes_over_without_reading
 
 
 @pytest.mark.asyncio
-async def test_a_member_that_is_busy_with_a_record_holds_up_nobody(
+async def test_a_member_that_is_busy_with_a_record_does_not_block_the_others(
     package: ModuleType, cluster: Cluster, make_topic: Any, group_id: str
 ) -> None:
     topic = make_topic(2)
@@ -130,9 +130,7 @@ async def test_a_pattern_is_matched_before_start_returns(
 
 
 @pytest.mark.asyncio
-async def test_a_pattern_that_nothing_matches_without_a_group(
-    package: ModuleType, cluster: Cluster, topic: str
-) -> None:
+async def test_a_pattern_without_a_match_and_without_a_group(package: ModuleType, cluster: Cluster, topic: str) -> None:
     consumer = package.AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
     consumer.subscribe(pattern=topic + "-nothing")
     async with asyncio.timeout(WITHIN_S), consumer:

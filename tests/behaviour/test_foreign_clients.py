@@ -188,14 +188,14 @@ Read = Callable[[Cluster, str, int], list[Record]]
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("write", [librdkafka_writes, aiokafka_writes], ids=["librdkafka", "aiokafka"])
-def test_what_others_write_we_read(cluster: Cluster, topic: str, write: Write, codec: str) -> None:
+def test_we_read_the_records_of_other_clients(cluster: Cluster, topic: str, write: Write, codec: str) -> None:
     write(cluster, topic, codec)
 
     assert ours_read(cluster, topic, len(RECORDS)) == RECORDS
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_what_kafka_python_writes_we_read(cluster: Cluster, topic: str, codec: str) -> None:
+def test_we_read_the_records_of_kafka_python(cluster: Cluster, topic: str, codec: str) -> None:
     kafka_python_writes(cluster, topic, codec)
 
     assert ours_read(cluster, topic, len(RECORDS)) == RECORDS
@@ -203,14 +203,14 @@ def test_what_kafka_python_writes_we_read(cluster: Cluster, topic: str, codec: s
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("read", [librdkafka_reads, aiokafka_reads], ids=["librdkafka", "aiokafka"])
-def test_what_we_write_others_read(cluster: Cluster, topic: str, read: Read, codec: str) -> None:
+def test_other_clients_read_our_records(cluster: Cluster, topic: str, read: Read, codec: str) -> None:
     ours_write(cluster, topic, codec)
 
     assert read(cluster, topic, len(RECORDS)) == RECORDS
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_what_we_write_kafka_python_reads(cluster: Cluster, topic: str, codec: str) -> None:
+def test_kafka_python_reads_our_records(cluster: Cluster, topic: str, codec: str) -> None:
     ours_write(cluster, topic, codec)
 
     assert kafka_python_reads(cluster, topic, len(RECORDS)) == RECORDS

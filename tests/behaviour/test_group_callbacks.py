@@ -73,7 +73,7 @@ def test_between_revoked_and_assigned_there_is_no_assignment(
 
 
 @pytest.mark.protocols
-def test_what_a_callback_may_and_may_not_do(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_calls_allowed_in_a_callback(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 5)
     tp = TopicPartition(topic, 0)
     outcome: dict[str, Any] = {}
@@ -124,7 +124,7 @@ def test_what_a_callback_may_and_may_not_do(cluster: Cluster, topic: str, group_
 
 
 @pytest.mark.parametrize("what", ["assigned", "revoked"])
-def test_an_error_of_a_callback_comes_out_of_poll_and_the_member_goes_on(
+def test_an_error_of_a_callback_is_raised_by_poll_and_the_member_continues(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, what: str
 ) -> None:
     topic = make_topic(2)
@@ -193,7 +193,7 @@ def test_a_slow_callback_does_not_end_the_session(
         assert a.error is None
 
 
-def test_a_generation_lost_during_a_callback_is_told_as_lost(
+def test_a_generation_lost_during_a_callback_is_reported_as_lost(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
     """The application stays in ``assigned`` for longer than it may: the member leaves, and rejoins afterwards."""
@@ -220,7 +220,9 @@ def cooperative(
 
 
 @pytest.mark.protocols
-def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+def test_cooperative_members_revoke_only_moved_partitions(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
     topic = make_topic(6)
     with running() as start:
         a = cooperative(start, cluster, group_id, topic)
@@ -238,7 +240,7 @@ def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topi
 
 
 @pytest.mark.protocols
-def test_a_cooperative_member_never_stops_reading_what_it_keeps(
+def test_a_cooperative_member_never_stops_reading_its_kept_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
     topic = make_topic(4)
@@ -269,7 +271,7 @@ def test_a_cooperative_member_never_stops_reading_what_it_keeps(
 
 
 @pytest.mark.protocols
-def test_a_cooperative_member_can_commit_what_it_gives_up(
+def test_a_cooperative_member_can_commit_revoked_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
     """Also what it has read since the rebalance began, when nothing can be committed."""
@@ -296,7 +298,7 @@ def test_a_cooperative_member_can_commit_what_it_gives_up(
         assert sorted(offset for _, offset in b.read) == [10, 10]
 
 
-def test_an_orderly_cooperative_rebalance_reads_nothing_twice(
+def test_an_orderly_cooperative_rebalance_reads_no_record_twice(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
     """Not even what is handed out while the join is under way, when nothing can be committed."""

@@ -103,7 +103,7 @@ def test_a_cooperative_newcomer_costs_two_generations(
 @pytest.mark.slow
 @pytest.mark.concurrent
 @pytest.mark.parametrize("strategy", [EAGER, COOPERATIVE], ids="-".join)
-def test_what_a_member_loses_is_told_as_lost_and_not_as_revoked(
+def test_lost_partitions_are_reported_as_lost_and_not_as_revoked(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: list[str]
 ) -> None:
     """It did not poll for too long: others have its partitions by the time it hears of it."""

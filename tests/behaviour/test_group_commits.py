@@ -50,7 +50,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[Any]:
 
 @pytest.mark.smoke
 @pytest.mark.protocols
-def test_what_was_committed_is_read_back(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_committed_offsets_are_read_back(cluster: Cluster, topic: str, group_id: str) -> None:
     tp = TopicPartition(topic, 0)
     fill(cluster, topic, 10)
     consumer = by_hand(cluster, group_id, topic)
@@ -112,7 +112,7 @@ def test_positions_are_committed_by_themselves(cluster: Cluster, topic: str, gro
 
 
 @pytest.mark.protocols
-def test_only_what_was_handed_out_is_committed(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_only_offsets_of_returned_records_are_committed(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     consumer = make_consumer(cluster, group_id, max_poll_records=3)
     consumer.subscribe([topic])
@@ -132,7 +132,7 @@ def test_close_can_leave_the_commit_out(cluster: Cluster, topic: str, group_id: 
 
 
 @pytest.mark.protocols
-def test_nothing_is_read_twice_or_lost_in_an_orderly_rebalance(
+def test_no_record_is_read_twice_or_lost_in_an_orderly_rebalance(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
     topic = make_topic(4)
@@ -181,7 +181,7 @@ def test_metadata_that_is_too_long(cluster: Cluster, topic: str, group_id: str) 
 
 
 @pytest.mark.protocols
-def test_a_commit_without_a_membership_says_what_happened(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_a_commit_without_a_membership_names_the_reason(cluster: Cluster, topic: str, group_id: str) -> None:
     clock = RunningClock()
     consumer = make_consumer(cluster, group_id, enable_auto_commit=False, max_poll_interval_ms=300_000, clock=clock)
     offsets = {TopicPartition(topic, 0): 1}
@@ -360,7 +360,7 @@ def test_group_methods_need_a_group(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.protocols
-def test_a_member_that_starts_again_fetches_nothing_before_its_positions_are_validated(
+def test_a_restarted_member_does_not_fetch_before_its_positions_are_validated(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
     """A fetch of the idle partition alone would hold up the validation of the other, and then its records."""

@@ -46,7 +46,7 @@ CORE_CALLS = [
 ]
 
 
-def test_clients_of_a_listener_are_told_where_it_listens(cluster: Cluster, group_id: str) -> None:
+def test_clients_of_a_listener_get_its_address(cluster: Cluster, group_id: str) -> None:
     trusting = ssl.create_default_context(cafile=str(cluster.certificates.ca_pem))
     request = FindCoordinatorRequest(coordinator_keys=[group_id])
     found = {}

@@ -67,7 +67,7 @@ def unmoved(member: Member, calls: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_member_that_vanished_gets_back_what_it_had(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+def test_a_vanished_member_gets_its_partitions_back(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     with running() as start:
         group = Group(start, cluster, make_topic(6), group_id, delay_s=10.0)
         a, b, c = group.three()
@@ -120,7 +120,7 @@ def test_the_leader_is_lost_too_and_the_next_one_knows_who_waits(
 
 
 @pytest.mark.concurrent
-def test_nobody_waits_for_a_member_that_closes(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+def test_a_closing_member_is_not_waited_for(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     with running() as start:
         group = Group(start, cluster, make_topic(6), group_id, delay_s=300.0)
         members = group.three()

@@ -222,7 +222,7 @@ def test_the_assignor_that_all_support_is_used(cluster: Cluster, make_topic: Mak
         assert sorted(sorted(tp.partition for tp in m.assignment) for m in (a, b)) == [[0, 2], [1, 3]]
 
 
-def test_a_newcomer_with_other_assignors_is_refused_and_disturbs_nobody(
+def test_a_newcomer_with_other_assignors_is_refused_without_a_rebalance(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
     topic = make_topic(2)
@@ -289,7 +289,7 @@ def test_two_processes_with_one_instance_id(cluster: Cluster, make_topic: MakeTo
 
 
 @pytest.mark.protocols
-def test_static_members_can_be_told_to_leave(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+def test_static_members_can_be_asked_to_leave(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     """KIP-1092."""
     topic = make_topic(2)
     with running() as start:
@@ -352,7 +352,7 @@ def test_order_of_the_first_requests(proxy: KafkaProxy, make_topic: MakeTopic, g
         assert joins[1].member_id != ""
 
 
-def test_a_parked_join_holds_up_neither_heartbeats_nor_fetches(
+def test_a_pending_join_does_not_delay_heartbeats_or_fetches(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
     """Another group's member on the same broker; our own JoinGroup stays unanswered for longer than requests wait."""
@@ -373,7 +373,7 @@ def test_a_parked_join_holds_up_neither_heartbeats_nor_fetches(
 
 
 @pytest.mark.protocols
-def test_close_tells_the_group_at_once(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+def test_close_sends_leave_group_at_once(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(1)
     consumer = make_consumer(cluster, group_id, session_timeout_ms=120_000)
     with running() as start:

@@ -107,7 +107,7 @@ def plays(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Play]:
 
 @pytest.mark.timeout(120 + 12 * EVENTS)
 @pytest.mark.parametrize("strategy", JAVA_STRATEGIES)
-def test_members_of_all_clients_come_and_go_and_nothing_is_lost(plays: dict[str, Play], strategy: str) -> None:
+def test_members_of_all_clients_come_and_go_and_no_record_is_lost(plays: dict[str, Play], strategy: str) -> None:
     play = plays[strategy]
     try:
         group, log = play.done.result()

@@ -77,7 +77,7 @@ def test_followers_wait_for_the_leaders_plan_and_each_gets_its_own_share(connect
     assert third.client.receive()[1].assignment == b"\0\xff anything"
 
 
-def test_the_coordinator_carries_what_only_members_understand(connect: Connect, group_id: str) -> None:
+def test_the_coordinator_carries_opaque_user_data_of_members(connect: Connect, group_id: str) -> None:
     """A kind of group that no broker has heard of: members' words go to the leader, the leader's words to them."""
     first, second = pair(connect, group_id, protocol_type="players", protocols=("chess",), topics=("\u265e",))
     first.send_join()
@@ -153,7 +153,9 @@ def test_every_broker_can_coordinate_and_each_group_has_one_coordinator(nodes: C
 
 
 @pytest.mark.parametrize("order", [("range", "roundrobin"), ("roundrobin", "range")])
-def test_members_prefer_what_they_name_first(connect: Connect, group_id: str, order: tuple[str, ...]) -> None:
+def test_members_prefer_the_first_assignor_of_their_list(
+    connect: Connect, group_id: str, order: tuple[str, ...]
+) -> None:
     first = Member(connect, group_id, protocols=order)
     assert first.join_with_id().protocol_name == order[0]
     first.sync({})

@@ -86,9 +86,7 @@ def test_the_brokers_assignor_can_be_chosen(
             assert sorted(shares) == [[(False, 0), (True, 0)], [(False, 1), (True, 1)]]
 
 
-def test_what_the_broker_refuses_is_raised_with_what_to_do(
-    cluster: Cluster, make_topic: MakeTopic, group_id: str
-) -> None:
+def test_an_error_of_the_broker_is_raised_with_advice(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(1)
     with make_consumer(cluster, group_id, group_remote_assignor="fair") as consumer:
         consumer.subscribe([topic])
@@ -240,7 +238,7 @@ def test_offsets_of_a_transaction_carry_the_member_epoch(
         assert member.do(lambda consumer: consumer.committed([tp])) == {tp: 2}
 
 
-def test_a_broken_coordinator_connection_costs_nothing(
+def test_a_broken_coordinator_connection_costs_no_record(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
     topic = make_topic(2)
@@ -287,7 +285,7 @@ def test_heartbeats_are_sparse_and_all_there_is(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["assigned", "revoked"])
-def test_heartbeats_go_on_while_a_listener_takes_its_time(
+def test_heartbeats_continue_while_a_listener_takes_its_time(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, what: str
 ) -> None:
     topic = make_topic(2)
@@ -338,7 +336,7 @@ def test_a_member_of_confluent_kafka_takes_its_share_and_gives_it_back(
 
 
 @pytest.mark.kafka
-def test_a_broker_without_the_protocol_says_what_to_set(apache_old: Cluster, group_id: str, topic_name: str) -> None:
+def test_a_broker_without_the_protocol_names_the_setting(apache_old: Cluster, group_id: str, topic_name: str) -> None:
     apache_old.create_topic(topic_name, 1)
     with make_consumer(apache_old, group_id, group_protocol="consumer") as consumer:
         consumer.subscribe([topic_name])

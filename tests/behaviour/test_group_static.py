@@ -76,7 +76,7 @@ def test_a_name_belongs_to_one_member_of_a_group_and_other_groups_do_not_care(co
 
 
 @pytest.mark.parametrize("who", ["follower restarts", "leader restarts", "follower sends the same again"])
-def test_what_leaves_a_static_group_alone(connect: Connect, group_id: str, who: str) -> None:
+def test_events_without_a_rebalance_of_a_static_group(connect: Connect, group_id: str, who: str) -> None:
     first, second = static_pair(connect, group_id)
     if who == "follower sends the same again":
         again = second
@@ -93,7 +93,7 @@ def test_what_leaves_a_static_group_alone(connect: Connect, group_id: str, who: 
 @pytest.mark.parametrize(
     "what", ["new member", "leader rejoins", "absent", "told to leave", "follower changes its subscription"]
 )
-def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: str, what: str) -> None:
+def test_events_that_start_a_rebalance_of_a_static_group(connect: Connect, group_id: str, what: str) -> None:
     first, second = static_pair(connect, group_id, session_ms=4000 if what == "absent" else 20_000)
     watching = first
     if what == "new member":
@@ -189,7 +189,7 @@ def test_a_restart_that_changes_the_chosen_strategy_starts_a_rebalance(
 
 
 @pytest.mark.parametrize("parked", ["join", "sync"])
-def test_what_is_parked_under_a_replaced_id_is_answered_as_fenced(connect: Connect, group_id: str, parked: str) -> None:
+def test_requests_pending_under_a_replaced_id_get_fenced(connect: Connect, group_id: str, parked: str) -> None:
     leader, second = static_pair(connect, group_id)
     newcomer = Member(connect, group_id, instance="c")
     newcomer.send_join()

@@ -209,7 +209,7 @@ def test_describe_prints_names_as_they_are(cluster: Cluster, command: Command, t
         assert "[red]the[/] reader" in command("groups", "describe", group_id)[1]
 
 
-def test_describe_tells_of_a_topic_that_is_gone(
+def test_describe_lists_a_deleted_topic(
     cluster: Cluster, admin: KafkaAdminClient, command: Command, make_topic: MakeTopic, topic: str, group_id: str
 ) -> None:
     gone = make_topic()
@@ -309,7 +309,7 @@ def test_a_reset_of_a_group_of_the_new_protocol_at_work_is_refused(
         assert "offsets can be reset only if it has no members" in told
 
 
-def test_resets_that_cannot_be_made_change_nothing(
+def test_impossible_resets_change_no_offset(
     admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
 ) -> None:
     reset = ("groups", "reset-offsets", group_id, "--execute")
@@ -353,7 +353,7 @@ def test_wrong_usage_of_reset_has_status_2(arguments: list[str], told: str, capf
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_a_reset_shows_what_kafkas_tool_shows(
+def test_a_reset_prints_the_same_as_kafkas_tool(
     apache: Cluster,
     capfd: pytest.CaptureFixture[str],
     topic_name: str,

@@ -21,7 +21,7 @@ MakeTopic = Callable[..., str]
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def test_the_console_consumer_reads_what_we_write(cluster: Cluster, kafka_tools: KafkaTools, topic: str) -> None:
+def test_the_console_consumer_reads_our_records(cluster: Cluster, kafka_tools: KafkaTools, topic: str) -> None:
     expected = []
     for codec in CODECS:
         with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, compression_type=codec) as producer:
@@ -41,7 +41,7 @@ def test_the_console_consumer_reads_what_we_write(cluster: Cluster, kafka_tools:
 
 
 @pytest.mark.parametrize("codec", ["snappy", "lz4"])
-def test_we_read_what_the_console_producer_writes(
+def test_we_read_the_records_of_the_console_producer(
     cluster: Cluster, kafka_tools: KafkaTools, topic: str, codec: str
 ) -> None:
     lines = [f"h{n}:x\tkey {n}\tvalue {n} é" for n in range(500)]

@@ -172,7 +172,7 @@ def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
 
 
 @pytest.mark.kafka
-def test_the_dump_of_kafkas_partition_names_what_kafkas_tool_names(
+def test_the_dump_of_kafkas_partition_has_the_names_of_kafkas_tool(
     tmp_path: Path, kafka_tools: KafkaTools, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"

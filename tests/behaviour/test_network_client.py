@@ -147,7 +147,7 @@ def test_each_security_protocol(
         ("PLAINTEXT", "SASL_PLAINTEXT", "SASL", "does not use SASL"),
     ],
 )
-def test_the_wrong_security_protocol_for_a_port_is_told(
+def test_the_wrong_security_protocol_for_a_port_is_named(
     listener: str,
     spoken: str,
     stage: str,
@@ -167,7 +167,7 @@ def test_the_wrong_security_protocol_for_a_port_is_told(
 
 
 @pytest.mark.kafka
-def test_a_wrong_password_is_told(apache: Cluster, certificates: Certificates, make_client: MakeClient) -> None:
+def test_a_wrong_password_is_named(apache: Cluster, certificates: Certificates, make_client: MakeClient) -> None:
     options = security(apache, certificates, "SASL_SSL") | {"sasl_plain_password": "wrong"}
     client = make_client(apache.server.address("SASL_SSL"), **options)
     metadata = metadata_of(client)
@@ -177,7 +177,7 @@ def test_a_wrong_password_is_told(apache: Cluster, certificates: Certificates, m
 
 
 @pytest.mark.kafka
-def test_a_mechanism_that_the_broker_does_not_offer_is_told(
+def test_a_mechanism_that_the_broker_does_not_offer_is_named(
     apache: Cluster, certificates: Certificates, make_client: MakeClient
 ) -> None:
     options = security(apache, certificates, "SASL_PLAINTEXT") | {"sasl_mechanism": "SCRAM-SHA-512"}
@@ -217,7 +217,7 @@ def test_an_answer_cut_in_the_middle_is_a_lost_connection_and_the_next_request_w
     assert ask().succeeded
 
 
-def test_a_request_that_is_held_up_times_out_and_others_of_other_connections_go_on(
+def test_a_delayed_request_times_out_and_other_connections_continue(
     cluster: Cluster, proxy: KafkaProxy, topic: str, make_client: MakeClient
 ) -> None:
     client = make_client(proxy.bootstrap_servers)

@@ -139,7 +139,7 @@ def test_a_cluster_without_groups(new_cluster: Callable[..., Cluster], dump: Dum
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_files_and_topic_say_what_kafkas_own_tools_say(
+def test_files_and_topic_print_the_same_as_kafkas_own_tools(
     new_cluster: Callable[..., Cluster],
     cluster_kind: str,
     tmp_path: Path,
@@ -360,7 +360,7 @@ def test_records_of_newer_group_protocols_have_names(tmp_path: Path, dump: Dump)
     ]
 
 
-def test_records_that_cannot_be_read_are_told_and_counted(tmp_path: Path, dump: Dump) -> None:
+def test_unreadable_records_are_named_and_counted(tmp_path: Path, dump: Dump) -> None:
     segment(
         tmp_path,
         0,
@@ -393,7 +393,7 @@ def flip(data: bytes, position: int) -> bytes:
     ],
     ids=["bytes", "magic", "length", "cut off"],
 )
-def test_a_damaged_file_is_told_with_the_place(
+def test_a_damaged_file_is_named_with_the_place(
     tmp_path: Path, dump: Dump, damage: Callable[[bytes], bytes], told: str
 ) -> None:
     first, second = batch(0, offset(10)), damage(batch(1, offset(11)))

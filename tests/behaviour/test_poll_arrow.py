@@ -29,7 +29,7 @@ def read_columns(consumer: KafkaConsumer, count: int, *columns: str, **options: 
     return pa.Table.from_batches(found)
 
 
-def test_all_columns_hold_what_was_produced(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+def test_all_columns_hold_the_produced_values(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(partitions=2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         producer.send(topic, b"one", key=b"k", headers=[("h", b"1"), ("n", None)], partition=0, timestamp_ms=1000)
@@ -91,7 +91,7 @@ def test_the_batch_has_several_partitions_and_the_positions_move(
     assert rows == sorted((tp.topic, tp.partition, offset) for tp in partitions for offset in range(50))
 
 
-def test_max_records_is_kept_and_poll_goes_on_after_it(cluster: Cluster, topic: str) -> None:
+def test_max_records_is_kept_and_poll_continues_after_it(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 300)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp) as consumer:
@@ -115,7 +115,7 @@ def test_a_batch_stays_near_its_size(cluster: Cluster, topic: str) -> None:
     assert max(sizes) <= 840  # 8 MiB of values of 10,000 bytes
 
 
-def test_nothing_is_an_empty_batch_with_the_schema(cluster: Cluster, topic: str) -> None:
+def test_no_record_is_an_empty_batch_with_the_schema(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
         empty = consumer.poll_arrow(0)
         assert (empty.num_rows, empty.schema.names) == (0, DEFAULT)
@@ -138,7 +138,7 @@ def test_a_commit_covers_the_rows_that_were_returned(cluster: Cluster, topic: st
         assert consumer.committed(tp) == 40
 
 
-def test_automatic_commits_cover_what_the_poll_before_returned(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_automatic_commits_cover_the_records_of_the_previous_poll(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 100)
     tp = TopicPartition(topic, 0)
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 10}

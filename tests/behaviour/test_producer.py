@@ -249,7 +249,7 @@ def test_interceptors_see_and_change_records(cluster: Cluster, topic: str) -> No
     assert acknowledged == [(0, None)]
 
 
-def test_log_append_time_is_told(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+def test_log_append_time_is_returned(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(config={"message.timestamp.type": "LogAppendTime"})
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         metadata = producer.send(topic, b"v", timestamp_ms=5).get(60)
@@ -288,7 +288,7 @@ def test_a_topic_that_is_missing_fails_within_max_block_ms(cluster: Cluster, top
         producer.send(topic, b"x").get(60)
 
 
-def test_too_large_records_and_wrong_settings_are_told_at_once() -> None:
+def test_too_large_records_and_wrong_settings_raise_at_once() -> None:
     with pytest.raises(ConfigurationError, match="batch_size"):
         KafkaProducer(bootstrap_servers="localhost:1", batchsize=5)
     with pytest.raises(ConfigurationError, match="acks"):
@@ -366,7 +366,7 @@ def test_records_fail_by_their_delivery_timeout_when_the_broker_dies(
 
 
 @pytest.mark.concurrent
-def test_close_with_a_timeout_gives_up_what_is_left(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+def test_close_with_a_timeout_drops_the_remaining_records(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
     producer = KafkaProducer(bootstrap_servers=proxy.bootstrap_servers)
     producer.send(topic, b"x").get(60)
     proxy.hold(ApiKey.PRODUCE)
@@ -447,7 +447,7 @@ def test_a_callback_may_send_and_close_but_not_wait(cluster: Cluster, topic: str
 
 @pytest.mark.concurrent
 @pytest.mark.blocking_only("an event loop does not survive a fork")
-def test_after_a_fork_the_child_cannot_use_the_producer_and_the_parent_goes_on(cluster: Cluster, topic: str) -> None:
+def test_after_a_fork_the_child_cannot_use_the_producer_and_the_parent_continues(cluster: Cluster, topic: str) -> None:
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         producer.send(topic, b"1").get(60)
         child = os.fork()

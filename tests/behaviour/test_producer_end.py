@@ -126,7 +126,7 @@ producer.send(topic, b"first", partition=0)
 
 
 @pytest.mark.concurrent
-def test_what_is_sent_at_the_end_of_the_interpreter_arrives(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+def test_records_sent_at_the_end_of_the_interpreter_arrive(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     """Also from daemon threads and ``atexit`` functions that run after the producer's own."""
     program = tmp_path / "at_exit.py"
     program.write_text(AT_EXIT)

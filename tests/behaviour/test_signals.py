@@ -91,7 +91,7 @@ def test_the_command_leaves_its_group(cluster: Cluster, topic: str, group_id: st
     assert members_of(cluster, group_id) == 0
 
 
-def test_what_else_wakes_a_consumer_up_is_raised_and_handlers_are_restored() -> None:
+def test_other_wakeups_are_raised_and_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     def program(consumer: KafkaConsumer) -> None:

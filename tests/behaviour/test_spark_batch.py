@@ -102,7 +102,7 @@ def test_an_empty_topic_has_no_rows(load: Load, topic: str) -> None:
     assert load(subscribe=topic).collect() == []
 
 
-def test_a_pattern_that_matches_nothing_has_no_rows(load: Load, topic_name: str) -> None:
+def test_a_pattern_without_a_match_has_no_rows(load: Load, topic_name: str) -> None:
     assert load(subscribePattern=f"{topic_name}-.*").collect() == []
 
 
@@ -184,7 +184,7 @@ def test_a_part_of_the_offsets(load: Load, cluster: Cluster, make_topic: Callabl
 
 
 @pytest.mark.spark_smoke
-def test_offsets_that_were_deleted_are_an_error_or_passed_over(load: Load, cluster: Cluster, topic: str) -> None:
+def test_deleted_offsets_are_an_error_or_skipped(load: Load, cluster: Cluster, topic: str) -> None:
     produce(cluster.bootstrap_servers, topic, numbered(10))
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.delete_records({TopicPartition(topic, 0): 4})
@@ -219,7 +219,7 @@ def test_a_login_over_tls_as_java_clients_write_it(spark: Any, cluster: Cluster,
     assert "another" not in str(caught.value)
 
 
-def test_what_is_wrong_is_told_when_the_frame_is_loaded(load: Load) -> None:
+def test_wrong_options_raise_when_the_frame_is_loaded(load: Load) -> None:
     with pytest.raises(Exception, match=r"ConfigurationError: unknown option 'startingoffset'.*'startingOffsets'"):
         load(subscribe="t", startingOffset="earliest")
     with pytest.raises(Exception, match="no topics to read are given: one of the options subscribe"):
@@ -228,7 +228,7 @@ def test_what_is_wrong_is_told_when_the_frame_is_loaded(load: Load) -> None:
         load(subscribe="t", kafka__auto__offset__reset="latest")
 
 
-def test_what_cannot_be_read_is_told_when_the_frame_is_used(load: Load, topic_name: str, topic: str) -> None:
+def test_unreadable_topics_raise_when_the_frame_is_used(load: Load, topic_name: str, topic: str) -> None:
     with pytest.raises(Exception, match="option startingOffsets: latest cannot be used in a batch read"):
         load(subscribe=topic, startingOffsets="latest").collect()
     with pytest.raises(Exception, match=f"UnknownTopicOrPartitionError.*{topic_name}"):
@@ -239,7 +239,7 @@ def test_what_cannot_be_read_is_told_when_the_frame_is_used(load: Load, topic_na
         load(subscribe=topic, startingOffsets=json.dumps({topic: {"1": 5}})).collect()
 
 
-def test_a_cluster_that_is_not_there_is_told_in_time(spark: Any, topic_name: str) -> None:
+def test_a_missing_cluster_raises_in_time(spark: Any, topic_name: str) -> None:
     options = {"subscribe": topic_name, "kafka.default.api.timeout.ms": 500}
     with pytest.raises(
         Exception, match=r"KafkaTimeoutError: looking up the topics at localhost:1 took longer than 500 ms"

@@ -99,7 +99,7 @@ def new_query(spark: Any, cluster: Cluster, make_topic: Callable[..., str], tmp_
     return lambda **options: Query(spark, cluster, make_topic(partitions=PARTITIONS), tmp_path, **options)
 
 
-def test_spark_tells_tasks_the_ids_of_query_run_and_batch(
+def test_tasks_get_the_ids_of_query_run_and_batch_from_spark(
     cluster: Cluster, new_query: Callable[..., Query], admin: KafkaAdminClient
 ) -> None:
     """All that the protocol takes from Spark is seen by its effect: the names of transactions and of the progress."""

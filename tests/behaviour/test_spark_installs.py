@@ -163,7 +163,7 @@ def workers_packages(tmp_path: Path) -> Path:
     return folder
 
 
-def test_without_java_and_with_nothing_of_ours_beside_the_executors(
+def test_without_java_and_without_pyconsumer_beside_the_executors(
     embedded: Cluster, topic_name: str, tmp_path: Path
 ) -> None:
     need_spark()
@@ -278,7 +278,7 @@ def connect_server(tmp_path: Path) -> Iterator[str]:
         server.stop()
 
 
-def test_over_spark_connect_to_a_server_that_knows_nothing_of_us(
+def test_over_spark_connect_to_a_server_without_pyconsumer(
     connect_server: str, embedded: Cluster, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic, copy, last = (make_topic() for _ in range(3))

@@ -139,7 +139,7 @@ def test_a_stream_of_whole_results(
         run_to_the_end(other.outputMode("update").start)
 
 
-def test_what_is_wrong_is_told(spark: Any, cluster: Cluster, topic: str) -> None:
+def test_wrong_options_raise(spark: Any, cluster: Cluster, topic: str) -> None:
     frame = spark.createDataFrame([(b"x", topic), (b"y", None)], "value binary, topic string")
     with pytest.raises(Exception, match=r"ErrorIfExists.*[Aa]ppend"):
         writer(frame.write, cluster, topic=topic).save()

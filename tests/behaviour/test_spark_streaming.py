@@ -86,7 +86,7 @@ def test_limited_batches_each_record_once_with_progress_lag_and_a_group(
     assert committed(admin, group_id) == {(topic, 0): 310, (topic, 1): 100}
 
 
-def test_another_query_goes_on_where_a_group_stands(
+def test_another_query_continues_at_the_offsets_of_a_group(
     new_stream: NewStream, cluster: Cluster, topic: str, admin: KafkaAdminClient, group_id: str
 ) -> None:
     fill(cluster, topic, 10)
@@ -98,7 +98,7 @@ def test_another_query_goes_on_where_a_group_stands(
     assert committed(admin, group_id) == {(topic, 0): 15}
 
 
-def test_from_the_latest_offset_nothing_is_lost_by_a_crash_in_the_first_batch(
+def test_from_the_latest_offset_no_record_is_lost_by_a_crash_in_the_first_batch(
     new_stream: NewStream, cluster: Cluster, topic: str
 ) -> None:
     fill(cluster, topic, 10)
@@ -194,7 +194,7 @@ def test_a_limit_in_bytes(new_stream: NewStream, cluster: Cluster, make_topic: C
     assert stream.positions() == sorted(rows)
 
 
-def test_records_that_are_gone_are_an_error_or_passed_over(
+def test_deleted_records_are_an_error_or_skipped(
     new_stream: NewStream, cluster: Cluster, topic: str, admin: KafkaAdminClient
 ) -> None:
     rows = fill(cluster, topic, 10)
@@ -212,7 +212,7 @@ def test_records_that_are_gone_are_an_error_or_passed_over(
 
 
 @pytest.mark.spark_smoke
-def test_a_topic_that_was_made_anew_is_told_before_anything_is_written_down(
+def test_a_recreated_topic_raises_before_a_batch_is_written(
     new_stream: NewStream, cluster: Cluster, topic: str
 ) -> None:
     fill(cluster, topic, 10)
@@ -226,7 +226,7 @@ def test_a_topic_that_was_made_anew_is_told_before_anything_is_written_down(
     assert stream.offsets() == [{topic: {"0": 10}}]
 
 
-def test_a_topic_that_is_deleted_is_passed_over_if_that_is_allowed(
+def test_a_deleted_topic_is_skipped_if_that_is_allowed(
     new_stream: NewStream, cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:
     kept, deleted = make_topic(), make_topic()
@@ -301,7 +301,7 @@ def test_a_login_serves_the_stream_and_its_group_and_shows_nowhere(
     assert not [text for text in shown if user.password in text]
 
 
-def test_what_is_wrong_is_told_when_the_query_starts(new_stream: NewStream, topic: str) -> None:
+def test_wrong_options_raise_when_the_query_starts(new_stream: NewStream, topic: str) -> None:
     with pytest.raises(Exception, match=r"option endingOffsets is for batch reads: a stream has no end"):
         new_stream(subscribe=topic, endingOffsets="latest").run_available()
     with pytest.raises(Exception, match=r"minOffsetsPerTrigger \(9\) must not be greater than"):

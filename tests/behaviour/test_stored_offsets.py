@@ -30,7 +30,7 @@ def of_protocol(protocol: str) -> dict[str, Any]:
 
 
 @pytest.mark.protocols
-def test_close_and_intervals_commit_what_is_stored_and_nothing_else(
+def test_close_and_intervals_commit_only_stored_offsets(
     cluster: Cluster, group_protocol: str, topic: str, group_id: str
 ) -> None:
     tp = TopicPartition(topic, 0)
@@ -60,7 +60,7 @@ def test_close_and_intervals_commit_what_is_stored_and_nothing_else(
 
 
 @pytest.mark.protocols
-def test_what_is_stored_is_committed_before_a_partition_moves_and_never_after(
+def test_stored_offsets_are_committed_before_a_partition_moves_and_never_after(
     cluster: Cluster, group_protocol: str, make_topic: Callable[..., str], group_id: str
 ) -> None:
     topic = make_topic(2)

@@ -181,7 +181,7 @@ def kill_at_random(cluster: Cluster, chain: Chain, draw: random.Random) -> Count
 
 @pytest.mark.concurrent
 @pytest.mark.parametrize(("kind", "version", "protocol"), PLAYS)
-def test_nothing_is_lost_or_doubled_whatever_is_killed(
+def test_no_kill_loses_or_doubles_a_record(
     kind: str, version: int, protocol: str, tmp_path: Path, certificates: Certificates, kafka_tools: KafkaTools
 ) -> None:
     with started(kind, certificates, tmp_path, version) as cluster:

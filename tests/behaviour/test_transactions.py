@@ -62,7 +62,7 @@ def committed(cluster: Cluster, group_id: str, tp: TopicPartition) -> int | None
 
 
 @pytest.mark.smoke
-def test_what_is_sent_appears_with_the_commit(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
+def test_sent_records_appear_with_the_commit(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
     producer.begin_transaction()
     for text in (b"msg1", b"msg2", b"msg3"):
         producer.send(topic, text)
@@ -74,7 +74,7 @@ def test_what_is_sent_appears_with_the_commit(cluster: Cluster, producer: KafkaP
 
 
 @pytest.mark.smoke
-def test_what_was_aborted_never_appears(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
+def test_aborted_records_never_appear(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
     producer.begin_transaction()
     sent = producer.send(topic, b"msg1")
     producer.flush()
@@ -215,7 +215,7 @@ def test_records_that_wait_are_not_sent_when_the_transaction_is_aborted(
     wait_until(lambda: values(cluster, topic, "read_uncommitted") == [b"committed"], 10, "one record")
 
 
-def test_a_close_aborts_what_is_open(cluster: Cluster, topic: str, group_id: str) -> None:
+def test_a_close_aborts_the_open_transaction(cluster: Cluster, topic: str, group_id: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=group_id)
     producer.init_transactions()
     producer.begin_transaction()

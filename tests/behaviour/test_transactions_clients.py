@@ -155,7 +155,7 @@ def test_javas_producer_and_tools(embedded: Cluster, kafka_tools: KafkaTools, gr
 
 @pytest.mark.kafka
 @pytest.mark.slow
-def test_javas_consumer_reads_what_our_transactions_wrote(
+def test_javas_consumer_reads_the_records_of_our_transactions(
     embedded: Cluster, kafka_tools: KafkaTools, group_id: str
 ) -> None:
     topic = f"j-{group_id}"

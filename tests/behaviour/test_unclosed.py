@@ -193,7 +193,7 @@ def test_at_the_end_of_the_program_records_are_sent(cluster: Cluster, topic: str
 @pytest.mark.embedded_only(reason="the client's own affair; the broker only has to be silent")
 @pytest.mark.parametrize("timeout_ms", [400, 120_000], ids=["short", "default"])
 @pytest.mark.slow
-def test_what_cannot_be_sent_at_the_end_of_the_program_is_logged(
+def test_records_that_cannot_be_sent_at_the_end_of_the_program_are_logged(
     cluster: Cluster, topic: str, tmp_path: Path, timeout_ms: int
 ) -> None:
     code, errors = produce(cluster, topic, tmp_path, timeout_ms, frozen=True)
@@ -204,7 +204,7 @@ def test_what_cannot_be_sent_at_the_end_of_the_program_is_logged(
 
 
 @pytest.mark.concurrent
-def test_a_dropped_producer_warns_and_sends_what_it_has(cluster: Cluster, topic: str) -> None:
+def test_a_dropped_producer_warns_and_sends_its_records(cluster: Cluster, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, client_id="forgotten", linger_ms=60_000)
     thread = producer._delegate.thread
     future = producer.send(topic, b"1")

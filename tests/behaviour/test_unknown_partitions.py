@@ -72,7 +72,7 @@ def test_a_partition_that_is_assigned_before_it_exists_is_one_warning_and_read_w
 
 
 @pytest.mark.blocking_only("no consumer is used")
-def test_what_was_made_a_moment_ago_counts(cluster: Cluster, topic: str) -> None:
+def test_a_partition_made_a_moment_ago_counts(cluster: Cluster, topic: str) -> None:
     """The producer and the admin client ask again before they believe that a partition does not exist."""
     with (
         KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,

@@ -82,7 +82,7 @@ def test_late_readers_of_each_kind_of_cluster(
                 assert values_in(client.receive()[1]) == values
 
 
-def test_read_committed_of_much_leaves_out_what_was_aborted(cluster: Cluster, topic_name: str) -> None:
+def test_read_committed_of_much_data_leaves_out_aborted_records(cluster: Cluster, topic_name: str) -> None:
     """More than a broker reads ahead of sending, with aborted transactions of several producers between the others."""
     cluster.create_topic(topic_name, 1)
     expected, count = [], 0
@@ -144,7 +144,7 @@ def resident_mb(pid: int) -> float:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs the memory of another process")
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 @pytest.mark.embedded_only("looks at the memory of the embedded broker's process")
-def test_many_connections_that_read_nothing_take_little_memory(
+def test_many_connections_that_do_not_read_take_little_memory(
     tls: bool, cluster_kind: str, certificates: Certificates, topic_name: str
 ) -> None:
     with embedded(tls, False, certificates) as (cluster, connect, options):

@@ -300,7 +300,7 @@ def test_the_group_assigns_and_keeps_offsets(world: Callable[..., World], group_
     assert listener.calls == [("assigned", [0]), ("revoked", [0])]
 
 
-def test_what_is_stored_is_what_is_committed(world: Callable[..., World], group_id: str) -> None:
+def test_stored_offsets_are_committed(world: Callable[..., World], group_id: str) -> None:
     place = world(2)
     first, second = place.partitions
     place.fill(*(b"%d" % number for number in range(6)))
@@ -545,7 +545,7 @@ def test_many_records_have_one_future(world: Callable[..., World]) -> None:
         producer.send_many(here.topic, [b"a", b"b", b"c"], [b"k"])
 
 
-def test_what_a_producer_refuses(world: Callable[..., World]) -> None:
+def test_arguments_that_a_producer_refuses(world: Callable[..., World]) -> None:
     here = world()
     producer = here.producer(value_serializer=str.encode)
     for refused, error in (
