@@ -61,7 +61,7 @@ if EVENT_LOOP != "asyncio":
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-        """Tests marked ``asyncio`` run on the loop that the environment names; see tests/support/event_loops.py."""
+        """Tests marked ``asyncio`` run on the loop that the environment names. See tests/support/event_loops.py."""
         return {EVENT_LOOP: new_event_loop}
 
 
@@ -69,11 +69,11 @@ if EVENT_LOOP != "asyncio":
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """With ``-n 4 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
 
-    Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka; and
+    Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka, and
     those that start programs with Spark, beside which a second one would find Python too slow to start. Those
-    on a single broker are a group for each module, so that processes share them out; a process that gets one starts its
-    own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time;
-    before them those that parse all sources, which one process does once.
+    on a single broker are a group for each module, so that processes share them out. A process that gets one starts its
+    own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
+    Before them those that parse all sources, which one process does once.
     """
     if not hasattr(config, "workerinput"):
         yield
@@ -140,13 +140,13 @@ def dead_address() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates of one authority, good and bad ones; see :class:`Certificates`."""
+    """Certificates of one authority, good and bad ones. See :class:`Certificates`."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")
 def kafka_tools() -> KafkaTools:
-    """Apache Kafka's command-line programs; usable against any broker. Mark such tests ``kafka``."""
+    """Apache Kafka's command-line programs. Usable against any broker. Mark such tests ``kafka``."""
     return tools()
 
 
@@ -160,7 +160,7 @@ def newest_tools() -> KafkaTools:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
     """Before a test's time begins: downloads and preparation for the cache, minutes of them on a new machine.
 
-    This is outside of pytest-timeout's hook; each download and each program that runs here has a deadline of its own.
+    This is outside of pytest-timeout's hook. Each download and each program that runs here has a deadline of its own.
     """
     try:
         fill_cache(item)
@@ -277,7 +277,7 @@ def _left_children() -> dict[int, str]:
 
 
 def _end_spark() -> None:
-    """PySpark's JVM ends when Python does; end it now so that it is not taken for a stray."""
+    """PySpark's JVM ends when Python does. End it now so that it is not taken for a stray."""
     pyspark = sys.modules.get("pyspark")
     gateway = pyspark and pyspark.SparkContext._gateway
     if gateway:

@@ -51,8 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     the newest one instead. Tests marked ``spark`` run on the embedded broker, and those also marked ``spark_smoke`` on
     Apache Kafka, too: the source and the sink reach brokers only through our clients, whose own tests show on both
     brokers that the brokers answer alike. Tests marked ``twins`` read with the other decoder, too, on the embedded
-    broker; those also marked ``ahead`` read topics in zstd, too, with 0, 1 and 4 threads that decompress. Tests marked
-    ``faces`` use the clients for asyncio, too; with
+    broker. Those also marked ``ahead`` read topics in zstd, too, with 0, 1 and 4 threads that decompress. Tests marked
+    ``faces`` use the clients for asyncio, too. With
     ``PYCONSUMER_FACES=alternate`` each uses one of the two, about half of them each.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
@@ -144,14 +144,14 @@ def _on_apache(definition: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def _what_members_log(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> None:
-    """Show with a failure in groups what the members logged: it may take hundreds of runs to see it again."""
+    """Show the members' log lines with a failure in groups: it may take hundreds of runs to see it again."""
     if request.path.name.startswith("test_group"):
         caplog.set_level(logging.INFO, "pyconsumer.consumer.coordinator")
 
 
 @pytest.fixture(autouse=True)
 def _variant(request: pytest.FixtureRequest) -> None:
-    """Set up what the marks of a test ask for: pytest drops fixtures that only a parameter names, not the function."""
+    """Set up the fixtures for a test's marks: pytest drops fixtures that only a parameter names, not the function."""
     parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
     for parameter, fixture in (
         ("face", "face"),
@@ -177,7 +177,7 @@ def _use_protocol(group_protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test marked ``faces`` and its helpers make clients of one kind; helpers that fill topics keep theirs."""
+    """Let a test marked ``faces`` and its helpers make clients of one kind. Helpers that fill topics keep theirs."""
     if request.param == "blocking":
         return
     for module in (consumer_support, group_members, request.module):
@@ -194,14 +194,14 @@ def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture(scope="session")
 def decode_threads(request: pytest.FixtureRequest) -> int | None:
-    """``decode_threads`` of a test marked ``ahead``, which reads a topic in zstd then; None: the default, no codec."""
+    """``decode_threads`` of a test marked ``ahead``, which reads a topic in zstd then. None: the default, no codec."""
     found: int | None = request.param
     return found
 
 
 @pytest.fixture
 def _decompress_ahead(decode_threads: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test marked ``ahead`` read a topic in zstd by that many threads; even the smallest batch wakes them."""
+    """Let a test marked ``ahead`` read a topic in zstd by that many threads. Even the smallest batch wakes them."""
     if decode_threads is None:
         return
     monkeypatch.setattr(consumer_support, "default_codec", "zstd")
@@ -219,7 +219,7 @@ def decoder_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def decoder(decoder_name: str) -> Iterator[Decoder]:
-    """The decoder of consumers of this process, for one test marked ``twins``; brokers and other processes keep
+    """The decoder of consumers of this process, for one test marked ``twins``. Brokers and other processes keep
     theirs.
     """
     chosen = decoder_named(decoder_name)
@@ -247,7 +247,7 @@ def _clusters(certificates: Certificates) -> Iterator[Callable[[str], Cluster]]:
 
 @pytest.fixture(scope="session")
 def cluster(cluster_kind: str, _clusters: Callable[[str], Cluster]) -> Cluster:
-    """A cluster shared by the whole run: use fresh topics and groups, and break nothing in it."""
+    """A cluster shared by the whole run: use fresh topics and groups, and leave it intact."""
     return _clusters(cluster_kind)
 
 
@@ -298,7 +298,7 @@ def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
 
 @pytest.fixture(scope="module")
 def victim(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
-    """A cluster of one broker for the tests of one module that kill it or stop it; they let it live again."""
+    """A cluster of one broker for the tests of one module that kill it or stop it. They let it live again."""
     config = {} if cluster_kind == "embedded" else _SOON_GIVEN_UP
     made = start_cluster(cluster_kind, certificates, config=config)
     yield made
@@ -339,27 +339,27 @@ def new_proxy(cluster: Cluster) -> Iterator[Callable[..., KafkaProxy]]:
 
 @pytest.fixture
 def proxy(new_proxy: Callable[..., KafkaProxy]) -> KafkaProxy:
-    """A proxy before ``cluster`` that changes nothing until it gets rules."""
+    """A proxy before ``cluster``, transparent until it gets rules."""
     return new_proxy()
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The Spark session of the run; it knows our source. Mark such tests ``spark``."""
+    """The Spark session of the run. It knows our source. Mark such tests ``spark``."""
     session = start_spark(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 
 
 def _fresh(kind: str, node_name: str) -> str:
-    """A name that nobody has used, and that tells which test made it."""
+    """An unused name that contains the name of the test."""
     plain = "".join(c if c.isalnum() else "-" for c in node_name.partition("[")[0])[:60]
     return f"{kind}-{plain}-{_RUN}-{next(_NUMBERS)}"
 
 
 @pytest.fixture
 def topic_name(request: pytest.FixtureRequest) -> str:
-    """A fresh topic name; the topic does not exist."""
+    """A fresh topic name. The topic does not exist."""
     return _fresh("t", request.node.name)
 
 
@@ -388,7 +388,7 @@ def topic(make_topic: Callable[..., str]) -> str:
 
 @pytest.fixture
 def connect(cluster: Cluster, group_id: str) -> Iterator[Connect]:
-    """Opens raw connections, closed at the end; the coordinator of ``group_id`` is there from the first one on."""
+    """Opens raw connections, closed at the end. The coordinator of ``group_id`` is there from the first one on."""
     with ExitStack() as open_ones:
 
         def make() -> RawClient:

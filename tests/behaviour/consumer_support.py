@@ -61,7 +61,7 @@ def append(
     codec: str | None = None,
     timestamp_ms: int | None = None,
 ) -> int:
-    """Append one batch; return its base offset. Timestamps count up by 1 ms from ``timestamp_ms`` (default: now)."""
+    """Append one batch and return its base offset. Timestamps count up by 1 ms from ``timestamp_ms`` (default: now)."""
     start = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
     builder = BatchBuilder(codec=default_codec if codec is None else codec)
     for number, value in enumerate(values):
@@ -84,7 +84,7 @@ def append(
 def fill(cluster: Cluster, topic: str, count: int, *, partition: int = 0, size: int = 0, each: int = 100) -> None:
     """Append ``count`` records whose values are their numbers, padded to ``size`` bytes, in batches of ``each``.
 
-    With a codec they are padded with what cannot be compressed, so that a batch is as large as without.
+    With a codec the padding cannot be compressed, so that a batch is as large as without.
     """
     with cluster.raw() as client:
         for start in range(0, count, each):
@@ -100,7 +100,7 @@ def _padded(number: bytes, size: int) -> bytes:
 
 @contextmanager
 def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: Any) -> Iterator[KafkaConsumer]:
-    """A consumer with partitions assigned, from the start by default; closed at the end."""
+    """A consumer with partitions assigned, from the start by default. Closed at the end."""
     bootstrap = servers if isinstance(servers, str) else servers.bootstrap_servers
     with ExitStack() as stack:
         settings = {"auto_offset_reset": "earliest", **default_settings, **options}
@@ -113,7 +113,7 @@ def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: An
 
 @contextmanager
 def member(cluster: Cluster, group_id: str, topic: str, **options: Any) -> Iterator[KafkaConsumer]:
-    """A consumer that has joined a group, and commits nothing by itself; its client id is ``the-member``."""
+    """A consumer that has joined a group, without automatic commits. Its client id is ``the-member``."""
     settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False}
     settings |= default_settings | options
     with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **settings) as consumer:
@@ -139,7 +139,7 @@ def read(
 
 
 def poll_until(consumer: KafkaConsumer, condition: Callable[[], object], timeout_s: float = 60.0) -> None:
-    """Poll, for what has to happen without any record, until a condition holds."""
+    """Poll until a condition holds that needs no record."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s"
@@ -162,7 +162,7 @@ def check_damage(
     """Check that a damaged batch is raised each time, can be passed by a seek, and is read once ``rule`` is gone.
 
     Args:
-        rule: damages the batch; removed here.
+        rule: damages the batch. Removed here.
         damaged: the first offset of the batch, at which the consumer is.
         after: the offset after the batch.
         end: the offset after the last record.

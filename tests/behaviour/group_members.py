@@ -1,4 +1,4 @@
-"""Members of consumer groups for tests: consumers in threads that note what they are told and what they read."""
+"""Members of consumer groups for tests: consumers in threads that note their callbacks and records."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assign
 
 
 def eventually(condition: Callable[[], object], what: str = "it", within_s: float = WITHIN_S) -> Any:
-    """Wait for other threads until a condition holds; return what it gave."""
+    """Wait for other threads until a condition holds and return its result."""
     end = time.monotonic() + within_s
     while True:
         found = condition()
@@ -72,7 +72,7 @@ def is_empty(cluster: Cluster, group_id: str) -> bool:
 
 
 def fill(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> None:
-    """Write ``count`` records in turn to the partitions; the value is the record's number."""
+    """Write ``count`` records in turn to the partitions. The value is the record's number."""
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(count):
             producer.send(topic, str(number).encode(), partition=number % partitions)
@@ -113,7 +113,7 @@ class Listener(ConsumerRebalanceListener):
         return [partitions for kind, partitions in self.calls if kind == what]
 
     def wait_for(self, what: str, partitions: list[TopicPartition], since: int = 0) -> int:
-        """Wait for a call among ``calls[since:]``; return the position after it."""
+        """Wait for a call among ``calls[since:]`` and return the position after it."""
         wanted = (what, partitions)
         eventually(lambda: wanted in self.calls[since:], f"on_partitions_{what}({partitions})")
         return self.calls.index(wanted, since) + 1
@@ -127,10 +127,10 @@ def coordinator_of(consumer: KafkaConsumer) -> ConsumerCoordinator:
 
 
 class Member:
-    """A consumer that polls in a thread of its own until it is told to stop.
+    """A consumer that polls in a thread of its own until it is stopped.
 
     Attributes:
-        assignment: what it is assigned at the moment, as its thread saw it after the last poll.
+        assignment: its present partitions, as its thread saw them after the last poll.
         generation: likewise.
         pending: likewise: whether it knows that it has to join again, or is about it.
         read: ``(partition, offset)`` of each record, in order.
@@ -210,7 +210,7 @@ class Member:
             done.set()
 
     def do(self, call: Callable[[KafkaConsumer], Any]) -> Any:
-        """Run a call on the consumer in its thread; what it returns, or the error it raised, comes back."""
+        """Run a call on the consumer in its thread and return its result or raise its error."""
         done, result = threading.Event(), []  # type: ignore[var-annotated]
         self._calls.append((call, done, result))
         assert done.wait(WITHIN_S), f"the member did not get to {call}; it ended with {self.error!r}"
@@ -244,7 +244,7 @@ def chosen(members: Collection[Member]) -> set[str | None]:
 def join_all(
     members: Collection[Member], partitions: int, within_s: float = WITHIN_S, *, all_have_some: bool = True
 ) -> dict[TopicPartition, Member]:
-    """Wait until the members share so many partitions, each with one owner and all in one generation.
+    """Wait until the members share this number of partitions, each with one owner and all in one generation.
 
     Args:
         all_have_some: whether each must have one, too, unless there are more members than partitions.
@@ -274,7 +274,7 @@ def join_all(
 
 @contextmanager
 def running() -> Iterator[Callable[..., Member]]:
-    """A context in which members can be started; all of them are stopped at its end."""
+    """A context in which members can be started. All of them are stopped at its end."""
     members: list[Member] = []
 
     def start(*args: Any, **kwargs: Any) -> Member:

@@ -1,4 +1,4 @@
-"""Members of the consumer protocol as raw messages (KIP-848): each sends exactly what a test wants sent."""
+"""Members of the consumer protocol as raw messages (KIP-848): each sends exactly the requests of its test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Owned = dict[bytes, list[int]]
 
 
 class ConsumerMember:
-    """A member on a connection of its own. It gives up what it has to as soon as it is told, unless ``holds``."""
+    """A member on a connection of its own. It revokes at once when the coordinator asks for it, unless ``holds``."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ConsumerMember:
         self.holds = False
 
     def request(self, **changes: Any) -> ConsumerGroupHeartbeatRequest:
-        """A full heartbeat with what the member is; ``changes`` are fields."""
+        """A full heartbeat with all facts of the member. ``changes`` are fields."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -61,7 +61,7 @@ class ConsumerMember:
         return request
 
     def send(self, version: int = 1, **changes: Any) -> Any:
-        """Send a full heartbeat as it stands, and take over what it answers."""
+        """Send a full heartbeat as it stands, and take over the response."""
         answer = self.client.request(self.request(**changes), version)
         if answer.error_code == 0:
             self.member_id = answer.member_id
@@ -72,14 +72,14 @@ class ConsumerMember:
         return answer
 
     def sparse(self, **changes: Any) -> Any:
-        """Send a heartbeat that says nothing but that the member lives."""
+        """Send a heartbeat with the member's id and epoch alone."""
         request = ConsumerGroupHeartbeatRequest(group_id=self.group, member_id=self.member_id, member_epoch=self.epoch)
         for name, value in changes.items():
             setattr(request, name, value)
         return self.client.request(request, 1)
 
     def leave(self, epoch: int = -1) -> Any:
-        """Leave; -2 for a static member that will be back."""
+        """Leave. -2 for a static member that will be back."""
         answer = self.sparse(member_epoch=epoch, instance_id=self.instance)
         self.epoch, self.owned = 0, {}
         return answer
@@ -90,13 +90,13 @@ class ConsumerMember:
 
 
 def described(client: RawClient, group: str) -> Any:
-    """The group as ConsumerGroupDescribe tells it."""
+    """The group as ConsumerGroupDescribe returns it."""
     (found,) = client.request(ConsumerGroupDescribeRequest(group_ids=[group])).groups
     return found
 
 
 def settle(*members: ConsumerMember) -> Any:
-    """Send heartbeats in turn until the group is Stable; return its description."""
+    """Send heartbeats in turn until the group is Stable and return its description."""
 
     def turn() -> bool:
         for member in members:

@@ -1,6 +1,6 @@
-"""Members of groups as raw messages: each goes one step at a time, and says exactly what a test wants said.
+"""Members of groups as raw messages: each goes one step at a time, and sends exactly the requests of its test.
 
-One connection for each member: a broker answers the requests of a connection in order, so a parked JoinGroup holds up
+One connection for each member: a broker answers the requests of a connection in order, so a pending JoinGroup delays
 everything behind it. The fixture ``connect`` makes the connections.
 """
 
@@ -126,7 +126,7 @@ class Member:
         return int(self.client.request(request).error_code)
 
     def until_told_to_rejoin(self) -> None:
-        """Heartbeat until the coordinator tells of a rebalance, which it does when it has taken a JoinGroup in."""
+        """Heartbeat until the coordinator reports a rebalance, which it does when it has received a JoinGroup."""
         while (code := self.heartbeat()) == 0:
             pass
         assert code == Errors.REBALANCE_IN_PROGRESS
@@ -149,7 +149,7 @@ class Member:
 
 
 def pair(connect: Connect, group: str, **options: Any) -> tuple[Member, Member]:
-    """A stable group of two, the first one its leader; assignments ``1`` and ``2``."""
+    """A stable group of two, the first one its leader. Assignments ``1`` and ``2``."""
     first = Member(connect, group, **options).stable()
     second = Member(connect, group, **options)
     assert second.join().error_code == Errors.MEMBER_ID_REQUIRED

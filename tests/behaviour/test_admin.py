@@ -1,4 +1,4 @@
-"""The admin client on real brokers: topics, records, settings, groups, offsets; errors and deadlines."""
+"""The admin client on real brokers: topics, records, settings, groups, offsets. Errors and deadlines."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fill(cluster: Cluster, topic: str, count: int, partition: int = 0, first_ms:
 
 
 def there(admin: KafkaAdminClient, topic: str, partitions: int = 1) -> bool:
-    """Return whether a broker knows of a topic; a controller may know before."""
+    """Return whether a broker knows of a topic. A controller may know before."""
     try:
         return len(admin.describe_topics([topic])[0].partitions) == partitions
     except UnknownTopicOrPartitionError:

@@ -1,4 +1,4 @@
-"""Every await of the clients for asyncio, cancelled one after the other: nothing is lost, nothing is there twice.
+"""Every await of the clients for asyncio, cancelled one after the other: no record is lost or doubled.
 
 A call is made again and again, cancelled at its first suspension, at its second one and so on, until it ends before it
 is cancelled. So each run cancels every await of each of its calls. Seeds choose the calls, their arguments, and whether
@@ -200,7 +200,7 @@ async def test_records_are_sent_once(cluster: Cluster, topic: str, seed: int) ->
 async def test_transactions_are_whole_and_counted_once(
     cluster: Cluster, topic: str, make_topic: Callable[..., str], group_id: str, seed: int
 ) -> None:
-    """Copy records in transactions. What was cancelled is aborted, or, once a commit has begun, asked for again."""
+    """Copy records in transactions. A cancelled one is aborted, or, once a commit has begun, committed again."""
     fill(cluster, topic, 60)
     copy = make_topic()
     fuzz = Fuzz(seed)
@@ -234,7 +234,7 @@ async def test_transactions_are_whole_and_counted_once(
             return records.count()
 
         async def settle() -> None:
-            """After a cancellation: end what is open, and go back to what is committed."""
+            """After a cancellation: end the open transaction, and seek to the committed offsets."""
             nonlocal committing
             if committing:
                 await producer.commit_transaction()
@@ -261,7 +261,7 @@ async def test_transactions_are_whole_and_counted_once(
 
 
 async def _values(cluster: Cluster, topic: str) -> list[bytes]:
-    """Return what is in a topic, as far as it is committed."""
+    """Return the committed records of a topic."""
     tp = TopicPartition(topic, 0)
     found: list[bytes] = []
     async with AsyncKafkaConsumer(

@@ -1,4 +1,4 @@
-"""``AsyncKafkaConsumer`` on real brokers: what only tasks of an event loop can do, or have done to them.
+"""``AsyncKafkaConsumer`` on real brokers: the behaviour of tasks of an event loop.
 
 What both consumers do alike is shown by the tests marked ``faces``.
 """
@@ -277,7 +277,7 @@ async def test_a_loop_that_is_busy_loses_no_membership(cluster: Cluster, topic: 
 
 
 class Work:
-    """A clock that is also moved by the work of a test, 1 ms at a time: what a busy machine adds shortens turns."""
+    """A clock that is also moved by the work of a test, 1 ms at a time: a busy machine's time shortens a turn."""
 
     def __init__(self) -> None:
         self.done_ms = 0
@@ -335,9 +335,9 @@ async def test_reading_buffered_records_leaves_time_for_other_tasks(cluster: Clu
 @pytest.mark.embedded_only("the clients' own affair")
 @pytest.mark.asyncio
 async def test_a_loop_adds_few_steps_to_buffered_records(cluster: Cluster, topic: str) -> None:
-    """Counted in steps of Python, as rates depend on what else runs; docs/proof/asyncio.md has rates.
+    """Counted in steps of Python, as rates depend on what else runs. See docs/proof/asyncio.md for rates.
 
-    A poll of one record takes the blocking consumer 620 steps; one of 500 records takes as long as 6,000 steps.
+    A poll of one record takes the blocking consumer 620 steps. One of 500 records takes as long as 6,000 steps.
     """
     fill(cluster, topic, 1000, each=1000)
     tp = TopicPartition(topic, 0)
@@ -431,7 +431,7 @@ async def test_wrong_arguments(cluster: Cluster) -> None:
 async def test_no_record_is_lost_or_doubled_by_cancellation(
     cluster: Cluster, topic: str, group_id: str, seed: int
 ) -> None:
-    """Every call may be cancelled at each of its waits. What a finished call returned belongs to its caller."""
+    """Every call may be cancelled at each of its waits. The result of a finished call belongs to its caller."""
     count = 20_000
     fill(cluster, topic, count, each=50)
     choice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""A member whose subscription nobody can read, in a group that our consumer leads."""
+"""A member with an unreadable subscription, in a group that our consumer leads."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ class TestKafkasTools:
     def test_an_idempotent_producer_of_kafkas_survives_a_kill(
         self, new_cluster: Callable[..., Cluster], kafka_tools: KafkaTools, topic_name: str, tmp_path: Path
     ) -> None:
-        """Nothing that it sent is lost, and nothing is there twice."""
+        """No record of it is lost, and none is there twice."""
         cluster = new_cluster("embedded", data_dir=tmp_path / "data")
         cluster.create_topic(topic_name, 2)
         output = tmp_path / "producer.log"

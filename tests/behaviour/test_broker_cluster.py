@@ -1,4 +1,4 @@
-"""Three brokers of the embedded cluster, over sockets: what clients see when brokers die, come back and swap roles."""
+"""Three brokers of the embedded cluster, over sockets: clients while brokers die, come back and swap roles."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CONFIG: dict[str, object] = {
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., EmbeddedCluster]]:
-    """Starts clusters, of three brokers unless told otherwise, and stops them at the end."""
+    """Starts clusters, of three brokers by default, and stops them at the end."""
     with ExitStack() as stack:
 
         def run(brokers: int = 3, *, config: dict[str, object] | None = None, **options: Any) -> EmbeddedCluster:
@@ -94,14 +94,14 @@ def states(client: RawClient, topic: str) -> list[tuple[int, list[int], list[int
 
 
 def in_sync(client: RawClient, topic: str, count: int = 3) -> None:
-    """Wait until all partitions have so many replicas in sync."""
+    """Wait until all partitions have this number of replicas in sync."""
     eventually(
         lambda: all(len(isr) == count for _, isr, _ in states(client, topic)), f"{count} replicas in sync of {topic}"
     )
 
 
 def everything(cluster: EmbeddedCluster, topic: str, count: int) -> dict[TopicPartition, list[bytes]]:
-    """All values of a topic, of which there must be at least so many, by partition."""
+    """All values of a topic, at least this number, by partition."""
     found: dict[TopicPartition, list[bytes]] = {}
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
     with closing(consumer):
@@ -224,7 +224,7 @@ def test_kafkas_own_tools_show_replicas_and_isr(trio: EmbeddedCluster, kafka_too
 
 @contextmanager
 def producing(send: Callable[[int], None]) -> Iterator[Callable[[], int]]:
-    """Calls ``send(n)`` with rising numbers, from another thread, until the end of the context; gives their count."""
+    """Calls ``send(n)`` with rising numbers, from another thread, until the end of the context. Gives their count."""
     stop = threading.Event()
     count = 0
     problems: list[BaseException] = []
@@ -258,7 +258,7 @@ def more(count: Callable[[], int], added: int) -> None:
 
 
 def kill_in_turn(cluster: EmbeddedCluster, topic: str, progress: Callable[[], int], rounds: int = 2) -> None:
-    """Kill and restart each broker in turn, while records go on being sent."""
+    """Kill and restart each broker in turn, while records are sent."""
 
     for _ in range(rounds):
         for node in range(3):
@@ -424,7 +424,7 @@ def test_a_broker_that_does_not_replicate_delays_acks_all_until_it_is_out_of_syn
 
 
 class Committer:
-    """Commits rising offsets for a group, without being a member, wherever its coordinator is; keeps the ledger."""
+    """Commits rising offsets for a group, without being a member, wherever its coordinator is. Keeps the ledger."""
 
     def __init__(self, cluster: EmbeddedCluster, group_id: str) -> None:
         self._cluster = cluster
@@ -435,7 +435,7 @@ class Committer:
         self._client: RawClient | None = None
 
     def step(self) -> None:
-        """Try the next offset; now and then read what is committed, which may not be less than was acknowledged."""
+        """Try the next offset. Now and then read the committed one, which may not be less than acknowledged."""
         try:
             client = self._connect()
             if client is None:
@@ -457,7 +457,7 @@ class Committer:
             self._drop()
 
     def committed(self, client: RawClient) -> int | None:
-        """The committed offset, -1 without one; None if the coordinator does not say."""
+        """The committed offset, -1 without one, or None if the coordinator does not say."""
         topics = [OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(self.group_id, topics=topics)])
         (group,) = client.request(request, 9).groups
@@ -467,7 +467,7 @@ class Committer:
         return int(group.topics[0].partitions[0].committed_offset)
 
     def final(self) -> int:
-        """Return what is committed in the end."""
+        """Return the committed offset in the end."""
 
         def look() -> list[int]:
             try:
@@ -481,7 +481,7 @@ class Committer:
         return int(eventually(look, "an answer")[0])
 
     def _note(self, code: int) -> bool:
-        """Note an error; whether the coordinator has to be looked up."""
+        """Note an error and return whether the coordinator has to be looked up."""
         self.errors[code] += 1
         assert code in (
             Errors.COORDINATOR_LOAD_IN_PROGRESS,
@@ -536,12 +536,12 @@ class Committers:
             committer.close()
 
     def check(self) -> None:
-        """Raise what has gone wrong."""
+        """Raise the first error."""
         if self._problems:
             raise self._problems[0]
 
     def more(self, added: int = 10) -> None:
-        """Wait until each has committed so many more times."""
+        """Wait until each has committed this number of times more."""
         goals = [one.acknowledged + added for one in self.all]
 
         def reached() -> bool:
@@ -593,7 +593,7 @@ def test_no_commit_is_lost_by_coordinators_that_die(trio: EmbeddedCluster) -> No
 
 
 def test_a_group_continues_at_its_new_coordinator(trio: EmbeddedCluster) -> None:
-    """The same members, generation, assignment and offsets; on the old one nothing is left, on the new one a load."""
+    """The same members, generation, assignment and offsets. The old one has dropped them, the new one loaded them."""
     trio.create_topic("t", 1, 3)
     with ExitStack() as stack:
         connect = lambda address: stack.enter_context(RawClient(address))  # noqa: E731

@@ -1,4 +1,4 @@
-"""Starting, stopping, killing: acknowledged records survive, nothing is left behind, mistakes are told clearly."""
+"""Starting, stopping, killing: acknowledged records survive, no file is left behind, mistakes get clear errors."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def topic4(embedded: Cluster, topic_name: str) -> str:
 
 
 class Confluent:
-    """A confluent-kafka consumer that notes what it is given."""
+    """A confluent-kafka consumer that notes its assignments and records."""
 
     def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
         self.consumer = pytest.importorskip("confluent_kafka").Consumer(
@@ -264,7 +264,7 @@ def groups_command(embedded: Cluster, kafka_tools: KafkaTools) -> Callable[..., 
 
 
 def table(lines: list[str]) -> list[dict[str, str]]:
-    """Return what a tool printed as a table."""
+    """Return the printed table of a tool."""
     head = next(index for index, line in enumerate(lines) if line.startswith("GROUP"))
     names = re.split(r"\s{2,}|\s(?=[A-Z(])", lines[head].strip())
     return [dict(zip(names, line.split(), strict=False)) for line in lines[head + 1 :]]

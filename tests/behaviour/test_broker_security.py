@@ -1,4 +1,4 @@
-"""TLS and SASL PLAIN on the embedded broker's listeners, and what comes to the wrong one."""
+"""TLS and SASL PLAIN on the embedded broker's listeners, and clients of the wrong one."""
 
 from __future__ import annotations
 

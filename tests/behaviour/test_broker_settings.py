@@ -100,7 +100,7 @@ def new_topic(cluster: Cluster, topic_name: str) -> str:
 
 
 def described(client: RawClient, kind: int, name: str, *keys: str) -> dict[str, Any]:
-    """Entries of a resource by setting; all of them, or those asked for."""
+    """Entries of a resource by setting. All of them, or those asked for."""
     asked = DescribeConfigsResource(kind, name, list(keys) or None)
     result = client.request(DescribeConfigsRequest([asked], include_synonyms=True)).results[0]
     assert result.error_code == 0, result.error_message

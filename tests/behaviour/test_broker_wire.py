@@ -60,7 +60,7 @@ def new_topic(cluster: Cluster, topic_name: str) -> str:
 
 
 def wait_for_leaders(client: RawClient, name: str, count: int) -> None:
-    """Apache Kafka tells of a leader before that one knows."""
+    """Apache Kafka names a leader before the leader itself knows."""
     wanted = [ListOffsetsPartition(index, timestamp=-1) for index in range(count)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name, wanted)])
     wait_until(lambda: not any(part.error_code for part in client.request(request).topics[0].partitions), 60, "leaders")

@@ -1,4 +1,4 @@
-"""The command ``pyconsumer``: what it prints, its exit status, and what it says to mistakes."""
+"""The command ``pyconsumer``: its output, its exit status, and its messages for mistakes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Here = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def unreachable(cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """The address of a proxy before ``cluster`` that advertises a port on which nobody listens, and that port."""
+    """The address of a proxy before ``cluster`` that advertises a closed port, and that port."""
     with hold_port("127.0.0.1", 0) as held:
         dead = held.getsockname()
         with KafkaProxy(cluster.bootstrap_servers, advertised=dead) as proxy:
@@ -29,7 +29,7 @@ def unreachable(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def here(capfd: pytest.CaptureFixture[str]) -> Here:
-    """Run a command in this process; return its status and what it has printed."""
+    """Run a command in this process and return its status and output."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         status = _run(arguments)

@@ -52,14 +52,14 @@ def batch(consumer: Any) -> list[Any]:
 
 
 def one_by_one(consumer: Any) -> Any:
-    """Iterate; the face for asyncio has no iteration, its polls of one record are the same."""
+    """Iterate. The face for asyncio has no iteration, its polls of one record are the same."""
     if hasattr(consumer, "__next__"):
         return consumer
     return (record for _ in range(200) for record in consumer.poll(500, max_records=1).records())
 
 
 def process(records: Any, error: BaseException | None = None) -> int:
-    """Process records up to the one that fails; return how many."""
+    """Process records up to the one that fails and return how many."""
     count = 0
     for record in records:
         if error is not None and record.offset == FAILING:
@@ -156,7 +156,7 @@ def test_a_waiting_rebalance_does_not_commit_either(
 def test_a_listener_that_commits_while_the_consumer_closes(
     read: Read, asks: bool, cluster: Cluster, group_protocol: str, topic: str, group_id: str
 ) -> None:
-    """The positions go back, so it commits what was processed, and no record at hand."""
+    """The positions go back, so it commits the processed records, without the record at hand."""
     fill(cluster, topic, COUNT)
     options = settings(cluster, group_id, group_protocol=group_protocol, enable_auto_commit=False)
 
@@ -223,7 +223,7 @@ def test_close_commits_the_record_that_iteration_yielded_last(cluster: Cluster, 
 @pytest.mark.parametrize("package", ["pyconsumer", "pyconsumer.compat.kafka"])
 @reading
 def test_close_in_a_finally(read: Read, package: str, cluster: Cluster, topic: str, group_id: str) -> None:
-    """After an exception nothing is committed, without one everything; what was raised before does not count."""
+    """After an exception no record is committed, without one all are. Earlier exceptions do not count."""
     fill(cluster, topic, COUNT)
     made = importlib.import_module(package).KafkaConsumer
 
@@ -347,7 +347,7 @@ def test_unsubscribing_does_not_commit(cluster: Cluster, group_protocol: str, to
 
 
 @pytest.mark.protocols
-def test_a_dropped_consumer_commits_nothing(cluster: Cluster, group_protocol: str, topic: str, group_id: str) -> None:
+def test_a_dropped_consumer_does_not_commit(cluster: Cluster, group_protocol: str, topic: str, group_id: str) -> None:
     fill(cluster, topic, COUNT)
     consumer = KafkaConsumer(topic, **settings(cluster, group_id, group_protocol=group_protocol))
     process(batch(consumer))

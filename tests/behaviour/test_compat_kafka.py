@@ -182,7 +182,7 @@ def test_a_pattern_matches_the_beginning_of_a_name(
 
 @pytest.mark.parametrize("name", ["KafkaConsumer", "KafkaProducer"])
 def test_no_broker(name: str) -> None:
-    """As kafka-python, whose constructor leaves sockets open then; so only ours is tried."""
+    """As kafka-python, whose constructor leaves sockets open then, so only ours is tried."""
     ours = importlib.import_module("pyconsumer.compat.kafka")
     begin = time.monotonic()
     with pytest.raises(
@@ -370,7 +370,7 @@ def test_missing_calls_name_the_replacement(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("version", _VERSIONS)
 def test_the_names_of_each_version_are_there_or_on_the_page(version: str) -> None:
-    """Of 2.2, 2.3 and 3.0, whichever is installed; ``python -m tests.support.kafka_python_names`` has made the list."""
+    """Of 2.2, 2.3 and 3.0, whichever is installed. ``python -m tests.support.kafka_python_names`` has made the list."""
     names = _VERSIONS[version]
     page = PAGE.read_text(encoding="utf-8")
     ours = importlib.import_module("pyconsumer.compat.kafka")

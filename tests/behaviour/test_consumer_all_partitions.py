@@ -32,7 +32,7 @@ def write(cluster: Cluster, topic: str, partitions: Iterable[int], word: str) ->
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[str]:
-    """So many values, sorted; nothing may follow."""
+    """This number of values, sorted. No value may follow."""
     found: list[str] = []
     wait_until(
         lambda: found.extend(record.value.decode() for record in consumer.poll(100).records()) or len(found) >= count,
@@ -65,7 +65,7 @@ def test_the_first_example_of_every_client(cluster: Cluster, make_topic: Any) ->
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning(cluster: Cluster, make_topic: Any) -> None:
-    """Also with ``latest``: what was written before the consumer heard of them is new all the same."""
+    """Also with ``latest``: records written before the consumer knew of them are new all the same."""
     topic = make_topic(1)
     write(cluster, topic, [0], "before")
     listener = Listener()

@@ -153,7 +153,7 @@ def test_a_broker_that_drops_an_answer_is_asked_again(cluster: Cluster, topic: s
     silent: list[int] = []
 
     def is_silent(event: Event) -> bool:
-        """From the first fetch's answer on the connection says nothing more: answers keep their order."""
+        """After the first fetch's response the connection is silent: responses keep their order."""
         if event.api_key == ApiKey.FETCH and not silent:
             silent.append(event.connection)
         return event.connection in silent

@@ -34,7 +34,7 @@ def topic(connect: Connect, group_id: str) -> str:
 
 
 class ClassicMember(Member):
-    """A member of the classic protocol that says what it owns, and takes what SyncGroup gives it."""
+    """A member of the classic protocol that reports its partitions, and takes those of SyncGroup."""
 
     owned: tuple[int, ...] = ()
 
@@ -53,7 +53,7 @@ class ClassicMember(Member):
         self.client.send(request, version)
 
     def take(self) -> Any:
-        """Join, sync, and own what comes; return the answer of JoinGroup."""
+        """Join, sync, take the assignment, and return the response of JoinGroup."""
         answer = self.join()
         if answer.error_code == Errors.MEMBER_ID_REQUIRED:
             answer = self.join()
@@ -256,7 +256,7 @@ def test_a_classic_group_in_its_first_rebalance_is_upgraded(
 def test_classic_members_left_alone_in_a_consumer_group_share_the_partitions_of_the_last_one(
     cluster_kind: str, new_cluster: Callable[..., Cluster], group_id: str
 ) -> None:
-    """Under the policy ``upgrade``; the last one leaves when a new target may not be computed yet (KIP-1263)."""
+    """Under the policy ``upgrade``. The last one leaves when a new target may not be computed yet (KIP-1263)."""
     settings = {"group.consumer.migration.policy": "upgrade", "group.consumer.assignment.interval.ms": 3000}
     cluster = new_cluster(cluster_kind, config=settings)
     cluster.create_topic("left", 4)

@@ -60,7 +60,7 @@ def topic(connect: Connect, group_id: str) -> str:
 def commit(
     client: RawClient, group: str, topic: str, member_id: str, epoch: int, version: int, partition: int = 0
 ) -> int:
-    """Commit offset 5 of a partition; return the error code."""
+    """Commit offset 5 of a partition and return the error code."""
     part = OffsetCommitRequestPartition(partition_index=partition, committed_offset=5)
     named = OffsetCommitRequestTopic(name=topic, topic_id=topic_id_of(client, topic), partitions=[part])
     request = OffsetCommitRequest(
@@ -71,7 +71,7 @@ def commit(
 
 
 def fetch(client: RawClient, group: str, topic: str, member_id: str | None, epoch: int, version: int) -> Any:
-    """Return what OffsetFetch says of partition 0: the group's error code, the offset."""
+    """Return the result of OffsetFetch for partition 0: the group's error code, the offset."""
     named = OffsetFetchRequestTopics(name=topic, topic_id=topic_id_of(client, topic), partition_indexes=[0])
     asked = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=epoch, topics=[named])
     (found,) = client.request(OffsetFetchRequest(groups=[asked]), version).groups

@@ -1,4 +1,4 @@
-"""Tests of what a member of a group reads and commits, as its application sees it. Rebalances: ``test_group_*``."""
+"""Records and commits of a member of a group, as its application sees them. Rebalances: ``test_group_*``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompression ahead, by no, one and four threads: what the application sees is the same."""
+"""Decompression ahead, by no, one and four threads: the application sees the same."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ _LONG_S = 30.0
 
 @pytest.fixture(params=[0, 1, 4])
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """The number of threads; even the smallest batch wakes them."""
+    """The number of threads. Even the smallest batch wakes them."""
     made = _native.DecodeAhead
     monkeypatch.setattr(module, "DecodeAhead", lambda *given: made(*given, 1))
     return int(request.param)
 
 
 def counts(consumer: KafkaConsumer) -> dict[str, int]:
-    """Return the queue's counters; zeros without threads."""
+    """Return the queue's counters. Zeros without threads."""
     ahead = consumer._delegate.fetcher.buffer._ahead
     return dict.fromkeys(("queued", "workers", "jobs", "held", "threads"), 0) if ahead is None else ahead.counts()
 
 
 def begin(consumer: KafkaConsumer, threads: int) -> list[ConsumerRecord]:
-    """Poll until more is buffered, and wait until the threads have done some of it; return the records that came."""
+    """Poll until more is buffered, and wait until the threads have done some of it and return the records that came."""
     found: list[ConsumerRecord] = []
     buffer = consumer._delegate.fetcher.buffer
     deadline = time.monotonic() + _LONG_S

@@ -1,4 +1,4 @@
-"""The demo as a user runs it: right counts, a rebalance, the picture, nothing left behind."""
+"""The demo as a user runs it: right counts, a rebalance, the picture, no file left behind."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def adopting() -> Iterator[None]:
 
 
 def run_demo(folder: Path) -> Finished:
-    """Run all of it; when it has returned, nothing that it started is there, not for a moment."""
+    """Run all of it. When it has returned, none of its processes is there, not for a moment."""
     command = [*DEMO, "--output", str(folder)]
     output, errors = folder / "printed.txt", folder / "errors.txt"
     before = descendants()
@@ -81,7 +81,7 @@ def truth() -> Counter[str]:
 
 
 def check(done: Finished, truth: Counter[str]) -> None:
-    """Return what every run of the demo must have printed."""
+    """Return the lines that every run of the demo must have printed."""
     done.check()
     assert done.stderr == ""
     told = {
@@ -104,7 +104,7 @@ def check(done: Finished, truth: Counter[str]) -> None:
 
 
 def commands(done: Finished) -> list[list[str]]:
-    """The commands that the demo showed, without ``pyconsumer``; each is one that our command understands."""
+    """The commands that the demo showed, without ``pyconsumer``. Each is one that our command understands."""
     shown = [shlex.split(line.strip())[2:] for line in done.lines if line.startswith("  $ ")]
     for name, *arguments in shown:
         command = cli.get_command(click.Context(cli), name)
@@ -117,7 +117,7 @@ def commands(done: Finished) -> list[list[str]]:
 
 
 def check_archive(folder: Path, truth: Counter[str]) -> None:
-    """In the Parquet files of the archive each flight is once: read by somebody who knows nothing of Spark."""
+    """In the Parquet files of the archive each flight is once: read without Spark."""
     parquet = pytest.importorskip("pyarrow.parquet")
     offsets: dict[str, list[int]] = {}
     carriers: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The code in the documentation runs as it is printed, and prints what is printed below it."""
+"""The code in the documentation runs as it is printed, and prints the output below it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def package(request: pytest.FixtureRequest) -> ModuleType:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Look again and again, while tasks of the loop run; fail after :data:`WITHIN_S`."""
+    """Look again and again, while tasks of the loop run. Fail after :data:`WITHIN_S`."""
     async with asyncio.timeout(WITHIN_S):
         while not condition():  # noqa: ASYNC110 (the client has no event for it)
             await asyncio.sleep(0.01)
@@ -153,7 +153,7 @@ async def test_an_unknown_topic_without_a_group_is_an_error_of_start(cluster: Cl
 
 
 class Quiet(ConsumerRebalanceListener):
-    """A listener that does nothing."""
+    """A listener without effect."""
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         pass

@@ -1,4 +1,4 @@
-"""``process_exactly_once`` on every broker: nothing twice, nothing lost, whatever ends in between."""
+"""``process_exactly_once`` on every broker: no record twice or lost, whatever ends in between."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ process_exactly_once(
 @pytest.mark.slow
 @pytest.mark.concurrent
 def test_a_program_that_is_killed_again_and_again(cluster: Cluster, make_topic: Any, group_id: str) -> None:
-    """``kill -9`` at random moments; a static member, so that the next one has the partitions at once."""
+    """``kill -9`` at random moments. A static member, so that the next one has the partitions at once."""
     source, sink = make_topic(2), make_topic(1)
     fill(cluster, source)
     moments = random.Random(7)

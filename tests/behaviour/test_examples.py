@@ -1,4 +1,4 @@
-"""The programs in ``examples/`` run as they stand, and say what they should."""
+"""The programs in ``examples/`` run as they stand, and print the expected lines."""
 
 from __future__ import annotations
 

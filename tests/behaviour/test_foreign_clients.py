@@ -1,4 +1,4 @@
-"""Other clients read what we write, and we read what they write, on every broker: librdkafka, aiokafka, kafka-python.
+"""Other clients read our records, and we read theirs, on every broker: librdkafka, aiokafka, kafka-python.
 
 The same clients among themselves on the embedded broker: ``test_broker_clients.py``.
 """
@@ -217,7 +217,7 @@ def test_kafka_python_reads_our_records(cluster: Cluster, topic: str, codec: str
 
 
 def test_keys_go_where_aiokafka_and_java_send_them(cluster: Cluster, make_topic: MakeTopic) -> None:
-    """aiokafka's default partitioner is Java's murmur2; librdkafka has it by name."""
+    """aiokafka's default partitioner is Java's murmur2, and librdkafka has it by name."""
     topic = make_topic(7)
     library = pytest.importorskip("confluent_kafka")
     producer = library.Producer({"bootstrap.servers": cluster.bootstrap_servers, "partitioner": "murmur2"})
@@ -240,7 +240,7 @@ def test_keys_go_where_aiokafka_and_java_send_them(cluster: Cluster, make_topic:
 @pytest.mark.concurrent
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_a_group_of_ours_and_librdkafkas(cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: str) -> None:
-    """Both know the strategy, and share; when ours leaves, the other has everything."""
+    """Both know the strategy, and share. When ours leaves, the other has everything."""
     topic = make_topic(4)
     library = pytest.importorskip("confluent_kafka")
     theirs: Any = library.Consumer(

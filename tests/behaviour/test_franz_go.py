@@ -1,4 +1,4 @@
-"""Groups of franz-go's members, on every broker: what they see must be the same. Left out where there is no Go."""
+"""Groups of franz-go's members, on every broker: they must see the same. Left out where there is no Go."""
 
 from __future__ import annotations
 

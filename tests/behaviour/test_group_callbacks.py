@@ -1,4 +1,4 @@
-"""Rebalance listeners from outside: when they run, what they may do, what comes of their faults."""
+"""Rebalance listeners from outside: when they run, their calls, their faults."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ def test_a_cooperative_member_never_stops_reading_its_kept_partitions(
 def test_a_cooperative_member_can_commit_revoked_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """Also what it has read since the rebalance began, when nothing can be committed."""
+    """Also records read since the rebalance began, when a commit is impossible."""
     topic = make_topic(4)
     fill(cluster, topic, 40, 4)
     refused: list[Exception] = []
@@ -301,7 +301,7 @@ def test_a_cooperative_member_can_commit_revoked_partitions(
 def test_an_orderly_cooperative_rebalance_reads_no_record_twice(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """Not even what is handed out while the join is under way, when nothing can be committed."""
+    """Not even records returned during the join, when a commit is impossible."""
     topic = make_topic(4)
     fill(cluster, topic, 40, 4)
     with running() as start:

@@ -1,4 +1,4 @@
-"""Groups that change under way: from eager to cooperative, why members rejoin, what they lose."""
+"""Groups that change under way: from eager to cooperative, why members rejoin, which partitions they lose."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COOPERATIVE = ["cooperative-sticky"]
 def test_from_eager_to_cooperative_in_two_rounds_of_restarts(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """KIP-429: first with both assignors, then with the cooperative one alone; every record is read."""
+    """KIP-429: first with both assignors, then with the cooperative one alone. Every record is read."""
     topic = make_topic(6)
     written = 0
     read: set[tuple[TopicPartition, int]] = set()

@@ -1,4 +1,4 @@
-"""Commits from outside: what is committed when, what the next owner starts from, what fails."""
+"""Commits from outside: which offsets are committed when, the start of the next owner, failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MakeTopic = Callable[..., str]
 
 
 def committed(cluster: Cluster, group_id: str, topic: str, partition: int = 0) -> int | None:
-    """Return what the group has committed, as seen by another consumer."""
+    """Return the committed offsets of the group, as seen by another consumer."""
     consumer = make_consumer(cluster, group_id)
     try:
         found = consumer.committed(TopicPartition(topic, partition))
@@ -42,7 +42,7 @@ def by_hand(cluster: Cluster | str, group_id: str, topic: str, **settings: Any) 
 
 
 def read(consumer: KafkaConsumer, count: int) -> list[Any]:
-    """Poll until so many records have come."""
+    """Poll until this number of records has come."""
     found: list[Any] = []
     eventually(lambda: found.extend(consumer.poll(100).records()) or len(found) >= count, f"reading {count} records")
     return found

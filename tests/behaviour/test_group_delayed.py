@@ -62,7 +62,7 @@ def same_generation(members: Collection[Member], at_least: int) -> bool:
 
 
 def unmoved(member: Member, calls: int) -> bool:
-    """Return whether nothing was taken from a member since it had so many calls of its listener."""
+    """Return whether no partition was taken from a member since this number of calls of its listener."""
     return all(what == "assigned" for what, _ in member.listener.calls[calls:])
 
 
@@ -173,7 +173,7 @@ def test_a_member_without_it_votes_it_out(cluster: Cluster, make_topic: MakeTopi
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["from range in two rounds of restarts", "from the default in one"])
 def test_a_running_group_takes_it_up(cluster: Cluster, make_topic: MakeTopic, group_id: str, way: str) -> None:
-    """As KIP-429 says of cooperative assignors; the default has one that is outvoted by range."""
+    """As KIP-429 says of cooperative assignors. The default has one that is outvoted by range."""
     if way.startswith("from range"):
         before, last = ["range"], DELAYED
         rounds = [([DELAYED, "range"], "range"), ([DELAYED], DELAYED)]

@@ -1,4 +1,4 @@
-"""Groups of real processes, some of which are killed or stopped: members, brokers. Nothing acknowledged is lost.
+"""Groups of real processes, some of which are killed or stopped: members, brokers. No acknowledged record is lost.
 
 Brokers of several nodes: ``test_group_nodes.py``.
 """
@@ -62,7 +62,7 @@ def test_members_that_are_killed_are_replaced_when_their_session_ends(
 def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """Within its session: nobody else notices (KIP-345)."""
+    """Within its session: the other members don't notice (KIP-345)."""
     topic = make_topic(PARTITIONS)
     with LiveGroup(cluster, group_id, topic, PARTITIONS, session_ms=30_000) as group:
         killed, other = group.join(instance="one"), group.join(instance="two")
@@ -83,7 +83,7 @@ def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
 def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     victim: Cluster, topic_name: str, group_id: str, strategy: str
 ) -> None:
-    """The members outlast it, and the new process knows them from its log: nobody has to join again."""
+    """The members outlast it, and the new process knows them from its log: no member has to join again."""
     victim.create_topic(topic_name, PARTITIONS)
     settings = {"session_ms": 45_000, "heartbeat_ms": 200}
     with LiveGroup(victim, group_id, topic_name, PARTITIONS, strategy=strategy, **settings) as group:
@@ -133,7 +133,7 @@ def test_a_member_that_is_stopped_for_longer_than_its_session_is_fenced(
 def test_a_broker_that_is_stopped_for_longer_than_requests_wait(
     victim: Cluster, topic_name: str, group_id: str, strategy: str
 ) -> None:
-    """Requests time out, are sent again, and the broker answers them all when it goes on: nothing happens twice."""
+    """Requests time out, are sent again, and the broker answers all when it continues: none takes effect twice."""
     victim.create_topic(topic_name, PARTITIONS)
     settings = {"session_ms": 20_000, "heartbeat_ms": 200, "request_timeout_ms": 1000}
     with LiveGroup(victim, group_id, topic_name, PARTITIONS, strategy=strategy, **settings) as group:

@@ -1,4 +1,4 @@
-"""Consumer groups from outside: members come, go, crash, stall; partitions always have one owner."""
+"""Consumer groups from outside: members come, go, crash, stall. Partitions always have one owner."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_static_members_can_be_asked_to_leave(cluster: Cluster, make_topic: Make
 def test_a_coordinator_that_restarts(
     new_cluster: Callable[..., Cluster], cluster_kind: str, group_id: str, topic_name: str
 ) -> None:
-    """The group is read back from the log: generation, assignment and commits go on."""
+    """The group is read back from the log: generation, assignment and commits continue."""
     own = new_cluster(cluster_kind)
     own.create_topic(topic_name, 2)
     fill(own, topic_name, 20, 2)
@@ -355,7 +355,7 @@ def test_order_of_the_first_requests(proxy: KafkaProxy, make_topic: MakeTopic, g
 def test_a_pending_join_does_not_delay_heartbeats_or_fetches(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """Another group's member on the same broker; our own JoinGroup stays unanswered for longer than requests wait."""
+    """Another group's member on the same broker. Our own JoinGroup stays unanswered for longer than requests wait."""
     topic = make_topic(2)
     with running() as start:
         settings = {"request_timeout_ms": 1500, "fetch_max_wait_ms": 200, "metadata_max_age_ms": 700}

@@ -1,10 +1,10 @@
 """Groups of every client move between the group protocols while they run (KIP-848), under each migration policy.
 
-Two members of one protocol are replaced, one after the other, by members of the other one, while somebody writes. No
-partition ever has two owners, each has one again after each step, nothing is lost, no commit goes back. Where the
-broker's policy forbids the change, the newcomer is told so and the group does not notice; it changes when it is empty.
+Two members of one protocol are replaced, one after the other, by members of the other one, while a producer writes. No
+partition ever has two owners, each has one again after each step, no record is lost, no commit goes back. Where the
+broker's policy forbids the change, the newcomer gets an error and the group does not notice. It changes when empty.
 
-Some plays are in the suite; ``PYCONSUMER_MIGRATION_MATRIX=1`` plays all of them: {upgrade, downgrade} x {ours, Java,
+Some plays are in the suite. ``PYCONSUMER_MIGRATION_MATRIX=1`` plays all of them: {upgrade, downgrade} x {ours, Java,
 confluent-kafka, franz-go} x {four policies} x {eager, cooperative classic members}, on both brokers.
 """
 
@@ -95,7 +95,7 @@ class Play(NamedTuple):
         return member
 
     def _swap(self, group: LiveGroup, member: LiveMember) -> bool:
-        """Replace a member by one of the other protocol; False if that went as it goes in the exceptions of some."""
+        """Replace a member by one of the other protocol. False if that went as in the exceptions of some."""
         newcomer = self._join(group, self.protocols[1])
         if self.has_user_data:
             group.ledger.wait(lambda: group.settled or newcomer.seen.errors, 60, "it is in, or told why not")
@@ -164,7 +164,7 @@ def playing(plays: list[Play], cluster: Cluster) -> None:
 
 
 def without_go(plays: list[Play]) -> list[Play]:
-    """Leave out franz-go where there is no Go, or it cannot fetch what it needs."""
+    """Leave out franz-go where there is no Go, or it cannot fetch its modules."""
     try:
         found = franz_program("members")
     except AssertionError:

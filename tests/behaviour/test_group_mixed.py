@@ -36,7 +36,7 @@ CLIENTS = ("ours", "ours", "confluent", "kafka-python", "java")
 
 @dataclass
 class Play:
-    """A group, what happened to it, and what the broker's log says of it in the end."""
+    """A group, its events, and its state in the broker's log in the end."""
 
     cluster: Cluster
     strategy: str
@@ -54,7 +54,7 @@ class Play:
             return group, group.check()
 
     def _come_and_go(self, group: LiveGroup, rng: random.Random) -> None:
-        """Random joins and leaves; a third of the leaves are crashes. Java's members crash without their JVM."""
+        """Random joins and leaves. A third of the leaves are crashes. Java's members crash without their JVM."""
         group.start_java()
         self.told += [f"{group.join(client).name} is there from the start" for client in ("ours", "confluent")]
         self._settle(group)
@@ -74,7 +74,7 @@ class Play:
                 group.progress(pause)
 
     def _settle(self, group: LiveGroup) -> None:
-        """Wait until everybody has a share.
+        """Wait until every member has a share.
 
         kafka-python 3.0.12 sometimes stops in the middle of a rebalance and sends nothing more, so that a group goes on
         without it. That was seen on Apache Kafka, where it is its own fault alone: there such a member is killed, as
@@ -94,7 +94,7 @@ class Play:
 
 @pytest.fixture(scope="module")
 def plays(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Play]:
-    """Finished plays by strategy. All that the run asks for went on at the same time: they wait more than they work."""
+    """Finished plays by strategy. All plays of the run took place at the same time: they wait more than they work."""
     own = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
     wanted = sorted({str(item.callspec.params["strategy"]) for item in own})
     seed = int(_SEED) if _SEED else random.SystemRandom().randrange(10**6)

@@ -1,4 +1,4 @@
-"""Groups on clusters of three brokers that are killed and restarted one by one: nothing acknowledged is lost.
+"""Groups on clusters of three brokers that are killed and restarted one by one: no acknowledged record is lost.
 
 One broker: ``test_group_kills.py``.
 """
@@ -19,7 +19,7 @@ SETTINGS = {"session_ms": 30_000, "heartbeat_ms": 200, "request_timeout_ms": 500
 
 
 def coordinator(nodes: Cluster, group_id: str) -> int | None:
-    """Node id of a group's coordinator; None while a broker still names one that it counts as dead."""
+    """Node id of a group's coordinator. None while a broker still names one that it counts as dead."""
     with nodes.raw() as client:
         address = client.coordinator(group_id)
         return next((node for node, where in client.brokers().items() if where == address), None)
@@ -29,7 +29,7 @@ def coordinator(nodes: Cluster, group_id: str) -> int | None:
 def test_a_coordinator_that_is_killed_is_replaced(
     nodes: Cluster, topic_name: str, group_id: str, protocol: str
 ) -> None:
-    """The new one knows the members and what they committed from its replica: nobody has to join again."""
+    """The new one knows the members and their commits from its replica: no member has to join again."""
     nodes.create_topic(topic_name, PARTITIONS, replication_factor=3)
     with LiveGroup(nodes, group_id, topic_name, PARTITIONS, protocol=protocol, **SETTINGS) as group:
         members = [group.join() for _ in range(3)]
@@ -54,7 +54,7 @@ def test_a_coordinator_that_is_killed_is_replaced(
 
 
 def test_the_leader_of_a_partition_that_is_killed_is_replaced(nodes: Cluster, topic_name: str, group_id: str) -> None:
-    """Reading and writing go on with another replica; what was acknowledged is there, once."""
+    """Reading and writing continue with another replica. Each acknowledged record is there once."""
     nodes.create_topic(topic_name, PARTITIONS, replication_factor=3)
     with LiveGroup(nodes, group_id, topic_name, PARTITIONS, **SETTINGS) as group:
         members = [group.join() for _ in range(2)]

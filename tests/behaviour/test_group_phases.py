@@ -1,4 +1,4 @@
-"""The two phases of a rebalance as the coordinator plays them: who waits for whom, and who is told what."""
+"""The two phases of a rebalance as the coordinator plays them: waits and responses."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -
 def test_the_rebalance_timeout_of_a_join_counts(
     connect: Connect, group_id: str, version: int, session_ms: int, rebalance_ms: int
 ) -> None:
-    """A member that lives but does not rejoin is waited for that long; before version 1, for a session."""
+    """A member that lives but does not rejoin is waited for that long. Before version 1, for a session."""
     slow = Member(connect, group_id, session_ms=session_ms, rebalance_ms=rebalance_ms)
     slow.join(version)
     if version >= 4:

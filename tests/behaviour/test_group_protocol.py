@@ -1,6 +1,6 @@
 """The consumer group protocol (KIP-848) from outside: what differs from the classic one.
 
-What both have in common is tested where tests are marked ``protocols``; groups that move between them:
+What both have in common is tested where tests are marked ``protocols``. Groups that move between them:
 ``test_group_migration``.
 """
 
@@ -142,7 +142,7 @@ def test_a_topic_that_is_created_again_is_read_from_its_beginning(
 
 
 def _created(cluster: Cluster, topic: str) -> bool:
-    """Create a topic; False if its predecessor still holds the name."""
+    """Create a topic. False if its predecessor still holds the name."""
     try:
         cluster.create_topic(topic, 1)
     except AssertionError:

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): what the coordinator knows of them, and what starts a rebalance of their group."""
+"""Static members (KIP-345): their state at the coordinator, and the causes of a rebalance of their group."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MakeTopic = Callable[..., str]
 
 
 def static_pair(connect: Connect, group: str, **options: Any) -> tuple[Member, Member]:
-    """A stable group of the static members ``a``, its leader, and ``b``; generation 2, assignments ``1`` and ``2``."""
+    """A stable group of the static members ``a``, its leader, and ``b``. Generation 2, assignments ``1`` and ``2``."""
     first = Member(connect, group, instance="a", **options).stable()
     second = Member(connect, group, instance="b", **options)
     second.send_join()
@@ -47,7 +47,7 @@ def described(connect: Connect, group: str) -> dict[str | None, tuple[str, bytes
 
 
 def test_a_static_member_gets_its_id_at_once_and_it_starts_with_its_name(connect: Connect, group_id: str) -> None:
-    """A dynamic member would be told to come again with the id that it is given."""
+    """A dynamic member would have to join again with its new id."""
     member = Member(connect, group_id, instance="rack-7")
     answer = member.join()
     assert (answer.error_code, answer.generation_id) == (0, 1)
@@ -217,7 +217,7 @@ def test_requests_pending_under_a_replaced_id_get_fenced(connect: Connect, group
 def test_a_leader_that_restarts_does_not_assign_and_still_watches_the_topics(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, assignor: str
 ) -> None:
-    """KIP-814: nothing is assigned anew, no generation is lost; when a topic grows, it is the leader that notices."""
+    """KIP-814: the assignment and the generation stay. When a topic grows, the leader notices it."""
     topic = make_topic(2)
     settings = {"session_timeout_ms": 45_000, "partition_assignment_strategy": assignor}
     with running() as start:

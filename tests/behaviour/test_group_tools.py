@@ -1,4 +1,4 @@
-"""Tests of what operators do with groups and their offsets: describe, reset, the errors of groups that have members."""
+"""Work of operators on groups and their offsets: describe, reset, the errors of groups that have members."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_calls_that_members_stand_in_the_way_of_name_them(
 
 @contextmanager
 def newer_members(cluster: Cluster, group_id: str, *topics: str, **settings: str) -> Iterator[None]:
-    """A member for each of the topics (``^...``: a pattern), until the context ends; their names are ``m0``, ``m1``."""
+    """A member for each of the topics (``^...``: a pattern), until the context ends. Their names are ``m0``, ``m1``."""
     confluent = pytest.importorskip("confluent_kafka")
     common = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group_id, "group.protocol": "consumer"}
     with ExitStack() as stack:

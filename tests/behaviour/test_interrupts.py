@@ -1,4 +1,4 @@
-"""A storm of Ctrl-C over a consumer that begins to work: it goes on where it was, call_soon, and loses no record."""
+"""A storm of Ctrl-C over a consumer that begins to work: it continues, and loses no record."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_we_read_the_records_of_the_console_producer(
 def test_a_group_of_ours_and_javas(
     cluster: Cluster, kafka_tools: KafkaTools, make_topic: MakeTopic, group_id: str, strategy: str, java_class: str
 ) -> None:
-    """Java's consumer and ours share by either strategy; both read what is sent, ours goes on when Java's left."""
+    """Java's consumer and ours share by either strategy. Both read the records, ours continues when Java's has left."""
     topic = make_topic(4)
     ours = KafkaConsumer(
         topic,

@@ -1,6 +1,6 @@
 """Our broker over a partition of ``__consumer_offsets`` that Apache Kafka wrote: used, compacted, restarted, read.
 
-The files and what Kafka said of the groups in them: ``tests/vectors/make_offsets_log.py``.
+The files and Kafka's description of the groups in them: ``tests/vectors/make_offsets_log.py``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def partition_folder(data_dir: Path) -> Path:
 
 @pytest.fixture
 def over_kafkas_log(new_cluster: Callable[..., Cluster], tmp_path: Path) -> Callable[[], Cluster]:
-    """Starts our broker: the first time, with Kafka's segment in the place of its own; its folder is ``tmp_path``."""
+    """Starts our broker: the first time, with Kafka's segment in the place of its own. Its folder is ``tmp_path``."""
 
     def start() -> Cluster:
         if not any(tmp_path.iterdir()):

@@ -1,4 +1,4 @@
-"""What a record costs that comes alone, from the selector's report to the return of the poll: counts, no times."""
+"""The cost of a record that comes alone, from the selector's report to the return of the poll: counts, no times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RECORDS = 12
 
 
 class Account:
-    """A profile function that counts what follows the selector's last report."""
+    """A profile function that counts the calls after the selector's last report."""
 
     def __init__(self) -> None:
         self.python = 0
@@ -36,7 +36,7 @@ class Account:
 
 
 def lone_records(raw: RawClient, topic: str, consumer: KafkaConsumer) -> list[Account]:
-    """Accounts of polls that return one record each; the next is written when the one before has come."""
+    """Accounts of polls that return one record each. The next is written when the one before has come."""
     go = threading.Semaphore(0)
 
     def write() -> None:

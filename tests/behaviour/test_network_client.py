@@ -1,4 +1,4 @@
-"""The network client on real brokers: plain, TLS, SASL, and what a wrong choice of these says."""
+"""The network client on real brokers: plain, TLS, SASL, and the errors of a wrong choice."""
 
 from __future__ import annotations
 

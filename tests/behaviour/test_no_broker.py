@@ -1,4 +1,4 @@
-"""A cluster that is not there, or not yet: what each client says and when it gives up."""
+"""A cluster that is not there, or not yet: the error of each client and its deadline."""
 
 from __future__ import annotations
 

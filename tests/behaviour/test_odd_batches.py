@@ -1,6 +1,6 @@
 """Batches that are odd, and that Apache Kafka stores: the broker takes them, and the consumer reads every record.
 
-What is odd about each is in ``tests/vectors/make_tolerance.py``, and what Java's consumer reads in ``tolerance.json``.
+The oddity of each is in ``tests/vectors/make_tolerance.py``, and the records of Java's consumer in ``tolerance.json``.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def dump(capfd: pytest.CaptureFixture[str]) -> Dump:
 
 
 def use_group(cluster: Cluster, group_id: str, topic: str) -> str:
-    """A static member joins and commits, another partition's offset comes and goes; returns the member's id."""
+    """A static member joins and commits, another partition's offset comes and goes. Returns the member's id."""
     p0, p1 = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.alter_group_offsets(group_id, {p1: OffsetAndMetadata(7)})
@@ -252,7 +252,7 @@ def test_kafkas_dump_tool_and_ours_show_the_same_of_a_consumer_group(
 
 
 def plain(document: dict[str, Any], *left_out: str) -> Any:
-    """Key and value, without some fields of members; Kafka's tools differ in whether version numbers are strings."""
+    """Key and value, without some fields of members. Kafka's tools differ in whether version numbers are strings."""
     key, value = document["key"], document["value"]
     number = int(key.get("type", key.get("version")))
     if value is None:

@@ -20,7 +20,7 @@ DEFAULT = ["topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 def read_columns(consumer: KafkaConsumer, count: int, *columns: str, **options: Any) -> pa.Table:
-    """Poll until there are so many rows."""
+    """Poll until there is this number of rows."""
     found: list[pa.RecordBatch] = []
     deadline = time.monotonic() + 60
     while sum(batch.num_rows for batch in found) < count:

@@ -70,7 +70,7 @@ def test_both_sides_print_the_same(
 
 
 def test_how_many_lines_change() -> None:
-    """Print the count for each program (``pytest -s``); the first programs need the import alone."""
+    """Print the count for each program (``pytest -s``). The first programs need the import alone."""
     assert len(_PROGRAMS) == 15
     for program in _PROGRAMS:
         imports, others = changed_lines(program)

@@ -1,4 +1,4 @@
-"""The producer on real brokers: what arrives, in which order, what fails and how."""
+"""The producer on real brokers: arrivals, their order, failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of a producer that nobody planned: a callback that exits or blocks, and the end of the interpreter."""
+"""Unplanned ends of a producer: a callback that exits or blocks, and the end of the interpreter."""
 
 from __future__ import annotations
 

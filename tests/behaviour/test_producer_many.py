@@ -1,4 +1,4 @@
-"""Many records in one call: values, keys, tables; where they are, and what happens to those that cannot be sent."""
+"""Many records in one call: values, keys, tables. Their places, and the outcome of those that cannot be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again under its name is another topic: positions in the old one mean nothing."""
+"""A topic that is deleted and created again under its name is another topic: positions in the old one are void."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def recreate(admin: KafkaAdminClient, cluster: Cluster, topic: str, count: int) 
 
 
 def read_new(consumer: Any, count: int) -> list[int]:
-    """Poll until the last of the new records came; return the offsets. A poll may raise while the topic is away."""
+    """Poll until the last of the new records came and return the offsets. A poll may raise while the topic is away."""
     found: list[int] = []
     deadline = time.monotonic() + 60
     while not found or found[-1] != count - 1:

@@ -1,4 +1,4 @@
-"""SIGTERM: what was read is processed, positions are committed, and the member leaves its group at once."""
+"""SIGTERM: the records read are processed, positions are committed, and the member leaves its group at once."""
 
 from __future__ import annotations
 

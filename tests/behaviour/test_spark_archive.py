@@ -53,7 +53,7 @@ def numbered(count: int, *, first: int = 0, partitions: int = 2) -> list[Row]:
 
 
 def archived(folder: Path) -> list[tuple[int, int]]:
-    """Partition and offset of every row in the archive's files, read by somebody who knows nothing of Spark."""
+    """Partition and offset of every row in the archive's files, read without Spark."""
     rows = []
     for path in sorted(folder.glob("batch=*/partition=*/*.parquet")):
         partition = int(path.parent.name.partition("=")[2])
@@ -198,7 +198,7 @@ def test_an_exactly_once_replay_that_fails_half_way(
     spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each record is there once, whether a batch fails before it is decided, while it is committed, or before it is
-    noted; and an archive of the topic, read committed, has what is committed.
+    noted, and an archive of the topic, read committed, has the committed records.
     """
     servers, folder, plan = embedded.bootstrap_servers, str(tmp_path / "archive"), tmp_path / "plan"
     source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
@@ -251,7 +251,7 @@ def test_the_commands_killed_in_the_middle(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """They are killed in processes of their own; run again they have the Spark session of the tests, which is there."""
+    """They are killed in processes of their own. Run again they have the Spark session of the tests, which is there."""
     source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
     produce(embedded.bootstrap_servers, source, numbered(1500))
     folder = tmp_path / "archive"

@@ -21,7 +21,7 @@ Load = Callable[..., Any]
 
 @pytest.fixture
 def load(spark: Any, cluster: Cluster) -> Load:
-    """Loads a DataFrame: ``load(subscribe=topic, columns="value")``; ``__`` stands for a dot."""
+    """Loads a DataFrame: ``load(subscribe=topic, columns="value")``. ``__`` stands for a dot."""
     return lambda **options: reader(spark, cluster.bootstrap_servers, options).load()
 
 

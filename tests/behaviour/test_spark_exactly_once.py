@@ -1,10 +1,10 @@
 """Spark writes topics exactly once: batches and streams, whatever ends where.
 
 These tests run on each PySpark from 4.0 on: the suite has the installed one, ``tox -e spark40`` to ``spark43`` the
-others. So their streams come from Spark's own source of files; those from topic to topic are in test_spark_kills.py.
+others. So their streams come from Spark's own source of files. Those from topic to topic are in test_spark_kills.py.
 
 Processes of Spark's tasks and of the driver's side are killed at some steps of the protocol, at all of them where
-``PYCONSUMER_SPARK_KILLS`` is set. The judge reads what is committed, and asks the brokers what is left open.
+``PYCONSUMER_SPARK_KILLS`` is set. The judge reads the committed records, and asks the brokers for open transactions.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def committed(cluster: Cluster, topic: str) -> list[int]:
 
 
 class Query:
-    """A stream from files into a topic, exactly once; each file is a batch.
+    """A stream from files into a topic, exactly once. Each file is a batch.
 
     Args:
         sink: the topic.
-        options: of the sink, more; ``__`` stands for a dot.
+        options: of the sink, more. ``__`` stands for a dot.
     """
 
     def __init__(self, spark: Any, cluster: Cluster, sink: str, folder: Path, **options: object) -> None:
@@ -61,14 +61,14 @@ class Query:
         (folder / "in").mkdir()
 
     def add(self, count: int) -> None:
-        """Give it so many more numbers, as one batch."""
+        """Give it this number of more numbers, as one batch."""
         fresh = self.folder / "fresh"
         fresh.write_text("".join(f"{number}\n" for number in range(self.numbers, self.numbers + count)))
         fresh.rename(self.folder / "in" / f"{self.numbers}.txt")
         self.numbers += count
 
     def run(self, *, killed: bool = False) -> Exception | None:
-        """Run until all is read; return what ended it."""
+        """Run until all is read and return the reason of its end."""
         frame = self.spark.readStream.format("text").option("maxFilesPerTrigger", 1).load(str(self.folder / "in"))
         out = frame.repartition(self.tasks).selectExpr("value AS key", "value").writeStream
         out = out.format("pyconsumer-killed" if killed else "pyconsumer")
@@ -143,7 +143,7 @@ def test_a_stream_whose_processes_end_at_every_step(
 
 
 def write(frame: Any, cluster: Cluster, topic: str, **options: object) -> None:
-    """Write a batch exactly once; with ``killPlan`` a process ends on the way."""
+    """Write a batch exactly once. With ``killPlan`` a process ends on the way."""
     out = frame.write.format("pyconsumer-killed" if "killPlan" in options else "pyconsumer")
     out = out.option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     out = out.option("topic", topic).option("deliveryGuarantee", "exactly-once").option("transactionalIdPrefix", topic)
@@ -161,7 +161,7 @@ def test_a_named_write_that_ends_between_its_decision_and_the_last_commit(
     admin: KafkaAdminClient,
     tmp_path: Path,
 ) -> None:
-    """The process that commits is killed; the same write, or a later one of the same name, finishes its decision."""
+    """The process that commits is killed. The same write, or a later one of the same name, finishes its decision."""
     spark.dataSource.register(KilledSource)
     topic, plan = make_topic(partitions=PARTITIONS), tmp_path / "plan"
 
@@ -170,7 +170,7 @@ def test_a_named_write_that_ends_between_its_decision_and_the_last_commit(
         return frame.selectExpr("cast(id AS string) AS value", "spark_partition_id() AS partition")
 
     def killed(step: str, number: int, *, seen: int = 0) -> None:
-        """Kill a write of 30 numbers, and wait until so many of them can be read."""
+        """Kill a write of 30 numbers, and wait until this number of them can be read."""
         wanted = len(committed(cluster, topic)) + seen
         plan_kill(plan, step)
         message = SLOW_START
@@ -244,7 +244,7 @@ def test_a_progress_that_is_gone_and_rows_that_choose_topics(
 def test_streams_from_topic_to_topic_need_pyspark_4_2(
     spark: Any, cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """From the latest offset, so that the first batch has no tasks of its own; it is decided all the same."""
+    """From the latest offset, so that the first batch has no tasks of its own. It is decided all the same."""
     source, sink = make_topic(), make_topic(partitions=PARTITIONS)
 
     def run() -> None:

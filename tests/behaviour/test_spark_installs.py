@@ -1,4 +1,4 @@
-"""Spark where little is installed: no Java, nothing of ours beside the executors, no call before ``format``; and far
+"""Spark where little is installed: no Java, no pyconsumer beside the executors, no call before ``format``, and far
 away, over Spark Connect.
 """
 
@@ -252,7 +252,7 @@ def test_workers_do_not_take_the_sources_in_the_current_folder(
 
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[str]:
-    """The address of a server of Spark Connect, beside which nothing of ours is installed."""
+    """The address of a server of Spark Connect, without pyconsumer beside it."""
     need_spark(connect=True)
     script = tmp_path / "server.py"
     script.write_text(_SERVER)
@@ -308,12 +308,12 @@ def test_over_spark_connect_to_a_server_without_pyconsumer(
 
 
 def run_in(environment: dict[str, str], script: Path, folder: Path) -> str:
-    """Run a script as :func:`result_in`; return what it printed."""
+    """Run a script as :func:`result_in` and return its output."""
     return result_in(environment, script, folder).stdout
 
 
 def result_in(environment: dict[str, str], script: Path, folder: Path) -> Finished:
-    """Run a script in an environment that is this and nothing else."""
+    """Run a script in exactly this environment."""
     names = [part for name in os.environ if name not in environment for part in ("-u", name)]
     pairs = [f"{name}={value}" for name, value in environment.items()]
     command = ["/usr/bin/env", *names, *pairs, sys.executable, str(script)]

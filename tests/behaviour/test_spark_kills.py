@@ -1,10 +1,10 @@
 """Drivers, workers and brokers of streaming queries are killed at random and between the steps of the sink's protocol.
 
-A ledger has what the brokers acknowledged to an idempotent producer, which goes on all the while. Three queries of one
+A ledger has what the brokers acknowledged to an idempotent producer, which sends all the while. Three queries of one
 driver copy that: into Parquet files, into a topic exactly once, and into another one by named writes of
-``foreachBatch``; with speculation, and with another ``local[n]`` and other cuts after each restart of the driver. In
+``foreachBatch``, with speculation, and with another ``local[n]`` and other cuts after each restart of the driver. In
 the end each has every record once. ``PYCONSUMER_SPARK_KILLS=50`` kills so often, on Apache Kafka, too, and has Java's
-consumer read what is committed; ``..._KILLS_LOG=FILE`` gets a line for each, ``..._KILLS_SEED`` repeats one.
+consumer read what is committed. ``..._KILLS_LOG=FILE`` gets a line for each, ``..._KILLS_SEED`` repeats one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KINDS = {"step": 10, "worker": 4, "broker": 5, "driver": 5}
 
 
 class Driver:
-    """The queries' process; see :mod:`tests.support.spark_kills`."""
+    """The queries' process. See :mod:`tests.support.spark_kills`."""
 
     def __init__(self, folder: Path, servers: str, master: str, mode: str, options: object) -> None:
         self.runs = 0
@@ -68,7 +68,7 @@ class Driver:
             self.failures.append(line)
 
     def wait_for_batches(self, count: int) -> bool:
-        """Wait for so many more batches; return False if all that was there is read instead."""
+        """Wait for this number of more batches and return False if all that was there is read instead."""
         wanted = self.batches + count
         wait_until(lambda: self.batches >= wanted or not self.process.running, 300, f"{count} batches: {self.told}")
         assert self.process.running or self.process.returncode == 0, self.told
@@ -168,7 +168,7 @@ class Chain:
         return self.driver
 
     def at_work(self) -> Driver:
-        """A driver that has just finished a batch; now and then one that still starts."""
+        """A driver that has just finished a batch. Now and then one that still starts."""
         while True:
             driver = self.driver or self.start("running" if self.dice.random() < 0.8 else "available")
             if self.dice.random() < 0.1 or driver.wait_for_batches(self.dice.randrange(1, 3)):
@@ -299,7 +299,7 @@ def check_files(folder: Path, ledger: Ledger) -> None:
 
 
 def check_topic(cluster: Cluster, topic: str, expected: Counter[str]) -> None:
-    """Each record is once among what is committed."""
+    """Each record is committed once."""
     ways = {
         "ours": Counter(v.decode() for v in read_to_end(cluster.bootstrap_servers, topic, PARTITIONS, "read_committed"))
     }

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(480)]
 
 
 def writer(target: Any, cluster: Cluster, **options: object) -> Any:
-    """A DataFrameWriter or DataStreamWriter with options; ``__`` stands for a dot."""
+    """A DataFrameWriter or DataStreamWriter with options. ``__`` stands for a dot."""
     found = target.format("pyconsumer").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     for name, value in options.items():
         found = found.option(name.replace("__", "."), str(value))

@@ -27,7 +27,7 @@ NewStream = Callable[..., Stream]
 
 @pytest.fixture
 def new_stream(spark: Any, cluster: Cluster, tmp_path: Path) -> Iterator[NewStream]:
-    """Makes streams: ``new_stream(subscribe=topic)``; queries that a test leaves running are stopped."""
+    """Makes streams: ``new_stream(subscribe=topic)``. Queries that a test leaves running are stopped."""
     made: list[Stream] = []
 
     def make(**options: object) -> Stream:
@@ -47,7 +47,7 @@ def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
 
 
 def fill(cluster: Cluster, topic: str, *counts: int, first: int = 0, size: int = 10) -> list[tuple[int, int]]:
-    """Send so many records to each partition, offsets counting on from ``first``; their partitions and offsets."""
+    """Send this number of records to each partition, offsets from ``first`` on. Their partitions and offsets."""
     rows = [
         Row(b"%d-%d" % (partition, number) + b"x" * size, partition=partition)
         for partition, count in enumerate(counts)

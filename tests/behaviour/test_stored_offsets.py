@@ -1,4 +1,4 @@
-"""``store_offsets``: programs that commit what they have finished, on both faces of the consumer."""
+"""``store_offsets``: programs that commit finished records, on both faces of the consumer."""
 
 from __future__ import annotations
 

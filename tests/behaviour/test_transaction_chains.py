@@ -1,7 +1,7 @@
 """Chains of kills: two programs copy records from hop to hop exactly once, while they and the brokers are killed.
 
 ``PYCONSUMER_CHAIN_KILLS`` sets how many kills there are (5 by default), ``PYCONSUMER_CHAIN_SEED`` which.
-``PYCONSUMER_CHAIN_ALL=1`` plays each version with each group protocol, and on Apache Kafka; otherwise two plays do.
+``PYCONSUMER_CHAIN_ALL=1`` plays each version with each group protocol, and on Apache Kafka, otherwise two plays do.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Chain:
 
 
 class Feeder:
-    """Sends records to the first topic until it is stopped; ``sent`` is the ledger."""
+    """Sends records to the first topic until it is stopped. ``sent`` is the ledger."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
@@ -129,7 +129,7 @@ class Feeder:
 
 
 def committed_values(servers: str, topic: str) -> list[str]:
-    """Return what our reader finds up to the last stable offsets."""
+    """Return the records of our reader up to the last stable offsets."""
     return [value.decode() for value in read_to_end(servers, topic, PARTITIONS, "read_committed")]
 
 
@@ -142,7 +142,7 @@ def end_offsets(servers: str, isolation_level: str) -> dict[TopicPartition, int]
 
 @contextmanager
 def started(kind: str, certificates: Certificates, folder: Path, version: int) -> Iterator[Cluster]:
-    """Three brokers with the topics; sessions of the consumer protocol are as short as the classic members'."""
+    """Three brokers with the topics. Sessions of the consumer protocol are as short as the classic members'."""
     config = {"group.consumer.session.timeout.ms": 6000, "group.consumer.heartbeat.interval.ms": 1000}
     features = {"transaction.version": version} if kind == "embedded" else None  # Kafka's newest is the second
     cluster = start_cluster(kind, certificates, brokers=3, config=config, features=features, data_dir=folder)

@@ -35,14 +35,14 @@ MakeTopic = Callable[..., str]
 
 @pytest.fixture
 def producer(cluster: Cluster, group_id: str) -> Iterable[KafkaProducer]:
-    """A producer with transactions; its transactional id is the name of the group."""
+    """A producer with transactions. Its transactional id is the name of the group."""
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=group_id) as made:
         made.init_transactions()
         yield made
 
 
 def values(cluster: Cluster, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes | None]:
-    """Return what a reader finds up to the end that it sees."""
+    """Return the records of a reader up to the end that it sees."""
     tp = TopicPartition(topic, partition)
     found = []
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level=isolation) as consumer:
@@ -108,7 +108,7 @@ def test_a_transaction_spans_partitions_and_topics(
 
 
 def test_others_wait_behind_an_open_transaction(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
-    """Records without a transaction, too; the end of the partition is the last stable offset."""
+    """Records without a transaction, too. The end of the partition is the last stable offset."""
     tp = TopicPartition(topic, 0)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
         plain.send(topic, b"before").get(10)
@@ -454,7 +454,7 @@ def test_every_call_of_a_fenced_producer_says_that_it_is_fenced(cluster: Cluster
 def test_the_order_of_processing_and_committing_decides(
     cluster: Cluster, topic: str, group_id: str, commits_first: bool, restart: int
 ) -> None:
-    """Ten records are read; the program ends when it has processed seven of them."""
+    """Ten records are read. The program ends when it has processed seven of them."""
     tp = TopicPartition(topic, 0)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
         for number in range(10):
@@ -523,7 +523,7 @@ def test_ctrl_c_in_the_end_of_a_transaction_leaves_it_to_be_repeated(
 def test_offsets_are_committed_by_topic_ids_once_they_are_known(
     cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str
 ) -> None:
-    """KIP-1319; and a topic that was made again under its name is committed by its new id."""
+    """KIP-1319, and a topic that was made again under its name is committed by its new id."""
     tp = TopicPartition(topic, 0)
 
     def versions() -> list[int]:

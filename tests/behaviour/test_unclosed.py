@@ -158,7 +158,7 @@ sys.exit(7)
 
 
 def produce(cluster: Cluster, topic: str, tmp_path: Path, timeout_ms: int, *, frozen: bool) -> tuple[int, str]:
-    """Run a program that ends without ``flush``; return its exit code and what it wrote to stderr."""
+    """Run a program that ends without ``flush`` and return its exit code and stderr."""
     program = tmp_path / "producing.py"
     program.write_text(PRODUCING.replace("linger_ms=60_000", f"linger_ms={timeout_ms - 300}"))
     process = subprocess.Popen(

@@ -88,7 +88,7 @@ def test_a_partition_made_a_moment_ago_counts(cluster: Cluster, topic: str) -> N
 def test_a_topic_that_is_subscribed_before_it_exists_is_one_warning_and_stands_in_repr(
     group: str | None, cluster: Cluster, topic_name: str, group_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing else would say it to a program that polls: it gets no record, for ever."""
+    """A program that polls would not learn it: it would get no record, for ever."""
     settings = {"group_id": group_id, "group_protocol": group} if group else {}
     with (
         consuming(cluster, metadata_max_age_ms=500, allow_auto_create_topics=False, **settings) as consumer,
@@ -121,7 +121,7 @@ LATE: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("call", LATE)
 def test_a_time_that_is_over_is_said_once(call: str, dead_address: str) -> None:
-    """The error has the reason; a second one behind it ("the call did not finish in time") would say nothing."""
+    """The error has the reason. A second one behind it ("the call did not finish in time") would not help."""
     with consuming(dead_address, TopicPartition("t", 0), group_id="g") as consumer:
         with pytest.raises(KafkaTimeoutError) as raised:
             LATE[call](consumer)

@@ -1,4 +1,4 @@
-"""Answers that nobody reads: others are served, the broker's memory stays small, and late readers get everything."""
+"""Unread responses: others are served, the broker's memory stays small, and late readers get everything."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VERSION = 12  # the last one in which a request has names of topics
 
 
 def fill(servers: str, topic: str, count: int, size: int = 10_000, **options: Any) -> list[list[bytes]]:
-    """Records for each partition; their values."""
+    """Records for each partition. Their values."""
     numbers = random.Random(5)
     values = [[numbers.randbytes(size) for _ in range(count)] for _ in range(PARTITIONS)]
     with KafkaProducer(bootstrap_servers=servers, linger_ms=20, **options) as producer:
@@ -126,7 +126,7 @@ def test_read_committed_of_much_data_leaves_out_aborted_records(cluster: Cluster
 
 @contextlib.contextmanager
 def embedded(tls: bool, memory: bool, certificates: Certificates) -> Any:
-    """An embedded cluster; the function that connects to it, and the options of its clients."""
+    """An embedded cluster. The function that connects to it, and the options of its clients."""
     listeners = {"listeners": ("SSL",), "ssl_certfile": certificates.server_pem} if tls else {}
     with EmbeddedCluster(data_dir=":memory:" if memory else None, **listeners) as cluster:
         context = ssl.create_default_context(cafile=str(certificates.ca_pem)) if tls else None

@@ -1,4 +1,4 @@
-"""The mocks do what the clients do: one set of tests runs on both, and on their faces for event loops.
+"""The mocks act as the clients do: one set of tests runs on both, and on their faces for event loops.
 
 The clients read and write an embedded cluster. A test that a mock alone can fail shows a rule that the mock has wrong.
 """
@@ -174,7 +174,7 @@ class World:
             other.init_transactions()
 
     def committed_values(self, producer: Any) -> list[bytes | None]:
-        """Return what a reader of committed records finds."""
+        """Return the records of a reader of committed records."""
         if self.is_mock:
             return [record.value_bytes for record in self.mock(producer).history]
         found: list[bytes | None] = []
@@ -188,7 +188,7 @@ class World:
         return found
 
     def group_offsets(self, producer: Any, group_id: str) -> dict[TopicPartition, int]:
-        """Return what a group has committed."""
+        """Return the committed offsets of a group."""
         if self.is_mock:
             found: dict[TopicPartition, int] = {}
             for offsets in self.mock(producer).offsets_history:
@@ -337,7 +337,7 @@ def test_closing_in_good_order_commits_and_an_error_does_not(world: Callable[...
     tp = here.partitions[0]
 
     def program(group: str, end: Callable[[Any], object]) -> Any:
-        """Read one record, and end; return what is committed."""
+        """Read one record, end, and return the committed offset."""
         consumer = here.consumer(group_id=group, enable_auto_commit=True)
         consumer.subscribe([here.topic])
         here.join(consumer)
@@ -373,7 +373,7 @@ def test_closing_revokes(world: Callable[..., World], group_id: str) -> None:
 
 
 def test_a_consumer_that_does_not_poll_loses_its_partitions(world: Callable[..., World], group_id: str) -> None:
-    """The clock is the test's: nobody waits for five minutes."""
+    """The clock is the test's, so five minutes pass at once."""
     here = world()
     consumer, listener = here.consumer(group_id=group_id, max_poll_interval_ms=300_000), Noting()
     consumer.subscribe([here.topic], listener=listener)
@@ -507,7 +507,7 @@ def test_calls_at_the_wrong_moment(world: Callable[..., World], group_id: str) -
 
 
 def result(future: Any, here: World) -> Any:
-    """Return the outcome of a send; an event loop is not needed for that."""
+    """Return the outcome of a send. An event loop is not needed for that."""
     return future.get(timeout=30)
 
 
