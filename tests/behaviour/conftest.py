@@ -49,11 +49,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest and its newest version, and ``newest`` takes
     the newest one instead. Tests marked ``spark`` run on the embedded broker, and those also marked ``spark_smoke`` on
-    Apache Kafka, too: the source and the sink reach brokers only through our clients, whose own tests show on both
-    brokers that the brokers answer alike. Tests marked ``twins`` read with the other decoder, too, on the embedded
-    broker. Those also marked ``ahead`` read topics in zstd, too, with 0, 1 and 4 threads that decompress. Tests marked
-    ``faces`` use the clients for asyncio, too. With
-    ``PYCONSUMER_FACES=alternate`` each uses one of the two, about half of them each.
+    Apache Kafka, too. (The source and the sink reach brokers only through our clients. The clients' own tests show that
+    both brokers answer alike.) Tests marked ``twins`` read with the other decoder, too, on the embedded broker. Those
+    also marked ``ahead`` read topics in zstd, too, with 0, 1 and 4 threads that decompress. Tests marked ``faces`` use
+    the clients for asyncio, too. With ``PYCONSUMER_FACES=alternate`` each uses one of the two, about half of them each.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
     if "cluster_kind" not in metafunc.fixturenames:

@@ -76,9 +76,9 @@ class Play:
     def _settle(self, group: LiveGroup) -> None:
         """Wait until every member has a share.
 
-        kafka-python 3.0.12 sometimes stops in the middle of a rebalance and sends nothing more, so that a group goes on
-        without it. That was seen on Apache Kafka, where it is its own fault alone: there such a member is killed, as
-        one that crashes, and the play goes on. On our broker it counts.
+        kafka-python 3.0.12 sometimes stops in the middle of a rebalance and sends no request any more, so that a group
+        continues without it. That was seen on Apache Kafka, where it is its own fault alone: there such a member is
+        killed, as one that crashes, and the play continues. On our broker it counts.
         """
         try:
             group.settle()

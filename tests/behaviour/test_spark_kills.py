@@ -1,10 +1,10 @@
 """Drivers, workers and brokers of streaming queries are killed at random and between the steps of the sink's protocol.
 
-A ledger has what the brokers acknowledged to an idempotent producer, which sends all the while. Three queries of one
-driver copy that: into Parquet files, into a topic exactly once, and into another one by named writes of
-``foreachBatch``, with speculation, and with another ``local[n]`` and other cuts after each restart of the driver. In
-the end each has every record once. ``PYCONSUMER_SPARK_KILLS=50`` kills so often, on Apache Kafka, too, and has Java's
-consumer read what is committed. ``..._KILLS_LOG=FILE`` gets a line for each, ``..._KILLS_SEED`` repeats one.
+A ledger has the records that the brokers acknowledged to an idempotent producer, which sends all the while. Three
+queries of one driver copy them: into Parquet files, into a topic exactly once, and into another one by named writes of
+``foreachBatch``. They run with speculation. Each restart of the driver has another ``local[n]`` and other cuts. In the
+end each has every record once. ``PYCONSUMER_SPARK_KILLS=50`` kills so often, on Apache Kafka, too, and has Java's
+consumer read the committed records. ``..._KILLS_LOG=FILE`` gets a line for each, ``..._KILLS_SEED`` repeats one.
 """
 
 from __future__ import annotations
