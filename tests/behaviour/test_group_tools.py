@@ -306,7 +306,7 @@ def test_a_reset_of_a_group_of_the_new_protocol_at_work_is_refused(
     with newer_members(apache, group_id, topic_name):
         told = Command(apache, capfd).refused("groups", "reset-offsets", group_id, "--topic", topic_name, "--to-latest")
         assert f"group '{group_id}' is Stable with 1 member: m0 (" in told
-        assert "offsets can be reset only if it has no members" in told
+        assert "Offsets can be reset only if it has no members" in told
 
 
 def test_impossible_resets_change_no_offset(
