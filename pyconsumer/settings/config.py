@@ -506,7 +506,7 @@ class Settings(Generic[ConfigT]):
         component: its name in messages, such as ``consumer``.
         table: its settings. A later one replaces an earlier one of the same name, for instance to change its default.
         config_class: the class that :meth:`build` returns an instance of.
-        hints: by setting name of another client, what to do instead.
+        hints: by setting name of another client, the advice to give.
     """
 
     def __init__(

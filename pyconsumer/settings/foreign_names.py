@@ -1,4 +1,4 @@
-"""Settings of other clients that have another name here, or none: what the error for an unknown setting says of them.
+"""Settings of other clients that have another name here, or none, and the hints for their errors.
 
 Names are librdkafka's (confluent-kafka), and Java's where kafka-python has others, with underscores for dots.
 """

@@ -1,4 +1,4 @@
-"""The program of a Python client; run as a child process by the benchmarks.
+"""The program of a Python client. Run as a child process by the benchmarks.
 
 ``python -m tests.benchmarks.client_program JSON`` runs one of :data:`PROGRAMS` and prints what it found as JSON.
 The Java and Go programs beside this one do the same and print the same.
@@ -66,7 +66,7 @@ def _joined(values: Any) -> bytes | memoryview:
 
 
 def check_headers(client: Client, got: Got) -> int:
-    """Look at the first records; how many there were.
+    """Look at the first records. How many there were.
 
     Raises:
         ValueError: headers are not as they were written: a constant one, and one with the record's key.
@@ -218,7 +218,7 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def first(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Times from before the consumer is made to its first record, in ms; the first of them in the process apart.
+    """Times from before the consumer is made to its first record, in ms. The first of them in the process apart.
 
     With ``subscribe`` each consumer is the only member of a new group.
     """

@@ -1,7 +1,7 @@
 """The Python clients behind one small interface, so that every one of them runs the same programs.
 
 A client is opened, told what to read, and asked for records again and again. What it gives back are lists that its
-own API made; nothing is done per record here that a user would not do.
+own API made. Nothing is done per record here that a user would not do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Client:
         raise NotImplementedError
 
     def poll(self, timeout_s: float) -> Iterable[Got]:
-        """Records, as many as come by one call; none if there are none in time."""
+        """Records, as many as come by one call. None if there are none in time."""
         raise NotImplementedError
 
     def do_not_wait_for_more(self) -> None:
@@ -172,7 +172,7 @@ class KafkaPython(_LikeKafkaPython):
 
 
 class AIOKafka(Client):
-    """Each call is a run of its event loop; a call brings thousands of records, so that this costs next to nothing."""
+    """Each call is a run of its event loop. A call brings thousands of records, so that this costs next to nothing."""
 
     note = "`getmany()`"
     package = "aiokafka"

@@ -134,7 +134,7 @@ def _run(name: str, found: dict[str, Any], topic: Topic) -> Run:
 
 
 def tables(results: Results) -> list[Table | Matrix]:
-    """The main cell with everything; the other core cells and the grid one figure after the other."""
+    """The main cell with everything. The other core cells and the grid one figure after the other."""
     found: list[Table | Matrix] = []
     main = results.scope("consume", MAIN.name).series()
     if main:

@@ -55,7 +55,7 @@ _IDLE_KINDS = [kind for kind in _KINDS if kind.interval_ms != 0]
 
 
 def group_protocols(setup: Setup) -> list[Table]:
-    """Groups that form, grow and shrink on both brokers; then idle members."""
+    """Groups that form, grow and shrink on both brokers, then idle members."""
     tables = []
     for broker in _BROKERS:
         server = setup.server(broker)

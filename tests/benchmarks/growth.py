@@ -114,7 +114,7 @@ def _memory_mb(pid: int) -> float:
 
 
 def exchanges(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Requests on many connections, sixteen of them at a time, each connection in turn; run as a child process."""
+    """Requests on many connections, sixteen of them at a time, each connection in turn. Run as a child process."""
     host, _, port = arguments["servers"].partition(",")[0].rpartition(":")
     pid, wanted = arguments["pid"], arguments["exchanges"]
     request = b"".join(encode_request(ApiVersionsRequest(client_software_name="growth"), 3, 1, "growth"))

@@ -12,7 +12,7 @@ __all__ = ["consume_with_java", "produce_with_java"]
 
 
 def produce_with_java(setup: Setup, servers: str, topic: str, records: int, size_bytes: int, *extra: str) -> Run:
-    """Java's ``ProducerPerformance``; its own figure, without its warm-up records."""
+    """Java's ``ProducerPerformance``. Its own figure, without its warm-up records."""
     warm_up = records // 4
     finished, _, cpu = timed(
         lambda: setup.tools.run(
@@ -34,7 +34,7 @@ def produce_with_java(setup: Setup, servers: str, topic: str, records: int, size
 
 
 def consume_with_java(setup: Setup, servers: str, topic: str, records: int) -> Run:
-    """Java's ``ConsumerPerformance``; its own figure, without the time until the group was formed."""
+    """Java's ``ConsumerPerformance``. Its own figure, without the time until the group was formed."""
     finished, _, cpu = timed(
         lambda: setup.tools.run(
             "ConsumerPerformance",

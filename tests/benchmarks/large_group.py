@@ -64,7 +64,7 @@ class Group:
 
 
 class Member(threading.Thread):
-    """One consumer; ``share``: the partitions that it had after its last poll."""
+    """One consumer. ``share``: the partitions that it had after its last poll."""
 
     def __init__(self, group: Group, number: int) -> None:
         super().__init__(name=f"member-{number}", daemon=True)

@@ -43,7 +43,7 @@ def steady_records(servers: str, topic: str, partitions: int, every_s: float, **
 def until_settled(
     is_settled: Callable[[], bool], describe: Callable[[], object], *, settled_for_s: float, within_s: float
 ) -> float:
-    """Wait until a group is settled and stays so; return when it became so, by ``time.perf_counter``.
+    """Wait until a group is settled and stays so and return when it became so, by ``time.perf_counter``.
 
     Args:
         describe: returns the members' state, for the error.

@@ -47,7 +47,7 @@ class Contender:
 def alternate(contenders: Sequence[Contender], rounds: int, say: Callable[[str], None], scope: Scope) -> None:
     """Run all contenders once, then all again, and so on: what disturbs the machine disturbs each of them.
 
-    Runs that ``scope`` has already are left out; new ones go there, also those that failed.
+    Runs that ``scope`` has already are left out. New ones go there, also those that failed.
     """
     for round_ in range(1, rounds + 1):
         for contender in contenders:
@@ -92,7 +92,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def timed(action: Callable[[], Finished]) -> tuple[Finished, float, float]:
-    """Run a command; what it left, the seconds it took and its processor time."""
+    """Run a command. What it left, the seconds it took and its processor time."""
     cpu, start = children_cpu_s(), time.perf_counter()
     finished = action()
     return finished, time.perf_counter() - start, children_cpu_s() - cpu

@@ -84,7 +84,7 @@ def import_(_: dict[str, Any]) -> dict[str, Any]:
 
 
 def spark(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Read all columns by Spark into nothing; processor time of all its processes."""
+    """Read all columns by Spark into nothing. Processor time of all its processes."""
     return spark_program.main({**arguments, "format": "pyconsumer", "columns": "", "jars": []})
 
 
@@ -99,7 +99,7 @@ PROGRAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def main(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Run one of :data:`PROGRAMS`; fail unless the package comes from the folder that was meant."""
+    """Run one of :data:`PROGRAMS`. Fail unless the package comes from the folder that was meant."""
     found = PROGRAMS[arguments["program"]](arguments)
     import pyconsumer
 

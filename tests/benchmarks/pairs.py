@@ -1,7 +1,7 @@
 """``python -m tests.benchmarks.pairs BEFORE``: is this checkout slower than another one, in alternating pairs?
 
 Each pair runs a program with the package of one folder and with that of the other, in processes of their own, on one
-embedded broker that is this checkout's; who is first changes from pair to pair. The ratio after / before is the
+embedded broker that is this checkout's. Who is first changes from pair to pair. The ratio after / before is the
 geometric mean of the pairs, with the interval that holds it with 95 % (Student's t of the logarithms): what slows the
 machine slows both of a pair. Something is slower if the whole interval is above 1.
 """

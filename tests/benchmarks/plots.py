@@ -172,7 +172,7 @@ def _draw(field: Any, bars: _Bars, text: Callable[[float], str]) -> None:
 
 
 def _color(name: str) -> str:
-    """Ours stand out; also statements that import ours."""
+    """Ours stand out. Also statements that import ours."""
     return _OURS if is_ours(name) or "pyconsumer" in name.split() else _THEIRS
 
 

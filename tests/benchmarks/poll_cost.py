@@ -1,4 +1,4 @@
-"""Costs of one ``KafkaConsumer.poll()`` when records are buffered; run as a child process by the benchmarks.
+"""Costs of one ``KafkaConsumer.poll()`` when records are buffered. Run as a child process by the benchmarks.
 
 ``poll(max_records=1)`` and ``poll(max_records=500)`` are timed by turns, only while both are served from the buffer.
 The difference of their medians is 499 records, so the price of the call itself follows.

@@ -1,4 +1,4 @@
-"""Writes a topic with one of the Python clients; run as a child process by the benchmarks.
+"""Writes a topic with one of the Python clients. Run as a child process by the benchmarks.
 
 Each client sends a quarter of the records to another topic to warm up, then, with a new producer, all of them. The
 clock runs from the first ``send`` until ``flush`` has returned. All of them: acks=all, linger 5 ms, batches of 64 KiB,
@@ -45,7 +45,7 @@ class Job:
 
 
 def payloads(size_bytes: int, *, compressible: bool = False) -> list[bytes]:
-    """A thousand different values, the same in every run; hexadecimal digits if they are to be compressible."""
+    """A thousand different values, the same in every run. Hexadecimal digits if they are to be compressible."""
     source = random.Random(7)
     if compressible:
         return [source.randbytes(size_bytes // 2).hex().encode() for _ in range(1000)]
@@ -53,7 +53,7 @@ def payloads(size_bytes: int, *, compressible: bool = False) -> list[bytes]:
 
 
 def checksum(values: list[bytes], records: int) -> int:
-    """Sum of the CRC-32C of each value, for ``records`` values taken in turn; the order does not matter."""
+    """Sum of the CRC-32C of each value, for ``records`` values taken in turn. The order does not matter."""
     sums = [crc32c(value) for value in values]
     whole, rest = divmod(records, len(values))
     return int(whole * sum(sums) + sum(sums[:rest]))

@@ -37,7 +37,7 @@ class _Loop:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
 
     def read(self, records: int) -> int:
-        """Read so many, and what else comes with them; how many came."""
+        """Read so many, and what else comes with them. How many came."""
         self._send()
         while True:
             answer = self._receive()

@@ -1,4 +1,4 @@
-"""A group of our consumers, each in a thread, whose members come and go; run as a child process by the benchmarks.
+"""A group of our consumers, each in a thread, whose members come and go. Run as a child process by the benchmarks.
 
 ``RebalanceGroup.java`` does the same with Java's consumers. A member notes, for each partition, when it last got a
 record. Members' heartbeats are not in step: their intervals differ a little, as if the group had run for hours.
@@ -92,7 +92,7 @@ def _until_settled(members: list[Member], partitions: int) -> float:
 
 
 def during(event: Callable[[], None], members: list[Member], partitions: int) -> dict[str, Any]:
-    """Return what the event costs the partitions that stay with their members; nothing may be an event, too."""
+    """Return what the event costs the partitions that stay with their members. Nothing may be an event, too."""
     staying = list(members)
     before = {member: member.assignment for member in staying}
     for member in staying:

@@ -198,7 +198,7 @@ def update(
 
     Args:
         made_by: what :func:`about` says.
-        order: names of workloads; tables are shown in this order.
+        order: names of workloads. Tables are shown in this order.
 
     Returns:
         the files that were written.
@@ -265,5 +265,5 @@ def _without_dead_links(text: str, folder: Path) -> str:
 
 
 def _place(name: str, order: Sequence[str]) -> int:
-    """Return where a table stands: by the workload that its name begins with; unknown ones at the end."""
+    """Return where a table stands: by the workload that its name begins with. Unknown ones at the end."""
     return next((at for at, first in enumerate(order) if name == first or name.startswith(f"{first}-")), len(order))

@@ -90,7 +90,7 @@ class Scope:
 
 @dataclass
 class Results:
-    """Lines in the order in which they came; with a ``path`` each is appended to that file at once."""
+    """Lines in the order in which they came. With a ``path`` each is appended to that file at once."""
 
     path: Path | None = None
     lines: list[dict[str, Any]] = field(default_factory=list)

@@ -110,9 +110,9 @@ class Setup:
     Attributes:
         rounds: how often each contender runs.
         scale: factor for the numbers of records.
-        only: parts of the names of the contenders that are wanted; nothing for all.
+        only: parts of the names of the contenders that are wanted. Nothing for all.
         grid: whether to run all cells, once, instead of the core cells.
-        cells: parts of the names of the cells that are wanted; nothing for all.
+        cells: parts of the names of the cells that are wanted. Nothing for all.
     """
 
     say: Callable[[str], None]
@@ -177,7 +177,7 @@ class Setup:
         return max(100, round(records * self.scale))
 
     def wanted(self, contenders: Iterable[Contender]) -> list[Contender]:
-        """Those that the user asked for; all without a wish."""
+        """Those that the user asked for. All without a wish."""
         return [item for item in contenders if not self.only or any(word in item.name for word in self.only)]
 
     def fill(
@@ -208,7 +208,7 @@ class Setup:
 
     @functools.cached_property
     def franz(self) -> Path | None:
-        """The program with franz-go, built once and kept; None, with a word about it, where that cannot be done."""
+        """The program with franz-go, built once and kept, or None, with a word about it, where that cannot be done."""
         try:
             found = franz_program("benchmark")
         except AssertionError as error:

@@ -1,6 +1,6 @@
 """Large groups in simulated time: the real coordinators of both sides, a network of up to 3 ms, nobody computes.
 
-Shows what the protocol costs by itself. Members poll every 20 ms and read from every partition that they may; nothing
+Shows what the protocol costs by itself. Members poll every 20 ms and read from every partition that they may. Nothing
 fails. See :mod:`tests.simulation` for what is real and what is not.
 """
 
@@ -69,8 +69,8 @@ class Group(World):
     Args:
         assignor: one of :data:`ASSIGNORS`.
         seed: of delays, and of when members come.
-        size: how many members it begins with; there are twice as many partitions.
-        in_step: all heartbeats come at the same moment, as after a rebalance; otherwise each at its own, as when
+        size: how many members it begins with. There are twice as many partitions.
+        in_step: all heartbeats come at the same moment, as after a rebalance, otherwise each at its own, as when
             every member was held up once.
     """
 
@@ -110,7 +110,7 @@ class Group(World):
         member.start()
 
     def _during(self, event: Any, size: int) -> dict[str, Any]:
-        """Let it happen; the time until all is settled, and the waits of partitions that stay with their members."""
+        """Let it happen. The time until all is settled, and the waits of partitions that stay with their members."""
         staying = [member for member in self.members if isinstance(member, Reader)]
         before = {member: set(member.owned) for member in staying}
         for member in staying:
@@ -135,7 +135,7 @@ class Group(World):
 
 
 def measure(assignor: str, size: int, rounds: int, *, in_step: bool) -> dict[str, Any]:
-    """Play so many groups; times in simulated seconds, and the processor time of one group."""
+    """Play so many groups. Times in simulated seconds, and the processor time of one group."""
     groups = []
     cpu = time.process_time()
     for seed in range(rounds):

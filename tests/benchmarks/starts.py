@@ -148,7 +148,7 @@ def _run(kind: str, shape: Shape) -> Run:
 
 
 def measure(arguments: dict[str, Any]) -> dict[str, float]:
-    """Start a broker four times; run as a child process. The seconds of each start."""
+    """Start a broker four times. Run as a child process. The seconds of each start."""
     shape = Shape(arguments["batches"], arguments["records"], arguments["partitions"])
     found = {}
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Results as tables: of contenders, and tables that set cells against contenders; both as Markdown."""
+"""Results as tables: of contenders, and tables that set cells against contenders. Both as Markdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Table:
     """Contenders one below the other.
 
     Attributes:
-        name: by which a newer one takes its place; begins with the workload's name.
+        name: by which a newer one takes its place. Begins with the workload's name.
         unit: of the medians, such as ``records/s``.
         reference: the contender that the others are set in relation to, or nothing.
         page: the name of the page that shows it.
@@ -42,7 +42,7 @@ class Table:
 
 @dataclass
 class Matrix:
-    """Kinds of topics one below the other, contenders side by side; the rest as in :class:`Table`.
+    """Kinds of topics one below the other, contenders side by side. The rest as in :class:`Table`.
 
     Attributes:
         columns: names of contenders.
@@ -95,7 +95,7 @@ def figure(value: float | None, unit: str) -> str:
 
 
 def markdown_table(table: Mapping[str, Any]) -> str:
-    """One table as Markdown; ``table`` is a :class:`Table` or a :class:`Matrix` as a dictionary."""
+    """One table as Markdown. ``table`` is a :class:`Table` or a :class:`Matrix` as a dictionary."""
     return _matrix(table) if "columns" in table else _contenders(table)
 
 
@@ -161,7 +161,7 @@ def _optional(value: float | None, digits: int) -> str:
 
 
 def cell_values(series: Series, value: Any) -> list[float] | str | None:
-    """Return what a matrix shows of a contender: median, least, most; or the error."""
+    """Return what a matrix shows of a contender: median, least, most, or the error."""
     found = [each for run in series.runs if (each := value(run)) is not None]
     if not found:
         return series.errors[-1] if series.errors and not series.runs else None

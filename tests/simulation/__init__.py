@@ -5,9 +5,9 @@ heartbeat thread's rules) and ``GroupCoordinator`` with its log in Kafka's forma
 network, the threads, the brokers' lives and the applications. One thread runs it all.
 
 * :mod:`.network` - connections with delays that break, swallow, and deliver late.
-* :mod:`.brokers` - two brokers over one log; one of them coordinates the group.
+* :mod:`.brokers` - two brokers over one log. One of them coordinates the group.
 * :mod:`.member` - a consumer and its application.
-* :mod:`.rules` - what must hold at each step; :mod:`.waiting` - the rule of the delayed assignor.
+* :mod:`.rules` - what must hold at each step. :mod:`.waiting` - the rule of the delayed assignor.
 * :mod:`.world` - time, the schedule of faults, the trace.
 * :mod:`.broken` - rules broken on purpose, to see that the simulation notices.
 

@@ -185,7 +185,7 @@ class Brokers:
     """The cluster.
 
     Attributes:
-        leader: of the partition that holds the group; it coordinates.
+        leader: of the partition that holds the group. It coordinates.
         append_delay: longest time that an append waits for the replicas, seconds.
         writes: batches written.
         stale_commits: commits whose member got another epoch while they were under way, and that were refused.

@@ -1,7 +1,7 @@
 """Simulated groups of the consumer protocol: the coordinator's cores with many members of both kinds on a fake clock.
 
-Members join, change their subscription, fall silent, die, leave, come back as static members; answers are lost;
-appends are late or refused; the coordinator restarts from its log; partitions are added. Rules that hold at each step:
+Members join, change their subscription, fall silent, die, leave, come back as static members. Answers are lost.
+Appends are late or refused. The coordinator restarts from its log. Partitions are added. Rules that hold at each step:
 
 1. One owner: no two members that the coordinator knows use one partition.
 2. No commit that was acknowledged is ever undone: who takes a partition reads at least that offset.

@@ -3,8 +3,8 @@
 What differs from :mod:`.rules`
 
 1. No partition has two owners among the members that the coordinator knows, whatever their epochs.
-2. A commit may name an epoch before the present one, as long as the member has had the partition since (KIP-1251);
-   nobody but the same member moves an offset back.
+2. A commit may name an epoch before the present one, as long as the member has had the partition since (KIP-1251).
+   Nobody but the same member moves an offset back.
 7. When the faults are over, every member is stable in the epoch that the coordinator knows, which is the group's.
 """
 

@@ -2,7 +2,7 @@
 
 A connection breaks (both ends learn of it, what was under way to the broker may still arrive), swallows everything
 until somebody's patience ends, or loses the answer to what was carried out. Requests on one connection are served in
-turn, as a broker does; between connections there is no order.
+turn, as a broker does. Between connections there is no order.
 """
 
 from __future__ import annotations

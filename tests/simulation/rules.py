@@ -4,12 +4,12 @@
 2. A partition without owner has one again within session timeout + rebalance timeout + delay + 10 round trips of the
    last fault, and of the last request that arrived late over a connection that broke: a commit of a dead member
    begins its session anew. The delay is that of the delayed assignor, and 0 with others.
-3. A commit that was acknowledged is in the log; what OffsetFetch answers is the last commit in the log, or while that
-   is not acknowledged the one before; no commit of a generation that is over gets there; nobody but its own writer
+3. A commit that was acknowledged is in the log. What OffsetFetch answers is the last commit in the log, or while that
+   is not acknowledged the one before. No commit of a generation that is over gets there. Nobody but its own writer
    moves an offset back.
-4. A listener hears of a partition in turn that it is assigned and that it is revoked or lost; under the eager protocol
-   all go before any comes; nothing is heard while a callback runs, nor after the end.
-5. While the delay of a vanished member lasts, nobody is given what it had; see :mod:`.waiting`.
+4. A listener hears of a partition in turn that it is assigned and that it is revoked or lost. Under the eager protocol
+   all go before any comes. Nothing is heard while a callback runs, nor after the end.
+5. While the delay of a vanished member lasts, nobody is given what it had. See :mod:`.waiting`.
 6. Once a member knows that its generation is lost, it is handed no record before it has heard which partitions it lost.
 7. When the faults are over, the group is stable in bounded time: all members in one generation.
 """

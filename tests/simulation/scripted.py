@@ -1,7 +1,7 @@
 """A group without random faults: what happens, and when, a test says. Members and coordinator are those of a schedule.
 
-Members poll, stall, vanish, leave and come; the coordinator's broker restarts from its log. Whenever an
-assignment changes, partitions with two owners in one generation are looked for; every callback is checked, as in a
+Members poll, stall, vanish, leave and come. The coordinator's broker restarts from its log. Whenever an
+assignment changes, partitions with two owners in one generation are looked for. Every callback is checked, as in a
 schedule.
 """
 
@@ -67,7 +67,7 @@ class Script(World):
         return self.callbacks["assigned"]
 
     def add(self, instance_id: str | None = None, **settings: Any) -> ScriptedMember:
-        """Let a member begin; ``settings`` in place of the usual ones, under the names of the consumer's settings."""
+        """Let a member begin. ``settings`` in place of the usual ones, under the names of the consumer's settings."""
         self._names += 1
         member = ScriptedMember(self, f"c{self._names}", instance_id, settings)
         self.members.append(member)

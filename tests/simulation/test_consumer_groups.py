@@ -1,4 +1,4 @@
-"""Schedules of groups of the consumer protocol, mixed with classic members; the rules: :mod:`.consumer_groups`."""
+"""Schedules of groups of the consumer protocol, mixed with classic members. The rules: :mod:`.consumer_groups`."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ class Group:
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """JoinGroup as it is sent, and Heartbeat answers that announce a rebalance; with the member's name."""
+    """JoinGroup as it is sent, and Heartbeat answers that announce a rebalance. With the member's name."""
     events: list[tuple[str, str]] = []
     send, finish = Connection.send, SimulatedClient.finish
 

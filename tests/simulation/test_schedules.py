@@ -1,7 +1,7 @@
 """Random schedules of faults, each protocol: no rule is broken. A failure prints the trace and how to replay it.
 
 Each run plays the same schedules of each protocol (see ``seeds``). PYCONSUMER_SIM_SEEDS sets another number,
-PYCONSUMER_SIM_FIRST another first seed; ``random`` draws one, named by each failure and at the end of the run.
+PYCONSUMER_SIM_FIRST another first seed. ``random`` draws one, named by each failure and at the end of the run.
 ``tox -e sim`` sets both.
 """
 

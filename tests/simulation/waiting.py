@@ -1,6 +1,6 @@
 """The delayed assignor under observation: what a vanished member had is given to nobody before its delay is over.
 
-The assignor goes by what members bring along; the rule here goes by what happened: who was really given what, and when
+The assignor goes by what members bring along. The rule here goes by what happened: who was really given what, and when
 a leader first missed whom.
 """
 

@@ -76,7 +76,7 @@ class Schedule:
 
     Args:
         draws: seeds everything that is random. command: replays the schedule.
-        as_bytes: messages go through the codec; it changes nothing else.
+        as_bytes: messages go through the codec. It changes nothing else.
     """
 
     def __init__(self, draws: str, command: str, clock: WatchedClock, *, seed: int, as_bytes: bool) -> None:
@@ -150,7 +150,7 @@ class World(Schedule):
         quiet_since: when the last fault ended, or the last late request of a broken connection was served.
         nested: a callback of a member takes its time.
         faults: how often each happened.
-        as_bytes: messages go through the codec; it changes nothing else.
+        as_bytes: messages go through the codec. It changes nothing else.
         rebalance_delay: how long what a vanished member had waits for it, seconds.
         static: members have instance ids.
         mixed: some members do not have the delayed assignor, and vote it out while they are there.

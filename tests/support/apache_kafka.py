@@ -37,16 +37,16 @@ class Credentials:
 
 
 class ApacheKafka:
-    """One Kafka broker with its controller in a child process; a context manager.
+    """One Kafka broker with its controller in a child process. A context manager.
 
     Args:
-        version: Apache Kafka's version; see :mod:`tests.support.java` for the ones that are known.
+        version: Apache Kafka's version. See :mod:`tests.support.java` for the ones that are known.
         config: broker settings, added to (and stronger than) those that make one small node.
-        folder: where data, settings and log go; a temporary one by default, removed by :meth:`stop`.
-        certificates: for the TLS listeners; without them there are only the plain ones.
+        folder: where data, settings and log go. A temporary one by default, removed by :meth:`stop`.
+        certificates: for the TLS listeners. Without them there are only the plain ones.
         node_id: of this node.
         small: a JVM that needs little memory, for one node of several.
-        quick: a JVM that starts fast; ``False`` for one that becomes as fast as it can, for benchmarks.
+        quick: a JVM that starts fast. ``False`` for one that becomes as fast as it can, for benchmarks.
     """
 
     def __init__(
@@ -178,13 +178,13 @@ class ApacheKafka:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def pause(self) -> None:
-        """Stop in good order but keep the data and the ports; :meth:`start` goes on from there."""
+        """Stop in good order but keep the data and the ports. :meth:`start` goes on from there."""
         if self._process is not None:
             self._process.stop()
             self._process = None
 
     def kill(self) -> None:
-        """End it with no chance to write anything more (SIGKILL); the data and the ports are kept."""
+        """End it with no chance to write anything more (SIGKILL). The data and the ports are kept."""
         if self._process is not None:
             self._process.kill()
             self._process = None
@@ -276,10 +276,10 @@ class _Quorum:
 
 
 class ApacheKafkaNodes:
-    """A Kafka cluster of several nodes, each broker and controller in a small JVM of its own; a context manager.
+    """A Kafka cluster of several nodes, each broker and controller in a small JVM of its own. A context manager.
 
     Args:
-        nodes: how many; their ids count from 0.
+        nodes: how many. Their ids count from 0.
         config, folder, certificates, credentials: as :class:`ApacheKafka` has them. Topics have as many replicas as
             there are nodes, and a dead node is given up after 3 s.
     """
@@ -374,7 +374,7 @@ class ApacheKafkaNodes:
             node.kill()
 
     def stop(self) -> None:
-        """End it. Nobody reads its data afterwards, so in no good order; a folder of its own is removed."""
+        """End it. Nobody reads its data afterwards, so in no good order. A folder of its own is removed."""
         self.kill()
         for node in self.nodes.values():
             node.release_ports()

@@ -1,8 +1,8 @@
-"""Finds tests that assert nothing, by reading the syntax trees of the tests; imports none of them.
+"""Finds tests that assert nothing, by reading the syntax trees of the tests. Imports none of them.
 
 A function asserts if its body has an `assert`, a `raise AssertionError`, one of pytest's `raises`, `warns`,
 `deprecated_call` and `fail`, a mock's `assert_...`, or calls a function of the tests that asserts. A plain name is
-looked up in its module and its imports; a method by its name in the same class, or, on another object, anywhere in the
+looked up in its module and its imports. A method by its name in the same class, or, on another object, anywhere in the
 tests: there every method of that name has to assert.
 """
 

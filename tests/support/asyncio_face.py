@@ -148,14 +148,14 @@ class AsyncioConsumer(_Face):
         return self._run(call())
 
     def assign(self, partitions: Iterable[Any]) -> None:
-        """Assign; an empty list unsubscribes, as in the blocking face."""
+        """Assign, or an empty list unsubscribes, as in the blocking face."""
         if isinstance(partitions, list | tuple | set) and not partitions:
             self.unsubscribe()
         else:
             self._client.assign(partitions)
 
     def subscribe(self, topics: Any = (), **kwargs: Any) -> None:
-        """Subscribe; an empty list unsubscribes, as in the blocking face."""
+        """Subscribe, or an empty list unsubscribes, as in the blocking face."""
         if isinstance(topics, list | tuple | set) and not topics and not kwargs.get("pattern"):
             self.unsubscribe()
         else:

@@ -90,7 +90,7 @@ class Cluster:
         return self.kind == "embedded"
 
     def raw(self, *, timeout_s: float = 60.0) -> RawClient:
-        """A new raw connection to the first broker that is there; close it."""
+        """A new raw connection to the first broker that is there. Close it."""
         addresses = self.bootstrap_servers.split(",")
         living = [address for node, address in zip(self.node_ids, addresses, strict=True) if node not in self.down]
         return RawClient((living or addresses)[0], timeout_s=timeout_s)
@@ -114,7 +114,7 @@ class Cluster:
             client.delete_topic(name)
 
     def kill(self, node: int | None = None) -> None:
-        """End a broker (by default the only one) as ``kill -9`` does; its files and its address stay."""
+        """End a broker (by default the only one) as ``kill -9`` does. Its files and its address stay."""
         node = self._node(node)
         if isinstance(self.server, EmbeddedCluster):
             self.server.kill_broker(node)
@@ -141,7 +141,7 @@ class Cluster:
         self.restart(node)
 
     def freeze(self) -> None:
-        """SIGSTOP to the processes of all brokers; :meth:`thaw` lets them go on."""
+        """SIGSTOP to the processes of all brokers. :meth:`thaw` lets them go on."""
         if isinstance(self.server, EmbeddedCluster):
             self._frozen = self.server.pid
             os.kill(self._frozen, signal.SIGSTOP)
@@ -188,14 +188,14 @@ def start_cluster(
     data_dir: str | Path | None = None,
     server_pem: Path | None = None,
 ) -> Cluster:
-    """Start a cluster of a kind, with all four listeners; the caller stops it.
+    """Start a cluster of a kind, with all four listeners. The caller stops it.
 
     Args:
         certificates: for the TLS listeners and the clients.
         brokers: how many. Of several, each is a process of its own with Apache Kafka, and topics have 3 replicas.
         config: Kafka's broker settings, stronger than :data:`COMMON_CONFIG`.
         features: versions of features, on the embedded broker.
-        data_dir: where data goes; a temporary folder by default.
+        data_dir: where data goes. A temporary folder by default.
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
     """
     common = COMMON_CONFIG | CONSUMER_GROUPS

@@ -1,4 +1,4 @@
-"""One network for unit tests of clients: it keeps what was sent, and the test answers; no socket, no thread, no delay.
+"""One network for unit tests of clients: it keeps what was sent, and the test answers. No socket, no thread, no delay.
 
 :class:`FakeNetwork` stands for :class:`~pyconsumer.network.client.NetworkClient` and the consumer's own
 ``ConsumerNetworkClient``: a part of a client that is built with it cannot tell the difference. What a test answers goes
@@ -36,7 +36,7 @@ class SentRequest:
     """A request that waits for its answer.
 
     Attributes:
-        node: the node's id; None for any node.
+        node: the node's id, or None for any node.
         version: the version that it was made in.
         min_version, max_version, timeout, connection, expect_response: as they were given to ``send``.
     """
@@ -79,7 +79,7 @@ class SentRequest:
         self.future.complete(ClientResponse(response, self.version, node, self._clock.now(), latency))
 
     def fail(self, error: KafkaError | None = None) -> None:
-        """Let it end with an error; a lost connection by default."""
+        """Let it end with an error. A lost connection by default."""
         self.future.fail(error or KafkaConnectionError("connection reset"))
 
 
@@ -96,7 +96,7 @@ class FakeNetwork:
         backoffs, errors: of nodes, by id.
         trouble: what :meth:`failures` says.
         disconnected: nodes and connections that were closed.
-        wakeups, flushes: how often they were asked for; ``on_flush`` is called each time.
+        wakeups, flushes: how often they were asked for. ``on_flush`` is called each time.
         quiet: how many blocks with wakeups disabled are open.
     """
 
@@ -146,7 +146,7 @@ class FakeNetwork:
         return self.send(None, api, request, **options)
 
     def run(self, steps: Steps[Any], deadline: float = math.inf) -> Any:
-        """Run a blocking call; each wait ends when its time is over."""
+        """Run a blocking call. Each wait ends when its time is over."""
         return drive(steps, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
 
     def poll_no_wakeup(self) -> None: ...
@@ -212,7 +212,7 @@ def metadata_response(
 
     Args:
         topics: by name, then by partition.
-        nodes: ids of the brokers; by default all from 1 to the highest leader, and at least one.
+        nodes: ids of the brokers, by default all from 1 to the highest leader, and at least one.
         host: of a broker, by its id.
         topic_id: of a topic, by its name.
     """

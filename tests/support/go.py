@@ -23,7 +23,7 @@ FRANZ_VERSION = next(
 
 
 def franz_program(name: str) -> Path | None:
-    """A program of the folder ``franz``; see :func:`go_program`."""
+    """A program of the folder ``franz``. See :func:`go_program`."""
     return go_program(_MODULE, name)
 
 
@@ -35,10 +35,10 @@ def go_program(module: Path, name: str) -> Path | None:
         name: the folder below it with the program.
 
     Returns:
-        The program; None if there is no Go.
+        The program, or None if there is no Go.
 
     Raises:
-        AssertionError: it cannot be built; the message holds what Go said.
+        AssertionError: it cannot be built. The message holds what Go said.
     """
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:

@@ -11,13 +11,13 @@ __all__ = ["other_copy"]
 
 
 def other_copy(root: Path, distributions: Iterable[Any] | None = None) -> str | None:
-    """Return what to do if tests in a source tree would import an installed copy; None if they would not.
+    """Return what to do if tests in a source tree would import an installed copy, or None if they would not.
 
     Tests start programs in other folders. Those import what is installed, so it has to be an editable installation.
 
     Args:
         root: the source tree.
-        distributions: the installations of ``pyconsumer``; by default those of this Python.
+        distributions: the installations of ``pyconsumer``, by default those of this Python.
     """
     for found in metadata.distributions(name="pyconsumer") if distributions is None else distributions:
         installed = Path(str(found.locate_file("pyconsumer")))

@@ -177,7 +177,7 @@ def need_jars(version: str = VERSION) -> None:
 
 
 def fetch_jars(libs: Path, artifacts: Iterable[str], *, alone: bool = False) -> Path:
-    """Let Maven copy artifacts (``group:name:version``) into a folder, once; return it.
+    """Let Maven copy artifacts (``group:name:version``) into a folder, once, and return it.
 
     Args:
         alone: without what they need.
@@ -246,7 +246,7 @@ class KafkaTools:
         return self._home / f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
     def java(self, *args: str, quick: bool = True, log_level: str = "WARN", log_to: str = "SYSTEM_ERR") -> list[str]:
-        """A java command with Kafka's jars and logging; ``quick`` trades peak speed for a fast start."""
+        """A java command with Kafka's jars and logging. ``quick`` trades peak speed for a fast start."""
         return [
             shutil.which("java") or "java",
             *(["-Xmx512m", *self._quick_start()] if quick else []),
@@ -287,7 +287,7 @@ class KafkaTools:
         check: bool = True,
         quick: bool = True,
     ) -> Finished:
-        """Run one of Kafka's programs to its end; fail unless its status is 0 (``check=False``: don't)."""
+        """Run one of Kafka's programs to its end. Fail unless its status is 0 (``check=False``: don't)."""
         finished = run(self.command(name, *args, quick=quick), input=input, timeout_s=timeout_s)
         return finished.check() if check else finished
 
@@ -319,7 +319,7 @@ class KafkaTools:
 
 @functools.cache
 def tools(version: str = VERSION) -> KafkaTools:
-    """Apache Kafka's programs; skips the running test where they cannot be had."""
+    """Apache Kafka's programs. Skips the running test where they cannot be had."""
     need_jars(version)
     return KafkaTools(version)
 

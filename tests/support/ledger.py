@@ -172,7 +172,7 @@ class Ledger:
             self._changed.notify_all()
 
     def wait(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
-        """Wait until members have told enough; ``AssertionError`` with where they stand when that takes too long."""
+        """Wait until members have told enough. ``AssertionError`` with where they stand when that takes too long."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while not condition():
@@ -206,7 +206,7 @@ class Ledger:
     def owned_twice(self) -> list[str]:
         """Return what two members had at one time, by the times of the calls of their listeners.
 
-        A member hears that it has lost a partition only after others may have it; so that does not count.
+        A member hears that it has lost a partition only after others may have it, so that does not count.
         """
         found = []
         for partition, spans in self._ownership().items():

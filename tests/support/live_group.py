@@ -57,7 +57,7 @@ class LiveMember:
         return self.seen.name
 
     def leave(self) -> None:
-        """Tell it to leave in good order; it does so when it comes to it."""
+        """Tell it to leave in good order. It does so when it comes to it."""
         self.alive = False
         self._leave()
 
@@ -142,7 +142,7 @@ class _HostedMember(LiveMember):
 
 
 class Writer:
-    """Writes numbers in turn to the partitions until it is stopped; tells the ledger what was acknowledged."""
+    """Writes numbers in turn to the partitions until it is stopped. Tells the ledger what was acknowledged."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Writer:
 
 
 class LiveGroup:
-    """See the module; a context manager that ends all its processes.
+    """See the module. A context manager that ends all its processes.
 
     Args:
         partitions: of the topic, which must exist.
@@ -289,7 +289,7 @@ class LiveGroup:
         return Options(**(self._settings | settings | {"client": client, "name": name}))
 
     def join(self, client: Client = "ours", **settings: Any) -> Any:
-        """Start a member; it joins when it comes to it."""
+        """Start a member. It joins when it comes to it."""
         name = f"{client}-{len(self.members) + 1}"
         member: LiveMember
         if client in _HOSTED:
@@ -302,7 +302,7 @@ class LiveGroup:
 
     @property
     def without_share(self) -> list[LiveMember]:
-        """The living that have nothing while others have all partitions; empty if some partition has no owner."""
+        """The living that have nothing while others have all partitions, or empty if some partition has no owner."""
         owned = {number for member in self.alive for number in member.seen.owned}
         return [member for member in self.alive if not member.seen.owned] if len(owned) == self.partitions else []
 
@@ -354,5 +354,5 @@ class LiveGroup:
             )
 
     def check(self) -> GroupLog:
-        """After :meth:`drain`: nothing was lost; see :mod:`tests.support.ledger`."""
+        """After :meth:`drain`: nothing was lost. See :mod:`tests.support.ledger`."""
         return self.ledger.check(self.cluster, self.group, self.topic, self.partitions)

@@ -24,7 +24,7 @@ def end_offset(client: RawClient, topic: str, partition: int = 0) -> int:
 
 
 def leader_of(cluster: Cluster, topic: str, partition: int) -> RawClient:
-    """A connection to the leader of a partition; close it."""
+    """A connection to the leader of a partition. Close it."""
     with cluster.raw() as client:
         node = client.leaders(topic)[partition]
         return RawClient(client.brokers()[node])

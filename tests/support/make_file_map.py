@@ -1,6 +1,6 @@
 """Writes the file map of docs/how-it-works.md: a line for each module, from the first sentence of its docstring.
 
-``python -m tests.support.make_file_map`` writes it; a test compares the page with the tree.
+``python -m tests.support.make_file_map`` writes it. A test compares the page with the tree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes ``docs/settings.md`` from the tables of settings, so that the reference says what the code does.
 
-``python -m tests.support.make_reference`` writes it; a test compares it with what would be written.
+``python -m tests.support.make_reference`` writes it. A test compares it with what would be written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes the settings of each client as a ``TypedDict``, so that editors complete them and type checkers check them.
 
-``python -m tests.support.make_typed_settings`` writes all of them from the tables of settings; a test compares the
+``python -m tests.support.make_typed_settings`` writes all of them from the tables of settings. A test compares the
 modules with what would be written. ``Kind.annotation`` says which type a kind of setting takes.
 """
 

@@ -1,7 +1,7 @@
 """One member of a consumer group, as a program: ours, confluent-kafka's or kafka-python's consumer.
 
 ``python -m tests.support.member_program OPTIONS`` takes its :class:`Options` as JSON and prints one JSON object a line
-for everything that counts: partitions assigned, revoked, lost; records processed; offsets committed, commits refused.
+for everything that counts: partitions assigned, revoked, lost. Records processed. Offsets committed, commits refused.
 A line is written before the next step begins, so that whatever a killed member did is known. A line ``leave`` on
 standard input makes it leave in good order.
 
@@ -38,13 +38,13 @@ class Options:
 
     Attributes:
         client: a name in :data:`CLIENTS`.
-        name: of the member; its client id, and the metadata of its commits.
+        name: of the member. Its client id, and the metadata of its commits.
         strategy: ``range``, ``roundrobin`` or ``cooperative-sticky``.
         batch: most records between two commits.
         work_s: how long it works on each record.
         request_timeout_ms: of a request (ours only).
         instance: group instance id of a static member.
-        protocol: ``classic`` or ``consumer``; the latter has no use for strategy, session and heartbeat.
+        protocol: ``classic`` or ``consumer``. The latter has no use for strategy, session and heartbeat.
     """
 
     client: str
@@ -85,7 +85,7 @@ class TurnedAway(Exception):
 
 
 class Work:
-    """Offsets that a member has processed and not committed; reports everything that happens."""
+    """Offsets that a member has processed and not committed. Reports everything that happens."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -105,7 +105,7 @@ class Work:
         self.uncommitted += len(records)
 
     def commit(self, partitions: Collection[int] | None = None) -> None:
-        """Commit what was processed. A refusal is told; it stays to be committed while the partition stays."""
+        """Commit what was processed. A refusal is told. It stays to be committed while the partition stays."""
         self.uncommitted = 0
         offsets = {p: offset for p, offset in self._positions.items() if partitions is None or p in partitions}
         if not offsets:

@@ -47,8 +47,8 @@ class GuardedProcess:
 
     Args:
         command: program and arguments.
-        output: a file that takes both outputs; without it they are collected (:attr:`stdout`, :attr:`stderr`).
-        on_line: gets each line of standard output as it comes, in a thread of its own; they are not collected then.
+        output: a file that takes both outputs. Without it they are collected (:attr:`stdout`, :attr:`stderr`).
+        on_line: gets each line of standard output as it comes, in a thread of its own. They are not collected then.
         env: added to the environment.
         grace_s: seconds between SIGTERM and SIGKILL.
     """
@@ -140,11 +140,11 @@ class GuardedProcess:
             pass  # it ended without reading all
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; ``subprocess.TimeoutExpired`` when it takes longer."""
+        """Wait for its end. ``subprocess.TimeoutExpired`` when it takes longer."""
         return self._process.wait(timeout_s)
 
     def stop(self) -> int:
-        """SIGTERM, then SIGKILL after the grace time; returns the status. A second call changes nothing."""
+        """SIGTERM, then SIGKILL after the grace time. Returns the status. A second call changes nothing."""
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -189,7 +189,7 @@ def run(
     """Run a command to its end.
 
     Raises:
-        AssertionError: it took longer than ``timeout_s`` (and was ended); the message holds what it printed.
+        AssertionError: it took longer than ``timeout_s`` (and was ended). The message holds what it printed.
     """
     process = GuardedProcess(command, env=env, cwd=cwd, grace_s=2.0)
     late = False
@@ -214,7 +214,7 @@ def run(
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float, what: str, interval_s: float = 0.05) -> None:
-    """Wait until another *process* has done something that can only be looked at; ``AssertionError`` when late."""
+    """Wait until another *process* has done something that can only be looked at. ``AssertionError`` when late."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:

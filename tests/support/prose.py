@@ -33,7 +33,7 @@ _WORD = re.compile(r"[A-Za-z0-9][\w'’./:+-]*")
 _CODE = re.compile(r"``.+?``|`[^`]+`|:\w+:`[^`]+`", re.DOTALL)
 _BLOCK = re.compile(r"^```.*?^```|^<!-- file map.*?^<!-- end of the file map -->|^<!--.*?-->", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"\]\([^)]*\)")
-_ITEM = re.compile(r"^\s*(?:[-*+] |\d+\. |\|.*|#+ .*|>>> .*|\.\.\. .*)", re.MULTILINE)
+_ITEM = re.compile(r"^\s*(?:[-*+] |\d+\. |\|.*|#+ .*|>>> .*|\.\.\. .*|.*\S {2,}\S.*|.*-> .*|=[ =]*$)", re.MULTILINE)
 _END = re.compile(r"(?<=[.!?])[\"'”)*_]*\s+(?=[A-Z`*_\"“(\[])|\n\s*\n|(?<=:)\s*\n")
 _FIELD = re.compile(r"^\s{4,}(?:[\w*]+(?:, [\w*]+)*): ", re.MULTILINE)  # an item of "Args:", "Raises:"
 
@@ -70,7 +70,7 @@ class Count:
     places: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in (*MEASURES, "long")})
 
     def rate(self, measure: str) -> float:
-        """Return the number for each 1,000 words; for ``long`` the number itself."""
+        """Return the number for each 1,000 words. For ``long`` the number itself."""
         found = len(self.places[measure])
         return float(found) if measure == "long" else 1000 * found / max(self.words, 1)
 

@@ -82,7 +82,7 @@ class _Frame:
 
 
 class KafkaProxy(RuleBook):
-    """The proxy, in a thread of its own; a context manager. See the module for what it is for.
+    """The proxy, in a thread of its own. A context manager. See the module for what it is for.
 
     Args:
         upstream: the brokers' bootstrap addresses, ``host:port`` separated by commas.
@@ -126,13 +126,13 @@ class KafkaProxy(RuleBook):
         self.stop()
 
     def start(self) -> None:
-        """Listen; afterwards :attr:`bootstrap_servers` is known."""
+        """Listen. Afterwards :attr:`bootstrap_servers` is known."""
         self._thread.start()
         for address in self._bootstrap:
             self._call(self._local_port(address))
 
     def stop(self) -> None:
-        """Close everything; raise what went wrong inside the proxy, if anything. A second call changes nothing."""
+        """Close everything. Raise what went wrong inside the proxy, if anything. A second call changes nothing."""
         if self._loop.is_closed():
             return
         self.clear()
@@ -176,7 +176,7 @@ class KafkaProxy(RuleBook):
     # -- in the proxy's thread: ports ----------------------------------------------------------------------------
 
     async def _local_port(self, address: Address) -> int:
-        """The port that stands for a broker; opened when the broker is first heard of."""
+        """The port that stands for a broker. Opened when the broker is first heard of."""
         port = self._ports.get(address)
         if port is None:
             listener = socket.create_server(("127.0.0.1", 0))

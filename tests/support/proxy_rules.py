@@ -1,4 +1,4 @@
-"""Rules that the proxy applies to frames, and events that it saw. Free of I/O; :mod:`tests.support.proxy` obeys."""
+"""Rules that the proxy applies to frames, and events that it saw. Free of I/O. :mod:`tests.support.proxy` obeys."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Rule:
         return True
 
     def wait(self, hits: int = 1, timeout_s: float = 60.0) -> None:
-        """Wait until the rule has been applied ``hits`` times; ``AssertionError`` when late."""
+        """Wait until the rule has been applied ``hits`` times. ``AssertionError`` when late."""
         self._book.wait(lambda: self.hits >= hits, timeout_s, f"{self.action} applied {hits} times ({self.hits} now)")
 
     @property
@@ -126,10 +126,10 @@ class RuleBook:
     """Rules in the order of their making (the first that matches a frame applies, alone) and the events seen.
 
     Common arguments of the methods that make a rule:
-        api: an :class:`ApiKey` or several; None for any.
+        api: an :class:`ApiKey` or several, or None for any.
         direction: which way the frames go.
         skip: leave so many matching frames alone first.
-        count: apply so many times; None for always.
+        count: apply so many times, or None for always.
         where: a predicate of the :class:`Event`, such as ``lambda e: e.client_id == "c1"``.
     """
 
@@ -167,7 +167,7 @@ class RuleBook:
         count: int | None = None,
         where: Callable[[Event], bool] | None = None,
     ) -> Rule:
-        """Swallow frames. A dropped request is never answered; a dropped response was acted upon."""
+        """Swallow frames. A dropped request is never answered. A dropped response was acted upon."""
         return self._add(Rule(self, "drop", api=api, direction=direction, skip=skip, count=count, where=where))
 
     def cut(
@@ -183,7 +183,7 @@ class RuleBook:
     ) -> Rule:
         """Pass on the first ``keep_bytes`` of a frame (size included; by default half of it), then close.
 
-        Both sides of the connection are closed; with ``reset`` by a TCP reset.
+        Both sides of the connection are closed. With ``reset`` by a TCP reset.
         """
         return self._add(
             Rule(
@@ -245,7 +245,7 @@ class RuleBook:
         count: int | None = 1,
         where: Callable[[Event], bool] | None = None,
     ) -> Rule:
-        """Replace the error code of responses; see :func:`replace_errors` for ``at``.
+        """Replace the error code of responses. See :func:`replace_errors` for ``at``.
 
         The broker has done what the request asked for.
         """
@@ -284,7 +284,7 @@ class RuleBook:
             rule.release()
 
     def note(self, event: Event) -> Rule | None:
-        """Record a frame; return the rule to apply."""
+        """Record a frame and return the rule to apply."""
         with self._lock:
             event.rule = next((rule for rule in self._rules if rule.matches(event)), None)
             self._events.append(event)
@@ -308,12 +308,12 @@ class RuleBook:
     def wait_for(
         self, api: int | None, direction: Direction = "response", count: int = 1, timeout_s: float = 60.0
     ) -> list[Event]:
-        """Wait until ``count`` such frames have come through; return all of them. ``AssertionError`` when late."""
+        """Wait until ``count`` such frames have come through and return all of them. ``AssertionError`` when late."""
         self.wait(lambda: len(self.events(api, direction)) >= count, timeout_s, f"{count} x {direction} of api {api}")
         return self.events(api, direction)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Wait for a condition on events and hits; ``AssertionError`` when late."""
+        """Wait for a condition on events and hits. ``AssertionError`` when late."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
             done = self._lock.wait_for(condition, deadline - time.monotonic())

@@ -23,7 +23,7 @@ __all__ = ["RawClient"]
 
 
 class RawClient:
-    """One connection to one broker; a context manager.
+    """One connection to one broker. A context manager.
 
     Args:
         address: ``host:port``, or several separated by commas (the first is used).
@@ -45,7 +45,7 @@ class RawClient:
 
     @property
     def versions(self) -> BrokerVersions:
-        """Return what the broker supports; asked for once."""
+        """Return what the broker supports. Asked for once."""
         if self._versions is None:
             answer = self.request(ApiVersionsRequest(), 0)
             self._versions = BrokerVersions.of((k.api_key, k.min_version, k.max_version) for k in answer.api_keys)
@@ -59,7 +59,7 @@ class RawClient:
         return response
 
     def send(self, message: Any, version: int | None = None) -> int:
-        """Send a request only; return its correlation id."""
+        """Send a request only and return its correlation id."""
         if version is None:
             version = self.versions.choose(message.API_KEY)
         correlation_id = self._next_id
@@ -75,7 +75,7 @@ class RawClient:
         return decode_response(*self._sent.pop(correlation_id), frame)
 
     def answered(self, within_s: float = 0.2) -> bool:
-        """Return whether a response is there, or comes within this time; a parked request has none."""
+        """Return whether a response is there, or comes within this time. A parked request has none."""
         return bool(select.select([self._socket], [], [], within_s)[0])
 
     def send_bytes(self, data: bytes) -> None:
@@ -83,7 +83,7 @@ class RawClient:
         self._socket.sendall(data)
 
     def receive_frame(self) -> bytes:
-        """The bytes of the next frame, without its size; ``ConnectionError`` when the broker has closed."""
+        """The bytes of the next frame, without its size. ``ConnectionError`` when the broker has closed."""
         return self._read(int.from_bytes(self._read(4), "big"))
 
     def _read(self, size: int) -> bytes:
@@ -160,7 +160,7 @@ class RawClient:
         return {b.node_id: f"{b.host}:{b.port}" for b in self.request(MetadataRequest(topics=[])).brokers}
 
     def coordinator(self, group_id: str) -> str:
-        """``host:port`` of a group's coordinator; waits until there is one."""
+        """``host:port`` of a group's coordinator. Waits until there is one."""
         found: list[str] = []
 
         def look() -> bool:

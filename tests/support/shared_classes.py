@@ -1,7 +1,7 @@
 """Keeps classes of Kafka and Spark, read, checked and linked, in files from which their programs in Java start faster.
 
 Java calls it class-data sharing (JEP 310, JEP 350). A broker starts in half of the processor time, Spark in a third.
-A file holds what some programs have used; other classes are read from their jars as before. Each file is made once
+A file holds what some programs have used. Other classes are read from their jars as before. Each file is made once
 for each Java and each set of jars, in about 20 s of processor time. Java takes no class from the file once a jar has
 another size or date than it had or comes elsewhere in the class path, so these are a part of what names a set.
 """
@@ -80,7 +80,7 @@ def share_kafkas_classes() -> None:
 def share_sparks_classes() -> None:
     """Let every Spark that this process and its children start from now on begin with such a file.
 
-    Only with the Java that ``pyconsumer.spark.session`` finds; for others it does not fit, and they start as always.
+    Only with the Java that ``pyconsumer.spark.session`` finds. For others it does not fit, and they start as always.
     """
     import pyspark
 
@@ -97,7 +97,7 @@ def sparks_file(java: str, jars: Path) -> Path:
     """Return where the classes of these jars are kept for this Java. Files of jars that were there before are deleted.
 
     Args:
-        jars: a folder; Java puts its jars into the class path in the order in which the folder lists them.
+        jars: a folder. Java puts its jars into the class path in the order in which the folder lists them.
     """
     place = _digest([java, what_java_says(java), str(jars)])
     file = cache_folder() / f"spark-classes-{place}-{_digest(map(stamp, os.scandir(jars)))}.jsa"

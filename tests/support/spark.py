@@ -55,7 +55,7 @@ def need_spark(*, connect: bool = False) -> None:
 
 
 def connector_jars() -> list[Path]:
-    """The jars of Spark's connector, from the cache or, once, by Maven; none where Maven is not there."""
+    """The jars of Spark's connector, from the cache or, once, by Maven. None where Maven is not there."""
     folder = cache_folder() / "spark-kafka-4.2.0" / "libs"
     if not folder.is_dir() and shutil.which("mvn") is None:
         return []
@@ -90,11 +90,11 @@ def use_unpacked_spark() -> None:
 
 
 def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]", **more: object) -> Any:
-    """A small local session with our source; it ends with Python.
+    """A small local session with our source. It ends with Python.
 
     Args:
         connector: whether Spark's own connector is to be there too, if it can be had.
-        more: settings; ``__`` stands for a dot.
+        more: settings. ``__`` stands for a dot.
     """
     need_spark()
     from pyconsumer.spark import session

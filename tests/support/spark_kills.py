@@ -62,7 +62,7 @@ class _Killed:
     slow: float
 
     def reached(self, step: str) -> None:
-        """End the process if the plan says so; each plan counts once."""
+        """End the process if the plan says so. Each plan counts once."""
         try:
             wanted = self.plan.read_text()
             if wanted == "one ended":
@@ -100,7 +100,7 @@ class _KilledBatchWriter(_Killed, BatchWriter):
 
 
 class KilledSource(KafkaDataSource):
-    """The data source; its sink takes ``killPlan``, a file that holds a step."""
+    """The data source. Its sink takes ``killPlan``, a file that holds a step."""
 
     @classmethod
     def name(cls) -> str:
@@ -125,7 +125,7 @@ class KilledSource(KafkaDataSource):
 
 
 def killed_as_ours(plan: Path) -> type[KilledSource]:
-    """Return such a data source under our own name, for code that chooses the format itself; it has this plan."""
+    """Return such a data source under our own name, for code that chooses the format itself. It has this plan."""
 
     class Killed(KilledSource):
         @classmethod

@@ -18,7 +18,7 @@ RECORDS_A_SECOND = 200
 
 
 class Ledger:
-    """Sends numbered records until it is stopped; keeps where each one that was acknowledged went."""
+    """Sends numbered records until it is stopped. Keeps where each one that was acknowledged went."""
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         self.topic = topic

@@ -52,11 +52,11 @@ def patiently(run: Callable[[], T]) -> T:
 
 
 class Stream:
-    """A stream of a topic into a folder. It may be run several times; the checkpoint stays.
+    """A stream of a topic into a folder. It may be run several times. The checkpoint stays.
 
     Args:
         folder: for the output and the checkpoint.
-        options: of the source; ``__`` stands for a dot.
+        options: of the source. ``__`` stands for a dot.
     """
 
     def __init__(self, spark: Any, servers: str, folder: Path, options: Mapping[str, object]) -> None:
@@ -71,7 +71,7 @@ class Stream:
         return reader(self.spark, self.servers, self.options, format=format, stream=True).load()
 
     def start(self, frame: Any = None, *, format: str = "pyconsumer", **trigger: Any) -> Any:
-        """Start a query; ``trigger`` as DataStreamWriter's."""
+        """Start a query. ``trigger`` as DataStreamWriter's."""
         writer = (self.frame(format=format) if frame is None else frame).writeStream.format("parquet")
         writer = writer.option("path", str(self.output)).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
@@ -87,7 +87,7 @@ class Stream:
         return patiently(run)
 
     def run_available(self, frame: Any = None, *, format: str = "pyconsumer") -> list[Any]:
-        """Run with Trigger.AvailableNow to the end; the progress of each batch."""
+        """Run with Trigger.AvailableNow to the end. The progress of each batch."""
         return run_to_the_end(lambda: self.start(frame, format=format, availableNow=True))
 
     def positions(self, partition: int | None = None) -> list[tuple[int, int]]:

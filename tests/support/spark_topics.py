@@ -16,7 +16,7 @@ TIME: Final = int(time.time()) * 1000 - 600_000
 
 
 class Row(NamedTuple):
-    """A record to send; it comes back with an offset that counts from 0 within its partition."""
+    """A record to send. It comes back with an offset that counts from 0 within its partition."""
 
     value: bytes | None
     key: bytes | None = None

@@ -30,7 +30,7 @@ def _number(value: int) -> str:
 
 
 class TokenServer:
-    """Serves ``/token`` (RFC 6749, 4.4) and ``/keys`` (RFC 7517) on this machine; a context manager.
+    """Serves ``/token`` (RFC 6749, 4.4) and ``/keys`` (RFC 7517) on this machine. A context manager.
 
     Attributes:
         given: how many tokens it gave.

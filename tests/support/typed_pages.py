@@ -1,7 +1,7 @@
 """Pages that a reader types in: programs to save under a name, commands to run, and what these print.
 
 A block of Python after ``Save this as `name.py`:`` is a file. In a block ``console`` lines that begin with ``$`` are
-commands; the lines up to the next one are what is printed, in any order, as records of different partitions come in
+commands. The lines up to the next one are what is printed, in any order, as records of different partitions come in
 any. A command without such lines only has to succeed.
 """
 
@@ -96,6 +96,6 @@ class Typist:
                 assert not step.printed or sorted(printed) == sorted(step.printed), f"{step.line}: {printed}"
 
     def type(self, line: str) -> Finished:
-        """Run one command; it has to succeed."""
+        """Run one command. It has to succeed."""
         self.done.append(line)
         return run(["sh", "-c", line], timeout_s=110, cwd=self._folder, env=self._environment).check()

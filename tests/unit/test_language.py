@@ -21,8 +21,17 @@ pytestmark = pytest.mark.xdist_group("sources")
 ROOT = Path(__file__).parents[2]
 
 _BEGINS_WRONG = re.compile(r"(What|Whether|Where|Who|How)\b")
-#: Parts that are still above a budget, and by how many places.
-_ABOVE: dict[str, dict[str, int]] = {}
+#: Parts that are still above a budget, and by how many places: tools of the tests, and a table of states in C.
+_ABOVE: dict[str, dict[str, int]] = {
+    "compiled sources": {"long": 2},
+    "tests": {"what": 5, "long": 1},
+    "tests/benchmarks": {"what": 52, "nobody": 14, "private": 6, "long": 1},
+    "tests/simulation": {"what": 32, "nobody": 7, "private": 10, "long": 2},
+    "tests/simulation/transactions": {"what": 8, "nobody": 8, "private": 1, "long": 1},
+    "tests/support": {"what": 61, "nobody": 21, "private": 14, "long": 4},
+    "tests/support/odd": {"what": 7},
+    "tests/support/site": {"what": 3, "nobody": 1},
+}
 
 
 def _docstrings(*folders: str) -> Iterator[tuple[str, str]]:
@@ -101,4 +110,4 @@ def test_prose_is_within_its_budgets(record_property: Callable[[str, object], No
     counts = {part: prose.count(texts) for part, texts in prose.parts().items()}
     record_property("table", ["prose, for each 1,000 words", *prose.summary(counts)])
     above = {part: excess for part, found in counts.items() if (excess := found.over_budget())}
-    assert above == _ABOVE, "python -m tests.support.prose PART --show has the places"
+    assert above == _ABOVE, "fewer: lower the number; more: python -m tests.support.prose PART --show has the places"

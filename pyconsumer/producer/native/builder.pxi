@@ -33,7 +33,7 @@ cdef inline uint8_t *put_varint(uint8_t *at, uint64_t number) noexcept nogil:
 
 
 cdef inline uint8_t *put_bytes(uint8_t *at, const char *data, Py_ssize_t length) noexcept nogil:
-    """Write a field and its length; length -1 is null."""
+    """Write a field and its length. Length -1 is null."""
     at = put_varint(at, zigzag(length))
     if length > 0:
         memcpy(at, data, length)
@@ -133,7 +133,7 @@ cdef class BatchBuilder:
         const char *headers,
         Py_ssize_t headers_length,
     ) noexcept:
-        """Append a record; return its relative offset, FULL, or FAILED without memory. A length of -1 is null."""
+        """Append a record. Return its relative offset, FULL, or FAILED without memory. A length of -1 is null."""
         cdef uint64_t since_base
         cdef int64_t body
         cdef Py_ssize_t total, wanted
@@ -299,7 +299,7 @@ cdef inline int32_t next_delta(int32_t delta) noexcept nogil:
 
 
 cdef int view_of(data, Py_buffer *view) except -1:
-    """Get a view of the bytes of an object; its length is -1 for None."""
+    """Get a view of the bytes of an object. Its length is -1 for None."""
     if data is None:
         view.buf = NULL
         view.len = -1

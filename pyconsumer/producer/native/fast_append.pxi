@@ -224,7 +224,7 @@ cdef class Appender:
     def close(self):
         self.is_open = False
 
-    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
+    @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     cdef _Topic known_topic(self, topic):
         """Return the topic, or None if no records may be appended to its batches here."""
         cdef PyObject *found
@@ -235,7 +235,7 @@ cdef class Appender:
         found = PyDict_GetItem(self.topics, topic)
         return None if found is NULL else <_Topic>found
 
-    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
+    @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     cdef int64_t time_of(self, timestamp_ms):
         """Return milliseconds since the epoch, or -1 to leave that to Python."""
         if timestamp_ms is None:
@@ -252,7 +252,7 @@ cdef class Appender:
             return FAILED
         return partition
 
-    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
+    @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     cdef ProducerBatch place(
         self,
         _Topic known,
@@ -264,7 +264,7 @@ cdef class Appender:
         Py_ssize_t value_size,
         int32_t *index,
     ):
-        """Append a record to its open batch and return the batch; None if a decision is needed first.
+        """Append a record to its open batch and return the batch, None if a decision is needed first.
 
         No object is created here: that may run the garbage collector, and with it any code and any thread.
         """
@@ -312,7 +312,7 @@ cdef class Appender:
             known.sticky[1] = used + size
         return batch
 
-    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
+    @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     cdef int announce(self, ProducerBatch batch) except -1:
         """Wake the sender once for a batch that is large enough."""
         if not batch.announced and batch.builder_.estimate() >= self.batch_size:
@@ -320,7 +320,7 @@ cdef class Appender:
             self.wake()
         return 0
 
-    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
+    @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     def append(self, topic, value, key, headers, partition, timestamp_ms):
         cdef _Topic known = None if headers else self.known_topic(topic)
         cdef ProducerBatch batch
@@ -354,7 +354,7 @@ cdef class Appender:
         self.announce(batch)
         return future
 
-    @cython.nonecheck(False)  # each record passes it; `__cinit__` has set what it reads
+    @cython.nonecheck(False)  # each record passes it. `__cinit__` has set the attributes
     def append_many(self, topic, values, keys, Py_ssize_t start, partition, timestamp_ms, runs):
         cdef _Topic known = self.known_topic(topic)
         cdef list value_list = exact_list(values)
@@ -410,7 +410,7 @@ cdef inline bint is_int(PyObject *number) noexcept:
 
 
 cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) except *:
-    """Set ``start`` and ``length`` to the bytes of a key or value; return False if it is not bytes, str or None."""
+    """Set ``start`` and ``length`` to the bytes of a key or value. Return False if it is not bytes, str or None."""
     if type(data) is bytes:
         start[0] = PyBytes_AS_STRING(data)
         length[0] = PyBytes_GET_SIZE(data)

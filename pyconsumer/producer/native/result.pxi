@@ -21,7 +21,7 @@ cdef class BatchResult:
     cdef bint settled
     cdef bint is_released
     cdef object released  # an event, as soon as a thread waits
-    cdef list waiting  # None once settled; created in advance, since creating a list may let other threads run
+    cdef list waiting  # None once settled. Created in advance, since creating a list may let other threads run
     cdef list parts
 
     def __cinit__(self):
@@ -135,7 +135,7 @@ cdef enum:
 
 
 # The garbage collector does not track futures, which saves half of their cost. Of the objects that a future refers to,
-# only its function may refer back; it is released when the future is done, and every future is done eventually.
+# only its function may refer back. It is released when the future is done, and every future is done eventually.
 @cython.no_gc
 @cython.freelist(1024)
 cdef class FutureRecordMetadata:

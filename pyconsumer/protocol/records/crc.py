@@ -1,7 +1,7 @@
 """CRC-32C, the checksum of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
 
 The compiled decoder has its own. Without it the first of these serves: the package ``crc32c``, which is as fast and is
-installed where it has wheels, ``crcmod``, which installs without a compiler, numpy, and a table in Python. numpy is
+installed where it has wheels, ``crcmod``, which installs without a compiler, numpy, and a table in Python. Numpy is
 there for Spark's executors, which have it, but perhaps no wheel of ours. crcmod is logged, and the slow ones warn once.
 State: the chosen function, and its tables.
 """

@@ -132,7 +132,7 @@ class Cluster:
         """Read a partition from an offset on, as consumers with ``read_committed`` do.
 
         Returns:
-            values, the next offset, high watermark and LSO; None if nobody can answer now.
+            values, the next offset, high watermark and LSO, or None if nobody can answer now.
         """
         broker = self.leader(tp)
         if broker is None:

@@ -1,10 +1,10 @@
 """The fate of each transaction, and the rules for what ``read_committed`` readers see.
 
-1. Of a transaction whose commit was never asked for, nothing is ever seen; nothing either once its abort was asked for.
+1. Of a transaction whose commit was never asked for, nothing is ever seen. Nothing either once its abort was asked for.
 2. Of a transaction whose commit succeeded, all is seen in the end, once.
 3. Of any other, all or nothing is seen in the end.
 4. What was seen at an offset is seen there ever after, and nothing before it appears later.
-5. In the end the inputs below the committed position were each transformed once, and no others; within a partition
+5. In the end the inputs below the committed position were each transformed once, and no others. Within a partition
    their order is kept. A program never reads a position behind one that was committed before it asked.
 6. In the end no transaction holds back readers: the last stable offset is the high watermark.
 7. All that holds below transaction version 2 only while no EndTxn and no TxnOffsetCommit arrives after its connection

@@ -2,7 +2,7 @@
 
 The application does what the documentation says: it asks for the committed position, and then in each transaction
 takes the next few inputs, sends a record for each, sends the new position, and commits. After an abort it asks for the
-position again. After a fatal error it ends; so does a program that a newer one with its transactional id replaced.
+position again. After a fatal error it ends, so does a program that a newer one with its transactional id replaced.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Program:
     """One process.
 
     Args:
-        transactional_id: the one of its producer; its group has the same name.
+        transactional_id: the one of its producer. Its group has the same name.
         leaves: it ends in the middle of a transaction, and nobody comes after it.
     """
 

@@ -54,7 +54,7 @@ def with_config(name: str, value: str | None) -> Case:
 
 
 def assigned(*partitions: tuple[int, list[str]], count: int = -1, factor: int = -1) -> Case:
-    """Return the case of replicas given by hand; ``"own"`` stands for the broker's node id."""
+    """Return the case of replicas given by hand. ``"own"`` stands for the broker's node id."""
 
     def assignments(world: World) -> list[CreatableReplicaAssignment]:
         (node,) = world.client.brokers()

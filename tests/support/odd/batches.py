@@ -30,7 +30,7 @@ def now_ms() -> int:
 
 
 def varint(value: int, *, size: int = 0) -> bytes:
-    """Return a zigzag varint; with ``size`` in at least so many bytes."""
+    """Return a zigzag varint. With ``size`` in at least so many bytes."""
     left = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while left > 0x7F or len(out) + 1 < size:
@@ -62,7 +62,7 @@ def record(
     length: int | None = None,
     length_as: bytes | None = None,
 ) -> bytes:
-    """Return a record; ``offset`` and ``timestamp`` are deltas, ``*_as`` the bytes of a field."""
+    """Return a record. ``offset`` and ``timestamp`` are deltas, ``*_as`` the bytes of a field."""
     listed = varint(len(headers) if header_count is None else header_count)
     listed += b"".join(_field(name, None) + _field(content, None) for name, content in headers)
     body = (
@@ -95,7 +95,7 @@ def batch(
     sequence: int = -1,
     count: int | None = None,
 ) -> bytes:
-    """Return a v2 batch; what is not given fits the records, of which there is one by default.
+    """Return a v2 batch. What is not given fits the records, of which there is one by default.
 
     Args:
         content: the bytes after the header instead of the records in the codec.
@@ -172,7 +172,7 @@ def lz4(
     """Return an lz4 frame.
 
     Args:
-        flags, sizes: the two bytes of the frame's descriptor; ``extra``: what follows them.
+        flags, sizes: the two bytes of the frame's descriptor. ``extra``: what follows them.
         sum_from: 0 to include the magic number in the header's checksum, as Kafka's format v0 had it (KAFKA-3160).
     """
     header = b"\x04\x22\x4d\x18" + bytes((flags, sizes)) + extra

@@ -53,7 +53,7 @@ def sent(make: Callable[[], bytes | None], config: Mapping[str, object] | None =
 
 
 def in_turn(*made: Callable[[], bytes], config: Mapping[str, object] | None = None) -> Case:
-    """Return the case of batches that are sent to one partition in turn; the answer is all codes and offsets."""
+    """Return the case of batches that are sent to one partition in turn. The answer is all codes and offsets."""
 
     def case(world: World) -> str:
         at = world.partition(config)
@@ -464,7 +464,7 @@ PRODUCERS: dict[str, Case] = {
 
 
 def requested(make: Callable[[World], ProduceRequest], version: int = 9) -> Case:
-    """Return the case of a Produce request; the answer is the codes of its partitions, sorted."""
+    """Return the case of a Produce request. The answer is the codes of its partitions, sorted."""
 
     def case(world: World) -> str:
         answer = world.client.request(make(world), version)

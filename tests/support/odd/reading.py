@@ -31,7 +31,7 @@ def filled(world: World) -> tuple[str, int]:
 
 
 def fetch(version: int = 12, *, topic: str | None = None, **changes: Any) -> Case:
-    """Return the case of a Fetch of one partition; changes go to the partition or to the request."""
+    """Return the case of a Fetch of one partition. Changes go to the partition or to the request."""
 
     def case(world: World) -> str:
         name, index = filled(world)

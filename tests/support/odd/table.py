@@ -33,7 +33,7 @@ _CODE = re.compile(r"[A-Z][A-Z_0-9]{3,}")
 
 
 class Row(NamedTuple):
-    """An input and its answers; ``ours`` and ``reason`` are empty where the embedded broker answers as Kafka does."""
+    """An input and its answers. ``ours`` and ``reason`` are empty where the embedded broker answers as Kafka does."""
 
     area: str
     words: str

@@ -29,7 +29,7 @@ __all__ = ["CASES"]
 
 
 def begun(version: int = 4, **changes: Any) -> Case:
-    """Return the case of InitProducerId with a new transactional id; the id that is given is left out."""
+    """Return the case of InitProducerId with a new transactional id. The id that is given is left out."""
 
     def case(world: World) -> str:
         request = InitProducerIdRequest(world.fresh("x"), 60_000)
@@ -212,7 +212,7 @@ OFFSETS: dict[str, Case] = {
 
 
 def produced(version: int = 11, *, is_added: bool = True, **fields: Any) -> Case:
-    """Return the case of a transactional batch; fields named as those of :func:`batch` replace the producer's."""
+    """Return the case of a transactional batch. Fields named as those of :func:`batch` replace the producer's."""
 
     def case(world: World) -> str:
         producer = Producer(world)

@@ -27,7 +27,7 @@ def sent(
     is_flexible: bool | None = None,
     answers: bool = True,
 ) -> Case:
-    """Return the case of a request with this body; the answer is its error codes, each once."""
+    """Return the case of a request with this body. The answer is its error codes, each once."""
 
     def case(world: World) -> str:
         known = API[api].min_version <= version <= API[api].max_version

@@ -40,7 +40,7 @@ def _plain(value: Any) -> str:
 
 
 def asking(make: Callable[[World], Message], version: int | None = None, *show: str) -> Case:
-    """Return the case of one request; the answer is all its error codes."""
+    """Return the case of one request. The answer is all its error codes."""
     return lambda world: world.asked(make(world), version, *show)
 
 
@@ -81,7 +81,7 @@ class World:
         self.client.close()
 
     def _wait_for_coordinators(self) -> None:
-        """Wait until groups and transactions are served; the first who asks for them has the topics made."""
+        """Wait until groups and transactions are served. The first who asks for them has the topics made."""
         for key_type in (0, 1):
             request = FindCoordinatorRequest(key="odd", key_type=key_type)
             wait_until(lambda: self.client.request(request, 3).error_code == 0, _READY_S, "coordinators")  # noqa: B023
@@ -91,7 +91,7 @@ class World:
         wait_until(lambda: self.client.request(fetched, 7).error_code == 0, _READY_S, "groups are served")
 
     def ask(self, case: Case) -> str:
-        """Return the answer to an input; the next one has a new connection."""
+        """Return the answer to an input. The next one has a new connection."""
         self.client.close()
         self.client = RawClient(self.address, timeout_s=_READY_S)
         self.refusals.clear()
@@ -183,7 +183,7 @@ class World:
         timeout_ms: int = 10_000,
         transactional_id: str | None = None,
     ) -> tuple[int, int, str]:
-        """Send a Produce request; return the code, the base offset, and the records that the answer names."""
+        """Send a Produce request and return the code, the base offset, and the records that the answer names."""
         data = TopicProduceData(at[0], partition_data=[PartitionProduceData(at[1], records)])
         request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[data])
         self.client.send(request, version)

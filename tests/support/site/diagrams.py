@@ -21,7 +21,7 @@ _ROW, _HEAD, _MARGIN, _GAP = 38, 34, 12, 36
 
 
 class DiagramError(ValueError):
-    """A line of a diagram is not understood; the message has it."""
+    """A line of a diagram is not understood. The message has it."""
 
 
 @dataclass

@@ -81,7 +81,7 @@ def example_navigation() -> list[dict[str, str]]:
 
 
 def _examples() -> Iterator[tuple[str, str, Path | None, list[Path]]]:
-    """Yield the page, the title, the folder and the files of each example; a folder is one example."""
+    """Yield the page, the title, the folder and the files of each example. A folder is one example."""
     for path in sorted((ROOT / "examples").iterdir()):
         if path.suffix == ".py":
             yield f"examples/{path.stem}.md", _title(path.stem), None, [path]

@@ -5,7 +5,7 @@
 Its parts, one file each:
 
 * ``parse.pxi``: headers and records of format v2. It touches no Python object, allocates nothing and reads only the
-  bytes it is given. It decides whether bytes are a record; the decoder in Python describes the error if they are not,
+  bytes it is given. It decides whether bytes are a record. The decoder in Python describes the error if they are not,
   so that both raise the same messages.
 * ``check.pxi``: ``check_records``.
 * ``record.pxi``: ``ConsumerRecord``, and its subclass that the garbage collector tracks.

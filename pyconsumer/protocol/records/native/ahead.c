@@ -1,6 +1,6 @@
 /* Decompression ahead of the reader, by native threads: states, ownership, order.
  *
- * The reader is the thread that takes records. It queues a job for a record set; each batch is a slot of the job.
+ * The reader is the thread that takes records. It queues a job for a record set. Each batch is a slot of the job.
  * Workers, and the reader itself, claim slots from the front and leave the output in the slot until the reader reaches
  * that batch.
  *
@@ -18,7 +18,7 @@
  *
  *     WAITING -> CLAIMED   by a worker, or by the reader that helps, under the lock
  *     WAITING -> OWN       the reader reached it first and decompresses it as if there were no workers, or skipped it
- *     CLAIMED -> DONE      by the thread that claimed it; the result may be that it is damaged
+ *     CLAIMED -> DONE      by the thread that claimed it. The result may be that it is damaged
  *     CLAIMED -> LEFT      the reader abandoned it: skipped it, or waited too long. The output is dropped in the end
  *     LEFT    -> OWN       by the thread that claimed it, under the lock
  *     DONE    -> OWN       the reader took the output
@@ -27,17 +27,17 @@
  * one job at a time. If the output of the next slot has no room in its queue, that slot is not skipped: no worker
  * claims more of this queue, and the reader decompresses what it needs.
  *
- * Room: a claimed slot counts as the upper bound of its output, so that there is always room for the output; a slot
+ * Room: a claimed slot counts as the upper bound of its output, so that there is always room for the output. A slot
  * that is DONE counts as the memory of its output. If zstd frames do not state their size, the bound is often eight
  * times as large as the output, so these are decompressed into scratch memory, which each thread keeps, and then
  * copied.
  *
  * Waiting: workers sleep on `work`. One is woken when enough output is expected and at least half of the room is free.
- * The reader sleeps on `done`, only for a slot that is CLAIMED when there is nothing else to claim, and never longer
- * than decompressing it itself would take: a worker that is late, or has died, costs no more than that.
+ * The reader sleeps on `done`, only for a CLAIMED slot when no other slot can be claimed. It sleeps no longer
+ * than decompressing it itself would take. So a worker that is late, or has died, costs no more than that.
  *
  * Lifetime: workers are started when there is work, block all signals, and end with the last queue. A forked child has
- * none; there, slots that they had claimed are left to the reader. At the end of the process workers stop claiming, and
+ * none. There, slots that they had claimed are left to the reader. At the end of the process workers stop claiming, and
  * are not joined.
  */
 #include "ahead.h"
@@ -65,7 +65,7 @@ typedef struct slot {
     uint32_t crc;
     pyconsumer_extent extent;
     int state;
-    size_t counted; /* bytes of its queue's room that it uses; protected by the lock */
+    size_t counted; /* bytes of its queue's room that it uses, protected by the lock */
     pyconsumer_found found;
 } slot;
 
@@ -78,7 +78,7 @@ typedef struct tools {
 
 struct pyconsumer_job {
     pyconsumer_queue *queue;
-    pyconsumer_job *before, *after; /* in its queue; in a list of ended jobs only `after` */
+    pyconsumer_job *before, *after; /* in its queue, in a list of ended jobs only `after` */
     const uint8_t *data;
     size_t limit;
     int check_crcs;
@@ -99,7 +99,7 @@ struct pyconsumer_queue {
     int has_owner;
     size_t jobs; /* that refer to it, including ended ones */
     size_t room, held, worth;
-    size_t waiting; /* expected bytes of output of slots that are WAITING; atomic */
+    size_t waiting; /* expected bytes of output of slots that are WAITING, atomic */
     tools tools;    /* for the reader that helps */
     pyconsumer_counts counts;
 };
@@ -164,7 +164,7 @@ static void wait_done(uint64_t nanoseconds) {
 #endif
 }
 
-/* --- memory for output; the lock is held */
+/* --- memory for output. The lock is held */
 
 static int size_class(size_t size, size_t *capacity) {
     int found = 0;
@@ -236,7 +236,7 @@ static uint8_t *scratch_of(tools *own, size_t size) {
     return own->scratch;
 }
 
-/* --- queues; the lock is held */
+/* --- queues. The lock is held */
 
 static void free_queue(pyconsumer_queue *queue) {
     pyconsumer_queue **at = &queues;
@@ -268,7 +268,7 @@ static void forget_output(pyconsumer_queue *queue, slot *it) {
     count_room(queue, it, 0);
 }
 
-/* Allocates `size` bytes for the output of a claimed slot; returns NULL if there is no memory. */
+/* Allocates `size` bytes for the output of a claimed slot. Returns NULL if there is no memory. */
 static uint8_t *take_output(pyconsumer_queue *queue, slot *it, size_t size) {
     it->found.output = take_piece(size);
     it->found.capacity = capacity_for(size);
@@ -285,7 +285,7 @@ static void subtract_waiting(pyconsumer_queue *queue, const slot *it) {
     __atomic_sub_fetch(&queue->waiting, expected_of(it), __ATOMIC_SEQ_CST);
 }
 
-/* Claims slots of one job; returns their number. */
+/* Claims slots of one job. Returns their number. */
 static size_t claim(pyconsumer_queue *queue, size_t most_slots, run *claimed) {
     size_t bytes = 0;
     claimed->count = 0;
@@ -386,7 +386,7 @@ static void call_worker(pyconsumer_queue *queue) {
     }
 }
 
-/* --- decompression; without the lock */
+/* --- decompression. Without the lock */
 
 static void decompress(const pyconsumer_job *job, slot *it, tools *own) {
     const uint8_t *batch = job->data + it->position;
@@ -439,7 +439,7 @@ static void do_run(run *claimed, tools *own, int is_worker) {
     }
 }
 
-/* Frees an ended job without runs in progress, or keeps it until its view is released; the lock is held. */
+/* Frees an ended job without runs in progress, or keeps it until its view is released. The lock is held. */
 static void put_away(pyconsumer_job *job) {
     unref_queue(job->queue);
     if (job->view == NULL) {
@@ -450,7 +450,7 @@ static void put_away(pyconsumer_job *job) {
     }
 }
 
-/* Ends a run; the lock is held. */
+/* Ends a run. The lock is held. */
 static void finish_run(run *claimed) {
     pyconsumer_job *job = claimed->job, **at;
     pyconsumer_queue *queue = job->queue;
@@ -514,7 +514,7 @@ static void *work_on(void *nothing) {
     return NULL;
 }
 
-/* Lets the reader decompress another batch while it waits; the lock is held. Returns 0 if there was none to claim. */
+/* Lets the reader decompress another batch while it waits. The lock is held. Returns 0 if there was none to claim. */
 static int help(pyconsumer_queue *queue) {
     run claimed;
     tools own;
@@ -531,7 +531,7 @@ static int help(pyconsumer_queue *queue) {
     return 1;
 }
 
-/* --- fork: it takes the lock, so the child gets consistent state; it gets no workers */
+/* --- fork: it takes the lock, so the child gets consistent state. It gets no workers */
 
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 

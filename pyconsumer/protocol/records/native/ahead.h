@@ -43,7 +43,7 @@ enum {
     PYCONSUMER_BUSY = 2   /* a worker decompresses it now */
 };
 
-/* Creates a queue; returns NULL if there is no memory. `room`: limit in bytes of the output that waits for the reader.
+/* Creates a queue. Returns NULL if there is no memory. `room`: limit in bytes of the output that waits for the reader.
  * `worth`: a worker is woken only if at least this much output, in bytes, is expected. */
 pyconsumer_queue *pyconsumer_queue_new(int threads, size_t room, size_t worth);
 void pyconsumer_queue_free(pyconsumer_queue *queue); /* its jobs may end later */

@@ -46,7 +46,7 @@ cdef extern from "ahead.h":
     void pyconsumer_ahead_stop(unsigned milliseconds) noexcept nogil
 
 cdef enum:
-    SHORT_WAIT = 200_000  # nanoseconds; too short to release the interpreter's lock for
+    SHORT_WAIT = 200_000  # nanoseconds. Too short to release the interpreter's lock for
     LONG_WAIT = 2_000_000
     WAIT_PER_BYTE = 50  # of compressed data: more than decompressing it takes
     LARGE_BATCH = 1 << 18
@@ -68,7 +68,7 @@ cdef class DecodeAhead:
     """Queue of the batches in a consumer's buffer, which native threads decompress while the consumer's thread works.
 
     Args:
-        threads: maximum number of threads that work for it; all queues of the process share them.
+        threads: maximum number of threads that work for it. All queues of the process share them.
         size_bytes: limit of the output that waits for the reader.
         worth_bytes: a thread is woken only if at least this much output is expected.
     """
@@ -95,7 +95,7 @@ cdef class DecodeAhead:
         return pyconsumer_queue_is_used(self.queue) != 0
 
     def add(self, Cursor cursor not None):
-        """Queue the compressed batches of a cursor; return whether there are any to queue."""
+        """Queue the compressed batches of a cursor. Return whether there are any to queue."""
         release_ended_views()
         return cursor.queue_job(self)
 

@@ -7,7 +7,7 @@ cdef Py_ssize_t MOST_BYTES = 0x7FFFFFFF  # offsets have 32 bits
 
 cdef extern from *:
     """
-    /* Copies `length` bytes in pieces of 32; for so short a copy, the call of memcpy would take longer than the copy
+    /* Copies `length` bytes in pieces of 32. For so short a copy, the call of memcpy would take longer than the copy
        itself. Up to 32 bytes after them are read and written, too. */
     static inline void pyconsumer_copy(char *to, const uint8_t *from, Py_ssize_t length) {
         Py_ssize_t done = 0;
@@ -21,7 +21,7 @@ cdef extern from *:
 
 cdef enum:
     COPIED_AT_ONCE = 32
-    LONGEST_SMALL = 512  # bytes; longer strings are copied by memcpy
+    LONGEST_SMALL = 512  # bytes. Longer strings are copied by memcpy
 
 
 @cython.final
@@ -31,7 +31,7 @@ cdef class ByteStrings:
 
     cdef Memory offsets  # 0, then the end of each string
     cdef Memory data
-    cdef Memory bits  # 1 for a string, 0 for null; lowest bit first
+    cdef Memory bits  # 1 for a string, 0 for null. Lowest bit first
     cdef int32_t *ends
     cdef char *bytes
     cdef uint8_t *valid
@@ -69,7 +69,7 @@ cdef class ByteStrings:
         return 0
 
     cdef inline int append(self, const uint8_t *start, Py_ssize_t length) except -1:
-        """Append a string; length -1 is null. Room for it must be reserved; the column must stay below 2 GiB."""
+        """Append a string. Length -1 is null. Room for it must be reserved. The column must stay below 2 GiB."""
         cdef Strings strings
         if length > self.data.capacity - self.size:
             self.grow(length)
@@ -113,7 +113,7 @@ cdef inline Strings strings_of(ByteStrings column) noexcept:
 cdef inline bint add_string(
     Strings *strings, Py_ssize_t row, const uint8_t *start, Py_ssize_t length, const uint8_t *limit
 ) noexcept nogil:
-    """Add a string; length -1 is null. Return False if its bytes have no room. Bytes before ``limit`` may be read."""
+    """Add a string. Length -1 is null. Return False if its bytes have no room. Bytes before ``limit`` may be read."""
     if row & 7 == 0:
         strings.valid[row >> 3] = 0
     if length < 0:
@@ -295,7 +295,7 @@ cdef class ColumnsBuilder:
             (<int32_t *>self.header_offsets.start)[self.count] = <int32_t>self.header_names.count
 
     def add(self, records):
-        """Append records, whose keys and values are bytes or None; see ``columns.ColumnsBuilder``."""
+        """Append records, whose keys and values are bytes or None. See ``columns.ColumnsBuilder``."""
         cdef ConsumerRecord record
         cdef bytes key, value
         cdef int32_t timestamp_type, epoch
@@ -327,7 +327,7 @@ cdef class ColumnsBuilder:
             self.end_row()
 
     def build(self, topic="", partition=-1):
-        """Return the columns; the builder cannot be used afterwards."""
+        """Return the columns. The builder cannot be used afterwards."""
         cdef object headers = None
         self.reserve(0)
         self.is_built = True
@@ -351,7 +351,7 @@ cdef class ColumnsBuilder:
 
 
 cdef bytes exact_bytes(data):
-    """Return bytes, or None for None; a subclass of bytes is copied."""
+    """Return bytes, or None for None. A subclass of bytes is copied."""
     if data is None or type(data) is bytes:
         return <bytes>data
     if isinstance(data, bytes):

@@ -31,7 +31,7 @@ static uint32_t crc_long[4][256];
 static uint32_t crc_short[4][256];
 static int crc_hardware;
 
-/* Returns a * b modulo the polynomial; bit 31 is x^0. */
+/* Returns a * b modulo the polynomial. Bit 31 is x^0. */
 static uint32_t crc_multiply(uint32_t a, uint32_t b) {
     uint32_t product = 0;
     for (int i = 31; i >= 0; i--) {

@@ -30,14 +30,14 @@ cdef class Cursor:
     cdef Py_ssize_t place  # of the next batch to open
     cdef Py_ssize_t end  # of the last complete batch
     cdef BatchHeader head  # of the batch at `place`, if there is one
-    # Aborted transactions that have not been reached, the earliest last; the producers whose batches are skipped now.
+    # Aborted transactions that have not been reached, the earliest last. The producers whose batches are skipped now.
     cdef list aborted
     cdef set aborting
     # The batch being read: a v2 batch is decoded record by record, a message set at once.
     cdef bint is_open
     cdef BatchHeader current
     cdef object payload  # decompressed in Python
-    cdef char *unpacked  # decompressed in C: `unpacked_size` bytes, in memory for `drop_unpacked`; else NULL
+    cdef char *unpacked  # decompressed in C: `unpacked_size` bytes, in memory for `drop_unpacked`. Else NULL
     cdef size_t unpacked_size
     cdef Py_ssize_t unpacked_capacity
     cdef bint is_ahead  # `unpacked` was decompressed ahead
@@ -245,7 +245,7 @@ cdef class Cursor:
     # --- decompression ahead
 
     cdef bint queue_job(self, DecodeAhead ahead) except -1:
-        """Queue the batches from ``place`` on; return whether there are any to queue."""
+        """Queue the batches from ``place`` on. Return whether there are any to queue."""
         cdef BatchHeader header
         cdef Py_ssize_t position = self.place
         if not self.packed_count or self.job is not NULL or self.data is NULL:
@@ -291,7 +291,7 @@ cdef class Cursor:
         return 0
 
     cdef bint end_job(self) noexcept:
-        """End the job; return False if it has kept the view, because a worker still reads the record set."""
+        """End the job. Return False if it has kept the view, because a worker still reads the record set."""
         cdef pyconsumer_job *job = self.job
         cdef bint is_free
         if job is NULL:
@@ -305,7 +305,7 @@ cdef class Cursor:
         return is_free
 
     cdef bint reach(self, const BatchHeader *head, pyconsumer_found *found) noexcept:
-        """Take the outcome of the batch at ``place`` if it was decompressed ahead; return False if it was not."""
+        """Take the outcome of the batch at ``place`` if it was decompressed ahead. Return False if it was not."""
         cdef size_t position = head.position
         cdef uint64_t longest = LONG_WAIT + <uint64_t>head.size * WAIT_PER_BYTE
         cdef int state = pyconsumer_job_reach(self.job, position, found)
@@ -327,7 +327,7 @@ cdef class Cursor:
     # --- one batch
 
     cdef bint open_next(self) except -1:
-        """Make the next visible batch the current one; return False at the end, or after setting ``failure``."""
+        """Make the next visible batch the current one. Return False at the end, or after setting ``failure``."""
         cdef const BatchHeader *head = &self.head
         self.pass_hidden()
         if self.failure is not None or self.place >= self.end:
@@ -531,7 +531,7 @@ cdef class Cursor:
 
     @cython.nonecheck(False)  # each record passes it
     cdef bint decode_columns(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) except -1:
-        """Append up to ``room`` records of the open batch to columns; return True if these are full, or on damage."""
+        """Append up to ``room`` records of the open batch to columns. Return True if these are full, or on damage."""
         cdef RecordView found
         cdef const BatchHeader *head = &self.current
         cdef bint has_append_time = timestamp_type_of(head) == 1
@@ -583,7 +583,7 @@ cdef class Cursor:
 
     @cython.nonecheck(False)  # each record passes it
     cdef Py_ssize_t decode_plain_rows(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) noexcept:
-        """Append rows up to the first that needs more than a copy; return their number. No column of headers."""
+        """Append rows up to the first that needs more than a copy. Return their number. No column of headers."""
         cdef RecordView found
         cdef Strings keys, values
         cdef const BatchHeader *head = &self.current
@@ -637,7 +637,7 @@ cdef class Cursor:
         return row - first
 
     cdef int end_batch(self) except -1:
-        """End the open batch after its last record; set ``failure`` if bytes are left."""
+        """End the open batch after its last record. Set ``failure`` if bytes are left."""
         if self.at == self.limit:
             self.finish_batch()
         else:

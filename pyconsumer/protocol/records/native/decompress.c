@@ -1,9 +1,9 @@
-/* See decompress.h. Snappy, and the frames of lz4, are decoded here; blocks of lz4, and the frames of zstd, by the
+/* See decompress.h. Snappy, and the frames of lz4, are decoded here, blocks of lz4, and the frames of zstd, by the
  * libraries that libraries.c finds.
  *
  * Rules
  *
- * 1. Before a byte is read, its position is compared with the end of the input; before one is written, with the end of
+ * 1. Before a byte is read, its position is compared with the end of the input. Before one is written, with the end of
  *    the output. Bytes after those written, up to the end of the output, may contain anything.
  * 2. Before a length is added to a position, it is compared with the number of bytes left.
  * 3. What is read although it is odd is listed in compression.py.
@@ -18,7 +18,7 @@ static uint32_t little32(const uint8_t *at) {
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Adds to the bound, which may then exceed the limit; the sum is at most UINT64_MAX / 2. */
+/* Adds to the bound, which may then exceed the limit. The sum is at most UINT64_MAX / 2. */
 static void add_bound(uint64_t *bound, uint64_t more) {
     *bound = more > UINT64_MAX / 2 - *bound ? UINT64_MAX / 2 : *bound + more;
 }
@@ -60,7 +60,7 @@ static const uint8_t *xerial_block(const uint8_t *at, const uint8_t *end, size_t
     return at;
 }
 
-/* Reads the length with which a block begins; returns the position after it, or NULL if it is invalid. */
+/* Reads the length with which a block begins. Returns the position after it, or NULL if it is invalid. */
 static const uint8_t *snappy_length(const uint8_t *at, size_t size, uint32_t *length) {
     const uint8_t *end = at + size;
     uint64_t found = 0;
@@ -109,7 +109,7 @@ static int snappy_bound(const uint8_t *data, size_t size, size_t limit, pyconsum
 
 enum { SNAPPY_SLACK = 64 + 16 }; /* the most that one element of a block writes, and 16 bytes more */
 
-/* Copies 1 to 64 bytes from `distance` bytes before `to`; the two may overlap. It may write beyond the copy,
+/* Copies 1 to 64 bytes from `distance` bytes before `to`. The two may overlap. It may write beyond the copy,
  * within SNAPPY_SLACK bytes from `to`. */
 static inline void copy_near(uint8_t *to, size_t distance, size_t length) {
     const uint8_t *from = to - distance;

@@ -1,7 +1,7 @@
 /* Decompression of snappy, lz4 and zstd in Kafka's framing, as in compression.py.
  *
  * It uses no Python, no lock and no memory but the caller's zstd context, so any thread may call it. First,
- * pyconsumer_bound walks over the headers and returns how much room is needed, at most the limit; then
+ * pyconsumer_bound walks over the headers and returns how much room is needed, at most the limit. Then
  * pyconsumer_unpack fills it. Errors in damaged data are described by compression.py, which reads the data again. A
  * codec that pyconsumer_serves denies is left to compression.py, too.
  */
@@ -38,7 +38,7 @@ int pyconsumer_serves(int codec);
 int pyconsumer_bound(int codec, const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent);
 
 /* Decompresses into `output`, which has room for the extent's bound, and sets `written` to the number of bytes.
- * `context` comes from pyconsumer_new_context; one thread at a time uses it. With `magic` 0, the header checksum of lz4
+ * `context` comes from pyconsumer_new_context. One thread at a time uses it. With `magic` 0, the header checksum of lz4
  * is not checked (KAFKA-3160). */
 int pyconsumer_unpack(int codec, int magic, const uint8_t *data, size_t size, const pyconsumer_extent *extent,
                       void *context, uint8_t *output, size_t *written);

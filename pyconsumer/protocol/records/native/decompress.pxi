@@ -152,7 +152,7 @@ cdef char *unpack_into_new(
 
 
 def decompress_compiled(int codec, data, max_bytes, int magic):
-    """Decompress snappy, lz4 or zstd, see ``compression.decompress``; return the number of the error if that fails.
+    """Decompress snappy, lz4 or zstd, see ``compression.decompress``. Return the number of the error if that fails.
 
     None if the library for the codec was not found.
     """

@@ -74,7 +74,7 @@ static void set_problem(source *from, const char *problem, const char *more) {
     from->library.problem = from->problem;
 }
 
-/* Opens the library; returns NULL if it cannot be loaded, or is not to be used. */
+/* Opens the library. Returns NULL if it cannot be loaded, or is not to be used. */
 static void *open_library(source *from, const char *wanted) {
     const char *const *name = from->names;
     void *opened = NULL;

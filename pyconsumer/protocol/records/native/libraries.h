@@ -24,7 +24,7 @@ typedef struct pyconsumer_zstd {
 enum { PYCONSUMER_ZSTD_NO_MEMORY = 64, PYCONSUMER_ZSTD_NO_ROOM = 70 };
 
 typedef struct pyconsumer_lz4 {
-    /* Decompresses a block that may refer to `history`; returns the size of the output, or less than 0. */
+    /* Decompresses a block that may refer to `history`. Returns the size of the output, or less than 0. */
     int (*decompress)(const char *data, char *output, int size, int room, const char *history, int history_size);
 } pyconsumer_lz4;
 
@@ -32,7 +32,7 @@ typedef struct pyconsumer_lz4 {
 const pyconsumer_zstd *pyconsumer_find_zstd(void);
 const pyconsumer_lz4 *pyconsumer_find_lz4(void);
 
-/* What is known of a library; the texts are never freed. */
+/* What is known of a library. The texts are never freed. */
 typedef struct pyconsumer_library {
     const char *name;    /* as the system's loader knows it */
     const char *file;    /* from which it was loaded; empty if that is not known */
@@ -40,7 +40,7 @@ typedef struct pyconsumer_library {
     unsigned version;    /* 10504 for 1.5.4; 0 if none was found */
 } pyconsumer_library;
 
-/* Looks for the library of a codec; returns NULL if the codec has none. */
+/* Looks for the library of a codec. Returns NULL if the codec has none. */
 const pyconsumer_library *pyconsumer_library_of(int codec);
 
 #ifdef __cplusplus

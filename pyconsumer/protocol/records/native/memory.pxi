@@ -75,7 +75,7 @@ cdef class Memory:
             give_memory(self.start, self.capacity)
 
     cdef int resize(self, Py_ssize_t capacity, Py_ssize_t used) except -1:
-        """Change the capacity to at least this number of bytes; the first ``used`` ones are kept."""
+        """Change the capacity to at least this number of bytes. The first ``used`` ones are kept."""
         cdef Py_ssize_t found = 0
         cdef char *start = take_memory(capacity, &found)
         if used:

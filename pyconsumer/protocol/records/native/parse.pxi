@@ -27,7 +27,7 @@ cdef enum:
 
 cdef enum:
     CACHE_LINE = 64
-    MOST_AHEAD = 524288  # bytes; what is prefetched must still be in the cache when it is read
+    MOST_AHEAD = 524288  # bytes. What is prefetched must still be in the cache when it is read
 
 cdef int64_t MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
@@ -178,7 +178,7 @@ cdef inline const uint8_t *read_varint64(const uint8_t *at, const uint8_t *end, 
 cdef inline const uint8_t *read_nullable(
     const uint8_t *at, const uint8_t *end, const uint8_t **start, Py_ssize_t *length
 ) noexcept nogil:
-    """Read a length and that many bytes; a negative length is null."""
+    """Read a length and that many bytes. A negative length is null."""
     cdef uint64_t number
     if at >= end:
         return NULL
@@ -281,7 +281,7 @@ cdef inline int read_record(
 
 
 cdef inline void prefetch(const uint8_t *start, const uint8_t *end, const uint8_t *limit) noexcept nogil:
-    """Fetch bytes before ``limit`` into the cache; of a large record only the beginning."""
+    """Fetch bytes before ``limit`` into the cache. Of a large record only the beginning."""
     if end > limit:
         end = limit
     if end - start > 32 * CACHE_LINE:
