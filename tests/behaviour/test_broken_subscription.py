@@ -30,5 +30,5 @@ def test_the_leader_names_the_member_whose_subscription_is_broken(
             poll_until(leader, lambda: False, 30)
         text = str(raised.value)
         assert f"subscription of member '{broken.member_id}' in group '{group_id}' cannot be read" in text
-        assert "1 bytes are too short for a version; these bytes come from that member" in text
+        assert "1 bytes are too short for a version. These bytes come from that member" in text
         broken.client.close()

@@ -183,7 +183,7 @@ def test_a_mechanism_that_the_broker_does_not_offer_is_named(
     options = security(apache, certificates, "SASL_PLAINTEXT") | {"sasl_mechanism": "SCRAM-SHA-512"}
     client = make_client(apache.server.address("SASL_PLAINTEXT"), **options)
     poll_until(client, lambda: client.last_error)
-    assert "it offers PLAIN" in str(client.last_error)
+    assert "but offers PLAIN" in str(client.last_error)
 
 
 @pytest.mark.kafka

@@ -260,7 +260,7 @@ def test_the_commands_killed_in_the_middle(
     replay = (str(folder), "--to", target, "--exactly-once", *servers)
 
     def again(module: ModuleType, arguments: tuple[str, ...]) -> dict[str, int]:
-        monkeypatch.setattr(module, "spark_session", lambda master, conf: nullcontext(spark))
+        monkeypatch.setattr("pyconsumer.cli.spark.spark_session", lambda master, conf: nullcontext(spark))
         capsys.readouterr()
         module.command.main(arguments, standalone_mode=False)
         last: dict[str, int] = json.loads(capsys.readouterr().out.splitlines()[-1])
