@@ -98,7 +98,7 @@ def test_a_hanging_transaction_is_found_and_aborted(new_cluster: Callable[..., C
         assert (found.partition, found.producer.producer_id, found.transactional_id) == (tp, 77, None)
         shown = run(cluster, "find-hanging", "--max-timeout", "0")
         assert "pyconsumer transactions abort t 0 1" in shown.output
-        with pytest.raises(InvalidTxnStateError, match="open ones begin at: 1"):
+        with pytest.raises(InvalidTxnStateError, match="Open ones begin at: 1"):
             admin.abort_transaction(tp, 5)
         assert "aborted the transaction of t-0" in run(cluster, "abort", "t", "0", "1").output
         ((*_, state),) = admin.describe_producers([tp]).values()

@@ -354,4 +354,4 @@ def test_the_thread_that_sends_heartbeats_is_the_one_of_the_classic_protocol(
         names = [thread.name for thread in threading.enumerate() if group_id in thread.name]
         assert sorted(names) == sorted([f"pyconsumer-heartbeat | {group_id}", f"test-member-{group_id}"])
         group: Any = coordinator_of(member.consumer)
-        assert group.core.heartbeat_timers.interval == 0.2, "as the broker says"
+        assert group._core.heartbeat_timers.interval == 0.2, "as the broker says"
