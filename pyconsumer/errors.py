@@ -386,7 +386,8 @@ class RecordDeserializationError(SerializationError):
     Attributes:
         origin: ``"key"`` or ``"value"``.
         timestamp: in ms since the epoch.
-        key, value: the raw bytes. headers: list of ``(str, bytes | None)``.
+        key, value: the raw bytes.
+        headers: list of ``(str, bytes | None)``.
     """
 
     def __init__(

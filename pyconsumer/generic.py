@@ -15,7 +15,7 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 RawInput: TypeAlias = bytes | bytearray | memoryview | str
-"""What a producer takes without a serializer. Text becomes UTF-8."""
+"""A value that a producer takes without a serializer. Text becomes UTF-8."""
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # known to every type checker; not needed at run time

@@ -35,7 +35,7 @@ def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: 
 
     Raises:
         UnsupportedVersionError: the broker lists client metrics alone (before Apache Kafka 4.1), or cannot list them.
-            KafkaError: the broker's error.
+        KafkaError: the broker's error.
     """
     wanted = sorted({int(ConfigResourceType(kind)) for kind in types})
     only_metrics = wanted == [ConfigResourceType.CLIENT_METRICS]

@@ -97,7 +97,7 @@ class GroupListing:
 class MemberDescription:
     """A member of a group, with the partitions that it owns and the topics that it asked for.
 
-    Only members of groups of type ``consumer`` have (KIP-848); None in others.
+    The attributes are those of groups of type ``consumer`` (KIP-848). In other groups each is None.
 
     Attributes:
         epoch: how far it has followed the group. When it equals the group's, it has all of its ``target``.

@@ -30,6 +30,7 @@ import asyncio
 import logging
 import math
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -103,7 +104,7 @@ class _Waiter:
             self.resumed.set_exception(error)
 
 
-class TaskDriver:
+class TaskDriver(ABC):
     """Runs blocking calls, which are generators, as coroutines: the loop's driver of :mod:`pyconsumer.network.futures`.
 
     Args:
@@ -163,9 +164,9 @@ class TaskDriver:
             result: T = stop.value
             return result
 
+    @abstractmethod
     async def _wait(self, wait: Wait, until: float, interruptible: bool) -> None:
         """Wait as ``wait`` says, at most until ``until`` (monotonic seconds). An error is thrown into the call."""
-        raise NotImplementedError
 
 
 class LoopDriver(TaskDriver):

@@ -54,7 +54,8 @@ class Broker:
 
     Attributes:
         partitions: the replicas on this node. ``fetcher`` copies those that other brokers lead.
-        group_coordinator: the coordinator of consumer groups. ``transaction_coordinator``: that of transactional ids.
+        group_coordinator: the coordinator of consumer groups.
+        transaction_coordinator: that of transactional ids.
         cluster: the interface of transactions to the other brokers.
         recovery: the progress of :meth:`opening`.
     """

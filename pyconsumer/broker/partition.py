@@ -327,7 +327,8 @@ class Partition:
         """Return the batches that a follower appends at ``offset``, its log end offset, and record its progress.
 
         Args:
-            leader_epoch: the follower's. ``last_epoch``: the epoch of its last batch, -1 if its log is empty.
+            leader_epoch: the follower's.
+            last_epoch: the epoch of its last batch, -1 if its log is empty.
             log_start_offset: of its log.
 
         Raises:

@@ -102,7 +102,8 @@ class Session:
 
     Attributes:
         needs_login: True until the client has authenticated. Only ApiVersions and SASL requests are accepted.
-        mechanism: chosen by SaslHandshake. ``raw_tokens``: after its version 0, tokens have no request header.
+        mechanism: chosen by SaslHandshake.
+        raw_tokens: after its version 0, tokens have no request header.
         expires_at: monotonic seconds from which the client must reauthenticate. None: never.
         close_after: close the connection once the response has been sent.
     """

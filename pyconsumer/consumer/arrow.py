@@ -157,12 +157,20 @@ class ArrowPoll:
 
     def take(self) -> list[tuple[TopicPartition, int]] | None:
         """Take records out of the buffer. Return None if there are none and no position has moved."""
-        return self._delegate.take_columns(self._builder, self._max_records, MAX_BYTES)
+        try:
+            return self._delegate.take_columns(self._builder, self._max_records, MAX_BYTES)
+        except MemoryError:
+            self._put_back()
+            raise
 
     def batch(self, runs: Runs | None) -> pyarrow.RecordBatch:
-        """Return the records that were taken. If there is no memory for the columns, the records are put back."""
+        """Return the records that were taken."""
         try:
             return self._columns.batch(self._builder, runs or ())
         except MemoryError:
-            self._delegate.fetcher.buffer.roll_back()  # the records have not reached the application
+            self._put_back()
             raise
+
+    def _put_back(self) -> None:
+        """Revert the positions: without memory for them, the records have not reached the application."""
+        self._delegate.fetcher.buffer.roll_back()

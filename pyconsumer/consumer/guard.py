@@ -54,10 +54,6 @@ class Guard(Protocol):
         """True in a process that was forked from the one that created the consumer."""
         ...
 
-    def enter(self) -> None:
-        """Begin a call of any kind."""
-        ...
-
     def begin(self, name: str) -> None:
         """Begin an exclusive call, which no callback may make, such as ``poll``. :meth:`end` follows."""
         ...
@@ -167,10 +163,6 @@ class AccessGuard:
     def close(self) -> None:
         """Refuse every further call."""
         self.closed = True
-
-    def enter(self) -> None:
-        """Begin a call of any kind. :meth:`end` must follow, also when this raises. Raises as :meth:`begin`."""
-        self.begin("")
 
     def begin(self, name: str) -> None:
         """Begin a call that no callback may make. :meth:`end` must follow, also when this raises.

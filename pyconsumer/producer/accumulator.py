@@ -79,7 +79,8 @@ class RecordAccumulator:
     Args:
         batch_size: bytes from which a batch is ready. 0 gives each record its own.
         largest_batch: bytes that a batch may reach while it waits. ``batch_size`` by default.
-        linger: seconds. delivery_timeout: seconds.
+        linger: seconds.
+        delivery_timeout: seconds.
         buffer_memory: bytes.
         codec: compression of batches.
     """

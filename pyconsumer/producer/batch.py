@@ -56,8 +56,10 @@ class ProducerBatch:
         result: the outcome.
         closed: no record can be added.
         created_at: monotonic seconds of its first record. Its delivery timeout counts from there.
-        attempts: how often it was sent. retry_at: not to be sent before.
-        base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
+        attempts: how often it was sent.
+        retry_at: not to be sent before.
+        base_sequence: -1 until it got one.
+        producer: ``(id, epoch)`` that the sequence belongs to.
         uncertain: some attempt ended without showing whether the batch was written.
         expired: its delivery timeout passed while it was in flight. Its result is set, its response is still to come.
         memory: bytes that it counts for.

@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks`` (or ``tox -e bench``) runs them and writes ``docs/benchmarks.md``. Only ratios within one
 run mean anything: absolute figures move with the machine and with what else it does. With ``--results FILE`` each run
-is kept at once. The same command goes on after an abort, and ``--report-only`` makes the pages anew.
+is kept at once. The same command continues after an abort, and ``--report-only`` makes the pages again.
 
 ``workloads`` lists what is measured. ``clients`` puts the Python clients behind one interface, and ``client_program``
 is what each of them is made to do. ``BenchmarkConsumer.java`` and ``franz/benchmark`` in ``tests/support`` do the same.

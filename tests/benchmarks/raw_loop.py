@@ -37,7 +37,7 @@ class _Loop:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
 
     def read(self, records: int) -> int:
-        """Read so many, and what else comes with them. How many came."""
+        """Read at least this number of records, and return the number read."""
         self._send()
         while True:
             answer = self._receive()

@@ -135,7 +135,7 @@ class Group(World):
 
 
 def measure(assignor: str, size: int, rounds: int, *, in_step: bool) -> dict[str, Any]:
-    """Play so many groups. Times in simulated seconds, and the processor time of one group."""
+    """Play this number of groups. Return times in simulated seconds, and the processor time of one group."""
     groups = []
     cpu = time.process_time()
     for seed in range(rounds):

@@ -1,9 +1,9 @@
 """The cost of writing exactly once with Spark, beside at least once, in one run with alternating rounds.
 
 ``python -m tests.benchmarks.spark_exactly_once [--cluster apache] [--rows 1000000] [--batches 3] [--rounds 4]``:
-a topic is copied to another one, in batches of so many rows of 100 bytes. The time is what Spark reports for each
-batch, without the first of a query and without smaller ones. Processor time is that of the driver, the workers and the
-broker together, for a whole query.
+a topic is copied to another one, in batches of ``--rows`` rows of 100 bytes. The time is that of Spark's report for
+each batch, without the first of a query and without smaller ones. Processor time is that of the driver, the workers and
+the broker together, for a whole query.
 """
 
 from __future__ import annotations

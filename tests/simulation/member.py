@@ -155,7 +155,8 @@ class Member(ConsumerRebalanceListener):
     Attributes:
         told: the partitions that the listener was told to own.
         patience: how long closing may take, seconds.
-        slow_callback: how long the next callback takes, seconds. ``fenced_callback``: without network meanwhile.
+        slow_callback: how long the next callback takes, seconds.
+        fenced_callback: it runs without network.
     """
 
     def __init__(

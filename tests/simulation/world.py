@@ -75,7 +75,8 @@ class Schedule:
     """Time, random draws, the wire and the trace of one schedule, whatever it plays.
 
     Args:
-        draws: seeds everything that is random. command: replays the schedule.
+        draws: seeds everything that is random.
+        command: replays the schedule.
         as_bytes: messages go through the codec. It changes nothing else.
     """
 

@@ -105,7 +105,7 @@ class Work:
         self.uncommitted += len(records)
 
     def commit(self, partitions: Collection[int] | None = None) -> None:
-        """Commit what was processed. A refusal is told. It stays to be committed while the partition stays."""
+        """Commit the processed records. A refused commit is reported, and repeated while the partition stays."""
         self.uncommitted = 0
         offsets = {p: offset for p, offset in self._positions.items() if partitions is None or p in partitions}
         if not offsets:

@@ -12,6 +12,7 @@ or of ``warn``.
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import re
 import sys
@@ -178,6 +179,7 @@ _LOGS = {"debug", "info", "warning", "error", "exception", "critical", "log", "w
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@functools.cache  # several tests of a run read all modules
 def _read(path: Path) -> _Module:
     module = _Module([], [], [])
     for node in walk(tree_of(path)):

@@ -38,7 +38,8 @@ class TransactionIndex:
     """The entries of one segment.
 
     Args:
-        name: of the file, which is loaded if it exists. ``exists``: False if it is known not to.
+        name: of the file, which is loaded if it exists.
+        exists: False if it is known not to.
 
     Attributes:
         damaged: the file could not be decoded, so the entries must be rebuilt from the batches.

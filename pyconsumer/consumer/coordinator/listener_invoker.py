@@ -40,8 +40,9 @@ class ListenerInvoker:
         subscriptions: the consumer's.
         committer: commits before partitions are revoked.
 
-    Attributes: due_at: when to continue with a step that waits for something else than a response of the coordinator.
-    -inf: now.
+    Attributes:
+        due_at: when to continue with a step that waits for something else than a response of the coordinator. -inf is
+            now.
     """
 
     def __init__(

@@ -32,7 +32,8 @@ class TransactionWorld(Schedule):
         broken: a rule to break on purpose, see :mod:`.broken`.
 
     Attributes:
-        healing: the faults are over. ``stopped``: no program runs any more.
+        healing: the faults are over.
+        stopped: no program runs any more.
         newest: by transactional id, the program that was started last.
         mixed: the transaction version changes in between.
     """

@@ -30,7 +30,7 @@ def now_ms() -> int:
 
 
 def varint(value: int, *, size: int = 0) -> bytes:
-    """Return a zigzag varint. With ``size`` in at least so many bytes."""
+    """Return a zigzag varint, with ``size`` in at least this number of bytes."""
     left = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while left > 0x7F or len(out) + 1 < size:
@@ -172,7 +172,8 @@ def lz4(
     """Return an lz4 frame.
 
     Args:
-        flags, sizes: the two bytes of the frame's descriptor. ``extra``: what follows them.
+        flags, sizes: the two bytes of the frame's descriptor.
+        extra: the bytes after them.
         sum_from: 0 to include the magic number in the header's checksum, as Kafka's format v0 had it (KAFKA-3160).
     """
     header = b"\x04\x22\x4d\x18" + bytes((flags, sizes)) + extra

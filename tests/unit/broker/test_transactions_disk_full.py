@@ -23,7 +23,8 @@ class FullDisk:
     """Every write from the ``first`` on fails, until there is ``room`` again.
 
     Attributes:
-        writes: the number of writes. refused: the number of failed ones.
+        writes: the number of writes.
+        refused: the number of failed ones.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:

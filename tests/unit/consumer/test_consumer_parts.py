@@ -217,7 +217,7 @@ def test_one_thread_at_a_time_may_be_inside() -> None:
 
     with guard:
         assert guard.owner == threading.get_ident()
-        error = in_thread(guard.enter)
+        error = in_thread(lambda: guard.begin("poll"))
         assert isinstance(error, ConcurrentAccessError)
         assert str(threading.get_ident()) in str(error)
 
@@ -265,7 +265,7 @@ class Guarded:
 
     def fast(self, callback: Any = None) -> int:
         try:
-            self.guard.enter()
+            self.guard.begin("")
             return callback() if callback is not None else self.guard.depth
         finally:
             self.guard.end()
@@ -310,7 +310,7 @@ def test_another_process_is_rejected(tmp_path: Any) -> None:
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    try:\n"
-        "        guard.enter()\n"
+        "        guard.begin('')\n"
         "    except Exception as error:\n"
         "        os._exit(7 if 'after a fork' in str(error) and guard.forked else 8)\n"
         "    os._exit(9)\n"

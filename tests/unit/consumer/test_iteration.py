@@ -57,6 +57,24 @@ def test_each_call_sees_the_records_returned_so_far(reader: Reader) -> None:
     assert reader.consumer.poll_arrow(0).column("offset").to_pylist() == [8, 9]
 
 
+@pytest.mark.parametrize("place", ["take", "batch"])
+def test_poll_arrow_without_memory_puts_the_records_back(
+    reader: Reader, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    reader.fill(A, 0, 4)
+    with monkeypatch.context() as patch:
+        if place == "take":
+            patch.setattr(type(reader.delegate.metrics), "on_records", fail)  # the positions have moved before it
+        else:
+            patch.setattr(arrow.ArrowColumns, "batch", fail)
+        with pytest.raises(MemoryError):
+            reader.consumer.poll_arrow(0)
+    assert reader.position(A) == 0
+
+
 def test_calls_in_the_loop_affect_the_next_record(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     reader.fill(B, 0, 4)
