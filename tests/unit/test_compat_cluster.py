@@ -1,4 +1,4 @@
-"""``aiokafka.cluster`` and the network clients' names: what a program reads of a client's metadata."""
+"""``aiokafka.cluster``, a view of a client's metadata, and the names of the network clients."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _seen(view: Any) -> dict[str, Any]:
     }
 
 
-def test_the_view_shows_what_aiokafkas_metadata_show() -> None:
+def test_the_view_equals_aiokafkas_metadata() -> None:
     assert _seen(_our_view()) == _seen(_their_view())
 
 
