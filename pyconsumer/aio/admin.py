@@ -18,8 +18,10 @@ from pyconsumer.aio.driver import LoopDriver
 from pyconsumer.clock import Clock, seconds_of
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.generic import refuse_pickling
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
+from pyconsumer.network.metadata import Metadata
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -51,6 +53,11 @@ class _LoopAdminClient(KafkaAdminClient):
         """The network client."""
         return self._client
 
+    @property
+    def metadata(self) -> Metadata:
+        """The brokers and topics that are known."""
+        return self._calls.metadata
+
     def bind(self) -> None:
         """Make the running loop that of this client."""
         self._driver.bind()
@@ -60,6 +67,14 @@ class _LoopAdminClient(KafkaAdminClient):
 
     def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> Any:
         return self._on_loop(steps, timeout_ms)
+
+    async def run(self, steps: Callable[[Calls, float], Steps[R]], timeout_ms: int | None = None) -> R:
+        """Run steps that are not among the calls of this class.
+
+        Args:
+            steps: a function of the requests of this client and of the deadline (monotonic seconds).
+        """
+        return await self._on_loop(lambda until: steps(self._calls, until), timeout_ms)
 
     async def _on_loop(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
         self._driver.bind()

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from pyconsumer import ConsumerRebalanceListener
 from pyconsumer.compat.aiokafka import errors
+from pyconsumer.compat.aiokafka.client import AIOKafkaClient
 from pyconsumer.compat.aiokafka.consumer import AIOKafkaConsumer
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation
 from pyconsumer.compat.aiokafka.producer import AIOKafkaProducer
 from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 __all__ = [
+    "AIOKafkaClient",
     "AIOKafkaConsumer",
     "AIOKafkaProducer",
     "ConsumerRebalanceListener",

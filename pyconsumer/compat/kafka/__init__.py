@@ -11,6 +11,7 @@ from pyconsumer import ConsumerRebalanceListener
 from pyconsumer.compat.kafka import codec, errors, structs
 from pyconsumer.compat.kafka.admin import KafkaAdminClient
 from pyconsumer.compat.kafka.admin.types import IsolationLevel, OffsetSpec
+from pyconsumer.compat.kafka.client_async import KafkaClient
 from pyconsumer.compat.kafka.consumer import KafkaConsumer
 from pyconsumer.compat.kafka.producer import KafkaProducer
 from pyconsumer.compat.kafka.serializer import DefaultSerializer, Deserializer, JsonSerializer, Serializer
@@ -31,6 +32,7 @@ __all__ = [
     "IsolationLevel",
     "JsonSerializer",
     "KafkaAdminClient",
+    "KafkaClient",
     "KafkaConsumer",
     "KafkaProducer",
     "OffsetAndMetadata",

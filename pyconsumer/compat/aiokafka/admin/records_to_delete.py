@@ -1,0 +1,12 @@
+"""``aiokafka.admin.records_to_delete``."""
+
+from __future__ import annotations
+
+__all__ = ["RecordsToDelete"]
+
+
+class RecordsToDelete:
+    """The records to delete from a partition: those before an offset, -1 for all."""
+
+    def __init__(self, before_offset: int) -> None:
+        self.before_offset = before_offset

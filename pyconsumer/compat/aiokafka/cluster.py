@@ -1,0 +1,7 @@
+"""``aiokafka.cluster``."""
+
+from __future__ import annotations
+
+from pyconsumer.compat.kafka.cluster import ClusterMetadata
+
+__all__ = ["ClusterMetadata"]
