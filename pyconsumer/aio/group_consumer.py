@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from pyconsumer.aio.consumer import AsyncKafkaConsumer
+from pyconsumer.network.metadata import Metadata
 
 __all__ = ["GroupConsumer"]
 
@@ -54,3 +55,14 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     def subscribes(self) -> bool:
         """Return whether topics or a pattern are subscribed."""
         return self._subscriptions.has_auto_assigned
+
+    @property
+    def metadata(self) -> Metadata:
+        """The brokers and topics that are known."""
+        return self._metadata
+
+    @property
+    def coordinator_id(self) -> int | None:
+        """The id of the broker that coordinates the group, None if it is not known."""
+        group = self._delegate.coordinator
+        return None if group is None else group.coordinator_id

@@ -90,6 +90,8 @@ def python_of(name: str) -> str:
 @cache
 def _wheel() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=ROOT / "build" / "ports"))
-    run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)], timeout_s=_LONG_S).check()
+    run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT)], timeout_s=_LONG_S
+    ).check()
     (found,) = folder.glob("*.whl")
     return found

@@ -293,6 +293,12 @@ class ConsumerCoordinator:
         """Return whether the member is stable: no rebalance is due or in progress. Any thread may ask."""
         return self._core.is_stable
 
+    @property
+    def coordinator_id(self) -> int | None:
+        """Return the id of the broker that coordinates the group, None if it is not known."""
+        found = self._core.coordinator
+        return None if found is None else found.node_id
+
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Revoke the partitions and leave the group, without waiting unless the assignor announces it.
 

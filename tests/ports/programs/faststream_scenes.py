@@ -53,9 +53,7 @@ async def publish_and_subscribe(address: str, prefix: str) -> None:
     @broker.subscriber(f"{prefix}-in", group_id=f"{prefix}-g", auto_offset_reset="earliest")
     @broker.publisher(f"{prefix}-out")
     async def handle(body: dict[str, Any], message: KafkaMessage) -> dict[str, Any]:
-        seen.append(
-            [body, message.raw_message.key.decode(), message.headers.get("kind"), message.raw_message.offset]
-        )
+        seen.append([body, message.raw_message.key.decode(), message.headers.get("kind"), message.raw_message.offset])
         return {"twice": body["n"] * 2}
 
     async with broker:

@@ -22,7 +22,7 @@ def show(name: str, value: Any) -> None:
 class Registry(http.server.BaseHTTPRequestHandler):
     """Gives each subject the next id."""
 
-    def do_POST(self) -> None:  # noqa: N802 - the name is http.server's
+    def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
         asked.append(self.path)
         body = json.dumps({"id": len(asked)}).encode()
@@ -52,9 +52,7 @@ for _ in range(2):  # the topic is there the second time
     show("sent", producer.send(prefix, value={"age": 34}, key={"age": 3}, partition=0).get(30).offset)
     producer.close()
 show("asked", asked)
-consumer = KafkaConsumer(
-    prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=20_000
-)
+consumer = KafkaConsumer(prefix, bootstrap_servers=[address], auto_offset_reset="earliest", consumer_timeout_ms=20_000)
 record = next(consumer)
 show("record", [record.key.hex(), record.value.hex(), record.topic])
 show("partitions", sorted(consumer.partitions_for_topic(prefix)))

@@ -34,7 +34,10 @@ elasticapm.instrument()
 from kafka import KafkaConsumer, KafkaProducer  # noqa: E402 - after the agent, as its documentation asks
 
 client = elasticapm.Client(
-    service_name="program", transport_class=f"{__name__}.Kept", metrics_interval="0ms", central_config=False,
+    service_name="program",
+    transport_class=f"{__name__}.Kept",
+    metrics_interval="0ms",
+    central_config=False,
     cloud_provider="none",
 )
 producer = KafkaProducer(bootstrap_servers=address)

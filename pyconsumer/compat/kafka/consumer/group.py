@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pyconsumer
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -55,9 +56,8 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         self._default_callback: CommitCallback | None = configs.pop("default_offset_commit_callback", None)
         self._bootstrap_ms: float = bootstrap_ms
-        assignors = configs.get("partition_assignment_strategy")
-        if assignors is not None and not isinstance(assignors, str):
-            configs["partition_assignment_strategy"] = [_ours(assignor) for assignor in assignors]
+        if configs.get("partition_assignment_strategy") is not None:
+            configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], True)
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
@@ -187,9 +187,3 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle:
         raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
     return settings
-
-
-def _ours(assignor: Any) -> Any:
-    """Return the name of an assignor of kafka-python's, which is that of the protocol. Other names are unchanged."""
-    module = getattr(assignor, "__module__", "") or ""
-    return assignor.name if module.startswith("kafka.") and isinstance(assignor.name, str) else assignor

@@ -14,6 +14,8 @@ from typing import Any, Final, Self
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.internals import ConsumerInternals
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
 from pyconsumer.consumer.arguments import as_partition
@@ -50,7 +52,7 @@ def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartit
     }
 
 
-class AIOKafkaConsumer:
+class AIOKafkaConsumer(ConsumerInternals):
     """A consumer for programs that were written for aiokafka.
 
     Args:
@@ -72,11 +74,14 @@ class AIOKafkaConsumer:
     def __init__(self, *topics: str, **configs: Any) -> None:
         if configs.get("loop") is not None:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+        self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
         for name in _WITHOUT_EFFECT:
             configs.pop(name, None)
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
+        if configs.get("partition_assignment_strategy") is not None:
+            configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], False)
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)

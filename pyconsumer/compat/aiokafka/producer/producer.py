@@ -9,10 +9,11 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.aio import AsyncKafkaProducer
+from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.background_log import background
 from pyconsumer.compat.aiokafka.batch import BatchBuilder
-from pyconsumer.compat.aiokafka.consumer import as_offsets
+from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
+from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
@@ -28,8 +29,11 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "request_timeout_ms": 40_000,
 }
 
+#: aiokafka's default of ``acks``, which frameworks import: as if it were not given.
+_missing: Final = object()
 
-class AIOKafkaProducer:
+
+class AIOKafkaProducer(ProducerInternals):
     """A producer for programs that were written for aiokafka.
 
     Args:
@@ -46,15 +50,22 @@ class AIOKafkaProducer:
     def __init__(self, **configs: Any) -> None:
         if configs.pop("loop", None) is not None:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+        self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
+        if configs.get("acks") is _missing:
+            del configs["acks"]
         for name in ("key_serializer", "value_serializer"):
             if configs.get(name) is not None:
                 configs[name] = as_serializer(configs[name])
         if "max_batch_size" in configs:
             configs["batch_size"] = configs.pop("max_batch_size")
+        if configs.get("transactional_id") is not None:
+            configs["enable_idempotence"] = True  # as there, whatever is given
         if not configs.get("transactional_id") and not configs.get("enable_idempotence"):
             configs = {"acks": 1, **configs, "enable_idempotence": False}
-        self.producer = AsyncKafkaProducer(translate(configs, defaults=_DEFAULTS))
+        self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
+        self._started: asyncio.Future[None] | None = None
+        self._stopped = False
 
     async def start(self) -> None:
         """Connect, and with a ``transactional_id`` prepare for transactions.
@@ -69,9 +80,13 @@ class AIOKafkaProducer:
             raise KafkaConnectionError(str(error)) from error
         if config.transactional_id is not None:
             await self.producer.init_transactions()
+        self._started = asyncio.get_running_loop().create_future()
 
     async def stop(self) -> None:
         """Send the buffered records and close. A second call has no effect."""
+        self._stopped = True
+        if self._started is not None and not self._started.done():
+            self._started.set_result(None)
         await self.producer.close()
         if self._futures:
             await asyncio.wait(self._futures)

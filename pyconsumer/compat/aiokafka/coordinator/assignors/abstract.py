@@ -1,0 +1,7 @@
+"""``aiokafka.coordinator.assignors.abstract``: the same as in :mod:`pyconsumer.compat.kafka.coordinator.assignors.abstract`."""
+
+from __future__ import annotations
+
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+
+__all__ = ["AbstractPartitionAssignor"]

@@ -1,0 +1,1 @@
+"""``kafka.protocol.consumer``: the values of assignors."""
