@@ -47,8 +47,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     command = _command(arguments[1:])
     if not _pth_is_read():
         _refuse(
-            f"{PTH} is in none of the folders that this Python reads at its start. Install pyconsumer with pip: a folder"
-            " in PYTHONPATH is not enough"
+            f"{PTH} is in none of the folders that this Python reads at its start. Install pyconsumer with pip, since a"
+            " folder in PYTHONPATH is not enough"
         )
     os.environ[VARIABLE] = ",".join(names)
     try:

@@ -238,16 +238,19 @@ class _Alias(Loader):
 
     def get_code(self, name: str) -> Any:
         """Return the code of our module, for ``runpy``."""
-        spec = importlib.util.find_spec(self._home)
-        loader = None if spec is None else spec.loader
-        return loader.get_code(self._home) if hasattr(loader, "get_code") else None
+        find = getattr(self._loader, "get_code", None)
+        return None if find is None else find(self._home)
 
     def get_source(self, name: str) -> str | None:
         """Return the source of our module, for ``inspect``."""
-        spec = importlib.util.find_spec(self._home)
-        loader = None if spec is None else spec.loader
-        source: str | None = loader.get_source(self._home) if hasattr(loader, "get_source") else None
+        find = getattr(self._loader, "get_source", None)
+        source: str | None = None if find is None else find(self._home)
         return source
+
+    @property
+    def _loader(self) -> Any:
+        spec = importlib.util.find_spec(self._home)
+        return None if spec is None else spec.loader
 
 
 def _run_import_hooks(module: ModuleType, alias: str) -> None:
