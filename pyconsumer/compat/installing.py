@@ -295,9 +295,10 @@ class _Finder(MetaPathFinder):
                 f" {LAYERS[top].distribution} that are not there, and their replacements",
                 name=fullname,
             )
-        spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin, is_package=None)
-        spec.submodule_search_locations = ours.submodule_search_locations
-        spec.has_location = ours.has_location
+        folders = ours.submodule_search_locations
+        spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin, is_package=folders is not None)
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.extend(folders or ())
         return spec
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
