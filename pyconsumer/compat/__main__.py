@@ -83,6 +83,8 @@ def _flags() -> list[str]:
 
 
 def _pth_is_read() -> bool:
+    if sys.flags.no_site:
+        return False
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
     if site.ENABLE_USER_SITE:
         folders.add(site.getusersitepackages())
