@@ -3,7 +3,8 @@
 Rules
 
 1. One finder, first in ``sys.meta_path``, serves all installed names. ``aiokafka.errors`` is the module object of
-   ``pyconsumer.compat.aiokafka.errors`` under a second name in ``sys.modules``. It runs once, under our name.
+   ``pyconsumer.compat.aiokafka.errors`` under a second name in ``sys.modules``. It runs once, under our name, and gets
+   its second name when it is imported by either.
 2. Modules below an installed name are looked for in our package alone, so none of the original is loaded beside ours.
    One that has no counterpart is an ``ImportError``, which names its row in ``docs/porting.md``.
 3. ``importlib.metadata`` finds a distribution with the name and the version that the layer copies. An installed one is
@@ -22,7 +23,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Container, Iterable, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
@@ -54,13 +55,14 @@ class Layer(NamedTuple):
     @property
     def home(self) -> str:
         """The name of our package."""
-        return f"pyconsumer.compat.{self.name}"
+        return f"{_COMPAT}{self.name}"
 
 
 #: The layers by the name of the package.
 LAYERS: Final = {
     layer.name: layer for layer in (Layer("aiokafka", "aiokafka", "0.14.0"), Layer("kafka", "kafka-python", "3.0.12"))
 }
+_COMPAT: Final = "pyconsumer.compat."
 _MOST_SHOWN: Final = 20  #: modules in a message
 _CLIENTS: Final = " or ".join(repr(name) for name in LAYERS)
 
@@ -107,6 +109,9 @@ def install(*names: str) -> None:
     for name in wanted:
         _check_not_imported(name)
     _FINDER.names.update(wanted)
+    for name in wanted:
+        for module in [each for each in sys.modules if _is_below(each, LAYERS[name].home)]:
+            _add_name(sys.modules[module], module.removeprefix(_COMPAT))
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     importlib.invalidate_caches()
@@ -210,7 +215,7 @@ class _Alias(Loader):
     def exec_module(self, module: ModuleType) -> None:
         alias = module.__spec__.name if module.__spec__ is not None else self._home
         module.__spec__ = self._spec  # the import system has replaced it, and importlib.reload needs ours
-        _run_import_hooks(module, alias)
+        _add_name(module, alias)
 
     def get_code(self, name: str) -> Any:
         """Return the code of our module, for ``python -m``."""
@@ -218,10 +223,19 @@ class _Alias(Loader):
         return loader.get_code(self._home)
 
 
+class _Named(SourceFileLoader):
+    """Loads a module of ours, and gives it the other name, too: ``from aiokafka import errors`` imports it by ours."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _add_name(module, module.__name__.removeprefix(_COMPAT))
+
+
 class _Missing(Loader):
     """Refuses a module of an original that has no counterpart, when it is imported."""
 
-    def __init__(self, row: str, instead: str) -> None:
+    def __init__(self, module: str, row: str, instead: str) -> None:
+        self._module = module
         self._row = row
         self._instead = instead
 
@@ -234,14 +248,18 @@ class _Missing(Loader):
     def get_code(self, name: str) -> NoReturn:
         """Refuse it, for ``python -m``, too."""
         raise ImportError(
-            f"{name} has no counterpart in pyconsumer.compat. See `{self._row}` in the table of modules in"
+            f"{self._module} has no counterpart in pyconsumer.compat. See `{self._row}` in the table of modules in"
             f" docs/porting.md: {self._instead}",
-            name=name,
+            name=self._module,
         )
 
 
-def _run_import_hooks(module: ModuleType, alias: str) -> None:
-    """Run the hooks that wrapt has for the other name. It looks them up by ``module.__name__``, which is ours."""
+def _add_name(module: ModuleType, alias: str) -> None:
+    """Let another name lead to a module of ours, and run the hooks that wrapt has for that name.
+
+    It looks the hooks up by ``module.__name__``, which is ours.
+    """
+    sys.modules[alias] = module
     notify: Any = getattr(sys.modules.get("wrapt"), "notify_module_loaded", None)
     if notify is None:
         return
@@ -251,6 +269,13 @@ def _run_import_hooks(module: ModuleType, alias: str) -> None:
         notify(module)
     finally:
         module.__name__ = own
+
+
+def _missing_spec(fullname: str, original: str) -> ModuleSpec | None:
+    from pyconsumer.compat.missing import row_of
+
+    row = row_of(original)
+    return None if row is None else ModuleSpec(fullname, _Missing(original, *row))
 
 
 class _Finder(MetaPathFinder):
@@ -263,9 +288,11 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of a module of an installed name, None for other modules."""
+        if fullname.startswith(_COMPAT):
+            return self._spec_of_ours(fullname, path)
         if fullname.partition(".")[0] not in self.names:
             return None
-        home = f"pyconsumer.compat.{fullname}"
+        home = f"{_COMPAT}{fullname}"
         ours = importlib.util.find_spec(home)
         if ours is not None:
             spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin)
@@ -273,11 +300,19 @@ class _Finder(MetaPathFinder):
             spec.has_location = ours.has_location
             return spec
 
-        from pyconsumer.compat.missing import row_of
-
         # Neither has a module without row. The folder of our package is the only one that other finders look into.
-        row = row_of(fullname)
-        return None if row is None else ModuleSpec(fullname, _Missing(*row))
+        return _missing_spec(fullname, fullname)
+
+    def _spec_of_ours(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        alias = fullname.removeprefix(_COMPAT)
+        if alias.partition(".")[0] not in self.names:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is None:
+            return _missing_spec(fullname, alias)
+        if type(spec.loader) is SourceFileLoader:
+            spec.loader = _Named(spec.loader.name, spec.loader.path)
+        return spec
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
         """Return the distributions of the installed names, for ``importlib.metadata``."""

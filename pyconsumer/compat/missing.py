@@ -1,6 +1,6 @@
-"""Modules of the originals that have no counterpart here, and their replacements. ``docs/porting.md`` has the same table.
+"""Modules of the originals that have no counterpart here, and their replacements.
 
-Tests compare the table with the modules of both originals, and with the page.
+``docs/porting.md`` has the same table. Tests compare it with the modules of both originals, and with the page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.abstract``: the same as in :mod:`pyconsumer.compat.kafka.coordinator.assignors.abstract`."""
+"""``aiokafka.coordinator.assignors.abstract``: the same as in the layer for kafka-python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.roundrobin``: the same as in :mod:`pyconsumer.compat.kafka.coordinator.assignors.roundrobin`."""
+"""``aiokafka.coordinator.assignors.roundrobin``: the same as in the layer for kafka-python."""
 
 from __future__ import annotations
 

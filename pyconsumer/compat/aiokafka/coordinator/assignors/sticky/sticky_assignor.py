@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: the same as in :mod:`pyconsumer.compat.kafka.coordinator.assignors.sticky.sticky_assignor`."""
+"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: the same as in the layer for kafka-python."""
 
 from __future__ import annotations
 
