@@ -59,7 +59,7 @@ def extensions():
 
 
 class WithData(Distribution):
-    """A distribution whose editable wheel has its data files, too: setuptools looks for this name before it adds them."""
+    """A distribution whose editable wheel has its data files, too: setuptools asks ``has_data`` before it adds them."""
 
     def has_data(self):
         return self.has_data_files()

@@ -37,7 +37,7 @@ class CoordinatorView:
 
 
 class SubscriptionView:
-    """What a consumer subscribes to, which FastStream and Elastic's agent put into messages.
+    """Subscribed topics of a consumer, which FastStream and Elastic's agent put into messages.
 
     Args:
         topics: the subscribed topics.

@@ -1,4 +1,4 @@
-"""Brokers and environments of the lane ``ports``: ``tox -e ports``. Without ``PYCONSUMER_PORTS`` nothing is collected."""
+"""Brokers of the lane ``tox -e ports``. Without ``PYCONSUMER_PORTS`` no test of this folder is collected."""
 
 from __future__ import annotations
 

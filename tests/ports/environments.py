@@ -3,8 +3,8 @@
 Rules
 
 1. An environment is made once for its list of packages. A changed list has another folder.
-2. Each session installs the wheel of this checkout anew, so that what runs is what is shipped, the ``.pth`` included.
-3. ``with`` has the originals whose APIs we copy, ``without`` has none, ``old`` has older ones. Everything else is equal.
+2. Each session installs the wheel of this checkout anew, so the tests run the shipped files, the ``.pth`` included.
+3. ``with`` has the originals whose APIs we copy, ``without`` has none, ``old`` has older ones. All else is equal.
 """
 
 from __future__ import annotations

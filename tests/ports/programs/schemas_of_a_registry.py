@@ -1,4 +1,4 @@
-"""kafka-schema-registry on kafka-python: ``schemas_of_a_registry.py ADDRESS SCENE PREFIX``, with a registry of its own."""
+"""kafka-schema-registry on kafka-python: ``schemas_of_a_registry.py ADDRESS SCENE PREFIX``, with its own registry."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class AIOKafkaProducer(ProducerInternals):
         if configs.pop("loop", None) is not None:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
         self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
-        if configs.get("acks") is _missing:
+        if type(configs.get("acks")) is object:  # the sentinel, ours or the original's
             del configs["acks"]
         for name in ("key_serializer", "value_serializer"):
             if configs.get(name) is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyconsumer
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
+from pyconsumer.compat.kafka.defaults import CONSUMER_DEFAULTS
+from pyconsumer.compat.kafka.internals import ConsumerInternals
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -35,7 +37,7 @@ _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 _IDLE_MS: Final = 540_000
 
 
-class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
+class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     """A consumer for programs that were written for kafka-python.
 
     Args:
@@ -52,7 +54,10 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     the beginning of a topic's name.
     """
 
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = CONSUMER_DEFAULTS
+
     def __init__(self, *topics: str, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         self._default_callback: CommitCallback | None = configs.pop("default_offset_commit_callback", None)
         self._bootstrap_ms: float = bootstrap_ms
@@ -62,7 +67,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
         super().__init__(_checked(translate(configs, defaults=_DEFAULTS)))
-        self.config: Any = GivenConfig(self.config, configs)
+        self.config: Any = GivenConfig(self.config, self.DEFAULT_CONFIG, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyconsumer
 from pyconsumer.clock import seconds_of
+from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
+from pyconsumer.compat.kafka.internals import ProducerInternals
 from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
@@ -26,7 +28,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
-class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
+class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     """A producer for programs that were written for kafka-python.
 
     Args:
@@ -40,7 +42,10 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = PRODUCER_DEFAULTS
+
     def __init__(self, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         configs.pop("allow_auto_create_topics", None)  # the broker decides
         mine = frozenset(("max_in_flight_requests_per_connection",))
@@ -50,7 +55,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         if configs.get("partitioner") is not None:
             configs["partitioner"] = as_function(configs["partitioner"])
         super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine))
-        self.config: Any = GivenConfig(self.config, configs)
+        self.config: Any = GivenConfig(self.config, self.DEFAULT_CONFIG, given)
         self._bootstrap_ms: float = bootstrap_ms
         try:
             if configs.get("api_version") is None:

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.abstract``: the same as in the layer for kafka-python."""
+"""``aiokafka.coordinator.assignors.abstract``: kafka-python's, which are the same."""
 
 from __future__ import annotations
 

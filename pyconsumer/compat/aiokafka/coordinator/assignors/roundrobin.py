@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.roundrobin``: the same as in the layer for kafka-python."""
+"""``aiokafka.coordinator.assignors.roundrobin``: kafka-python's, which are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: the same as in the layer for kafka-python."""
+"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: kafka-python's, which are the same."""
 
 from __future__ import annotations
 
