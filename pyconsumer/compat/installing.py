@@ -25,7 +25,9 @@ import sys
 from collections.abc import Container, Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from pyconsumer.compat.layers import COMPAT, LAYERS
 
 if TYPE_CHECKING:
     from importlib.abc import Loader, MetaPathFinder
@@ -33,36 +35,10 @@ if TYPE_CHECKING:
 else:  # importlib.abc imports inspect, and the import system needs the methods alone
     Loader = MetaPathFinder = object
 
-__all__ = ["LAYERS", "VARIABLE", "Layer", "install", "installed", "names_of", "uninstall"]
+__all__ = ["VARIABLE", "install", "installed", "names_of", "uninstall"]
 
 #: The environment variable with the names of clients, separated by commas.
 VARIABLE: Final = "PYCONSUMER_COMPAT"
-
-
-class Layer(NamedTuple):
-    """A client whose imports can lead to ours.
-
-    Attributes:
-        name: of its package.
-        distribution: its name at PyPI.
-        version: the version whose API our layer has.
-    """
-
-    name: str
-    distribution: str
-    version: str
-
-    @property
-    def home(self) -> str:
-        """The name of our package."""
-        return f"{_COMPAT}{self.name}"
-
-
-#: The layers by the name of the package.
-LAYERS: Final = {
-    layer.name: layer for layer in (Layer("aiokafka", "aiokafka", "0.14.0"), Layer("kafka", "kafka-python", "3.0.12"))
-}
-_COMPAT: Final = "pyconsumer.compat."
 _MOST_SHOWN: Final = 20  #: modules in a message
 _CLIENTS: Final = " or ".join(repr(name) for name in LAYERS)
 
@@ -111,7 +87,7 @@ def install(*names: str) -> None:
     _FINDER.names.update(wanted)
     for name in wanted:
         for module in [each for each in sys.modules if _is_below(each, LAYERS[name].home)]:
-            _add_name(sys.modules[module], module.removeprefix(_COMPAT))
+            _add_name(sys.modules[module], module.removeprefix(COMPAT))
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     importlib.invalidate_caches()
@@ -214,7 +190,7 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         alias = module.__spec__.name if module.__spec__ is not None else self._home
-        module.__spec__ = self._spec  # the import system has replaced it, and importlib.reload needs ours
+        vars(module)["__spec__"] = self._spec  # the import system has replaced it, and importlib.reload needs ours
         _add_name(module, alias)
 
     def get_code(self, name: str) -> Any:
@@ -228,7 +204,7 @@ class _Named(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         super().exec_module(module)
-        _add_name(module, module.__name__.removeprefix(_COMPAT))
+        _add_name(module, module.__name__.removeprefix(COMPAT))
 
 
 class _Missing(Loader):
@@ -263,12 +239,13 @@ def _add_name(module: ModuleType, alias: str) -> None:
     notify: Any = getattr(sys.modules.get("wrapt"), "notify_module_loaded", None)
     if notify is None:
         return
-    own = module.__name__
-    module.__name__ = alias
+    names = vars(module)
+    own = names["__name__"]
+    names["__name__"] = alias
     try:
         notify(module)
     finally:
-        module.__name__ = own
+        names["__name__"] = own
 
 
 def _missing_spec(fullname: str, original: str) -> ModuleSpec | None:
@@ -288,11 +265,11 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of a module of an installed name, None for other modules."""
-        if fullname.startswith(_COMPAT):
+        if fullname.startswith(COMPAT):
             return self._spec_of_ours(fullname, path)
         if fullname.partition(".")[0] not in self.names:
             return None
-        home = f"{_COMPAT}{fullname}"
+        home = f"{COMPAT}{fullname}"
         ours = importlib.util.find_spec(home)
         if ours is not None:
             spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin)
@@ -304,7 +281,7 @@ class _Finder(MetaPathFinder):
         return _missing_spec(fullname, fullname)
 
     def _spec_of_ours(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
-        alias = fullname.removeprefix(_COMPAT)
+        alias = fullname.removeprefix(COMPAT)
         if alias.partition(".")[0] not in self.names:
             return None
         spec = PathFinder.find_spec(fullname, path)

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Final
 
 from pyconsumer import __version__
-from pyconsumer.compat.installing import Layer
+from pyconsumer.compat.layers import Layer
 
 __all__ = ["CopiedDistribution", "distributions_of"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.compat import installing
-from pyconsumer.compat.installing import LAYERS
+from pyconsumer.compat.layers import LAYERS
 from pyconsumer.compat.missing import MISSING_MODULES, row_of
 from tests.unit.compat.conftest import ROOT, Program
 
@@ -343,6 +343,7 @@ def test_without_the_variable_nothing_is_imported(program: Program) -> None:
         "pyconsumer.compat",
         "pyconsumer.compat.at_start",
         "pyconsumer.compat.installing",
+        "pyconsumer.compat.layers",
         "pyconsumer.lazy_names",
     }
     assert not added & {"asyncio", "dataclasses", "inspect", "importlib.metadata", "logging", "socket", "threading"}
