@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from pyconsumer.compat.installing import VARIABLE, names_of
 
-__all__ = ["main"]
+__all__ = ["main", "reads_the_variable"]
 
 #: The file that each Python reads when it starts.
 PTH: Final = "pyconsumer-compat.pth"
@@ -45,10 +45,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
     except ValueError as error:
         _refuse(str(error))
     command = _command(arguments[1:])
-    if not _pth_is_read():
+    if not reads_the_variable():
         _refuse(
-            f"{PTH} is in none of the folders that this Python reads at its start. Install pyconsumer with pip, since a"
-            " folder in PYTHONPATH is not enough"
+            f"{PTH} is in none of the folders that this Python reads at its start. Install pyconsumer with pip."
+            " A folder in PYTHONPATH is not enough"
         )
     os.environ[VARIABLE] = ",".join(names)
     try:
@@ -82,7 +82,10 @@ def _flags() -> list[str]:
     return sys.orig_argv[1 : own - 2] if sys.orig_argv[own - 2 : own - 1] == ["-m"] else []
 
 
-def _pth_is_read() -> bool:
+def reads_the_variable() -> bool:
+    """Return whether each Python of this installation installs the clients that the variable names."""
+    if sys.flags.no_site:
+        return False
     folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()}
     if site.ENABLE_USER_SITE:
         folders.add(site.getusersitepackages())

@@ -3,15 +3,17 @@
 Rules
 
 1. One finder, first in ``sys.meta_path``, serves all installed names. ``aiokafka.errors`` is the module object of
-   ``pyconsumer.compat.aiokafka.errors`` under a second name in ``sys.modules``. It runs once, under our name.
-2. The finder answers for each module below an installed name. A module without counterpart raises
-   ``ModuleNotFoundError``. So no module of the original is ever loaded beside ours.
+   ``pyconsumer.compat.aiokafka.errors`` under a second name in ``sys.modules``. It runs once, under our name, and gets
+   its second name when it is imported by either.
+2. Modules below an installed name are looked for in our package alone, so none of the original is loaded beside ours.
+   One that has no counterpart is an ``ImportError``, which names its row in ``docs/porting.md``.
 3. ``importlib.metadata`` finds a distribution with the name and the version that the layer copies. An installed one is
    found after it, so it makes no difference.
 4. ``install`` refuses if modules of the original have been imported: objects of it would be in use already.
 5. ``PYCONSUMER_COMPAT`` names what is installed, so Pythons that the program starts get the same. They read it by
    ``pyconsumer-compat.pth``, which the wheel puts beside the package.
 6. This module imports nothing heavy: with the variable set, each Python that starts pays for it.
+7. Hooks that wrapt has for the original's names run when ours are imported.
 """
 
 from __future__ import annotations
@@ -19,48 +21,25 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from collections.abc import Container, Iterable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from pyconsumer.compat.layers import COMPAT, LAYERS
 
 if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
     from importlib.metadata import Distribution, DistributionFinder
+else:  # importlib.abc imports inspect, and the import system needs the methods alone
+    Loader = MetaPathFinder = object
 
-__all__ = ["LAYERS", "VARIABLE", "Layer", "install", "install_named", "installed", "names_of", "uninstall"]
+__all__ = ["VARIABLE", "install", "installed", "names_of", "uninstall"]
 
 #: The environment variable with the names of clients, separated by commas.
 VARIABLE: Final = "PYCONSUMER_COMPAT"
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A client whose imports can lead to ours.
-
-    Attributes:
-        name: of its package.
-        distribution: its name at PyPI.
-        version: the version whose API our layer has.
-    """
-
-    name: str
-    distribution: str
-    version: str
-
-    @property
-    def home(self) -> str:
-        """The name of our package."""
-        return f"pyconsumer.compat.{self.name}"
-
-
-#: The layers by the name of the package.
-LAYERS: Final = {
-    layer.name: layer for layer in (Layer("aiokafka", "aiokafka", "0.14.0"), Layer("kafka", "kafka-python", "3.0.12"))
-}
+_MOST_SHOWN: Final = 20  #: modules in a message
 _CLIENTS: Final = " or ".join(repr(name) for name in LAYERS)
 
 
@@ -105,11 +84,10 @@ def install(*names: str) -> None:
     wanted = [name for name in _checked(names) if name not in _FINDER.names]
     for name in wanted:
         _check_not_imported(name)
+    _FINDER.names.update(wanted)
     for name in wanted:
-        _FINDER.names.add(name)
-        known = sys.modules.get(LAYERS[name].home)
-        if known is not None:
-            sys.modules[name] = known
+        for module in [each for each in sys.modules if _is_below(each, LAYERS[name].home)]:
+            _add_name(sys.modules[module], module.removeprefix(COMPAT))
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
     importlib.invalidate_caches()
@@ -117,7 +95,7 @@ def install(*names: str) -> None:
 
 
 def uninstall(*names: str) -> None:
-    """Let later imports lead to the originals again. Objects that the program holds stay ours.
+    """Let later imports lead to the originals again. Modules and objects that the program holds stay ours.
 
     Args:
         names: ``"aiokafka"`` or ``"kafka"``, or both. A client that is not installed is ignored.
@@ -151,22 +129,6 @@ def installed() -> frozenset[str]:
     return frozenset(_FINDER.names)
 
 
-def install_named(text: str) -> None:
-    """Install the clients of the environment variable, when Python starts. A wrong name ends this Python.
-
-    Args:
-        text: the value of the variable.
-
-    A client that is not ours would read the program's topics silently, so there is no other way to go on.
-    """
-    try:
-        install(*names_of(text))
-    except ValueError as error:
-        sys.stderr.write(f"{VARIABLE}={text}: {error}\n")
-        sys.stderr.flush()
-        os._exit(2)
-
-
 def _write_variable() -> None:
     if _FINDER.names:
         os.environ[VARIABLE] = ",".join(sorted(_FINDER.names))
@@ -181,14 +143,15 @@ def _is_below(module: str, package: str) -> bool:
 def _check_not_imported(name: str) -> None:
     """Raise if modules of the original are loaded."""
     loaded = {
-        module
+        module: found
         for module, found in list(sys.modules.items())
-        if _is_below(module, name) and not getattr(found, "__name__", "").startswith("pyconsumer.")
+        if _is_below(module, name) and isinstance(found, ModuleType) and not found.__name__.startswith("pyconsumer.")
     }
     if not loaded:
         return
-    holders = sorted(_holders(name, loaded))
-    held = f" These modules use it already: {', '.join(holders)}." if holders else ""
+    holders = sorted(module for module, found in list(sys.modules.items()) if _holds(module, found, loaded))
+    shown = [*holders[:_MOST_SHOWN], *([f"{len(holders) - _MOST_SHOWN} more"] if len(holders) > _MOST_SHOWN else [])]
+    held = f" These modules hold something of it: {', '.join(shown)}." if holders else ""
     raise ImportError(
         f"{name} was imported before pyconsumer.compat.install({name!r}).{held} Make the call the first line of the"
         f" program, or start it by `python -m pyconsumer.compat {name}`",
@@ -196,23 +159,21 @@ def _check_not_imported(name: str) -> None:
     )
 
 
-def _holders(name: str, loaded: set[str]) -> Iterator[str]:
-    """Yield the other modules that have a module, a class or a function of the original as a global name."""
-    for module, found in list(sys.modules.items()):
-        if _is_below(module, name) or not isinstance(found, ModuleType):
-            continue
-        for value in list(vars(found).values()):
-            home = value.__name__ if isinstance(value, ModuleType) else _home_of(value)
-            if home in loaded:
-                yield module
-                break
+def _holds(module: str, found: Any, loaded: Container[str]) -> bool:
+    """Return whether a global name of a module is a module, class, function or object of the original."""
+    if module in loaded or not isinstance(found, ModuleType):
+        return False
+    return any(_home_of(value) in loaded for value in list(vars(found).values()))
 
 
 def _home_of(value: Any) -> str:
-    if isinstance(value, type) or callable(value):
+    try:
+        if isinstance(value, ModuleType):
+            return value.__name__
         home = getattr(value, "__module__", "")
         return home if isinstance(home, str) else ""
-    return ""
+    except Exception:  # a proxy that has no object yet
+        return ""
 
 
 class _Alias(Loader):
@@ -229,42 +190,69 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         alias = module.__spec__.name if module.__spec__ is not None else self._home
-        module.__spec__ = self._spec  # the import system has replaced it
-        _run_import_hooks(module, alias)
-
-    def is_package(self, name: str) -> bool:
-        spec = importlib.util.find_spec(self._home)
-        return spec is not None and spec.submodule_search_locations is not None
+        vars(module)["__spec__"] = self._spec  # the import system has replaced it, and importlib.reload needs ours
+        _add_name(module, alias)
 
     def get_code(self, name: str) -> Any:
-        """Return the code of our module, for ``runpy``."""
-        find = getattr(self._loader, "get_code", None)
-        return None if find is None else find(self._home)
-
-    def get_source(self, name: str) -> str | None:
-        """Return the source of our module, for ``inspect``."""
-        find = getattr(self._loader, "get_source", None)
-        source: str | None = None if find is None else find(self._home)
-        return source
-
-    @property
-    def _loader(self) -> Any:
-        spec = importlib.util.find_spec(self._home)
-        return None if spec is None else spec.loader
+        """Return the code of our module, for ``python -m``."""
+        loader: Any = getattr(importlib.util.find_spec(self._home), "loader", None)
+        return loader.get_code(self._home)
 
 
-def _run_import_hooks(module: ModuleType, alias: str) -> None:
-    """Run the hooks that wrapt has for the other name: it looks them up by ``module.__name__``, which is ours."""
-    wrapt: Any = sys.modules.get("wrapt")
-    if wrapt is None or not hasattr(wrapt, "notify_module_loaded"):
+class _Named(SourceFileLoader):
+    """Loads a module of ours, and gives it the other name, too: ``from aiokafka import errors`` imports it by ours."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        _add_name(module, module.__name__.removeprefix(COMPAT))
+
+
+class _Missing(Loader):
+    """Refuses a module of an original that has no counterpart, when it is imported."""
+
+    def __init__(self, module: str, row: str, instead: str) -> None:
+        self._module = module
+        self._row = row
+        self._instead = instead
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self.get_code(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Never called."""
+
+    def get_code(self, name: str) -> NoReturn:
+        """Refuse it, for ``python -m``, too."""
+        raise ImportError(
+            f"{self._module} has no counterpart in pyconsumer.compat. See `{self._row}` in the table of modules in"
+            f" docs/porting.md: {self._instead}",
+            name=self._module,
+        )
+
+
+def _add_name(module: ModuleType, alias: str) -> None:
+    """Let another name lead to a module of ours, and run the hooks that wrapt has for that name.
+
+    It looks the hooks up by ``module.__name__``, which is ours.
+    """
+    sys.modules[alias] = module
+    notify: Any = getattr(sys.modules.get("wrapt"), "notify_module_loaded", None)
+    if notify is None:
         return
+    names = vars(module)
+    own = names["__name__"]
+    names["__name__"] = alias
+    try:
+        notify(module)
+    finally:
+        names["__name__"] = own
 
-    class Named(wrapt.ObjectProxy):  # type: ignore[misc]
-        """The module with its other name."""
 
-        __name__ = alias
+def _missing_spec(fullname: str, original: str) -> ModuleSpec | None:
+    from pyconsumer.compat.missing import row_of
 
-    wrapt.notify_module_loaded(Named(module))
+    row = row_of(original)
+    return None if row is None else ModuleSpec(fullname, _Missing(original, *row))
 
 
 class _Finder(MetaPathFinder):
@@ -276,47 +264,38 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module of an installed name, None for other modules.
-
-        Raises:
-            ModuleNotFoundError: our layer has no such module.
-        """
-        top = fullname.partition(".")[0]
-        if top not in self.names:
+        """Return the spec of a module of an installed name, None for other modules."""
+        if fullname.startswith(COMPAT):
+            return self._spec_of_ours(fullname, path)
+        if fullname.partition(".")[0] not in self.names:
             return None
-        home = f"pyconsumer.compat.{fullname}"
-        try:
-            ours = importlib.util.find_spec(home)
-        except ModuleNotFoundError:
-            ours = None
-        if ours is None:
-            raise ModuleNotFoundError(
-                f"{fullname} has no counterpart in pyconsumer.compat. The table in docs/porting.md names the modules of"
-                f" {LAYERS[top].distribution} that are not there, and their replacements",
-                name=fullname,
-            )
-        folders = ours.submodule_search_locations
-        spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin, is_package=folders is not None)
-        if spec.submodule_search_locations is not None:
-            spec.submodule_search_locations.extend(folders or ())
+        home = f"{COMPAT}{fullname}"
+        ours = importlib.util.find_spec(home)
+        if ours is not None:
+            spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin)
+            spec.submodule_search_locations = ours.submodule_search_locations
+            spec.has_location = ours.has_location
+            return spec
+
+        # Neither has a module without row. The folder of our package is the only one that other finders look into.
+        return _missing_spec(fullname, fullname)
+
+    def _spec_of_ours(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
+        alias = fullname.removeprefix(COMPAT)
+        if alias.partition(".")[0] not in self.names:
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is None:
+            return _missing_spec(fullname, alias)
+        if type(spec.loader) is SourceFileLoader:
+            spec.loader = _Named(spec.loader.name, spec.loader.path)
         return spec
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
         """Return the distributions of the installed names, for ``importlib.metadata``."""
         from pyconsumer.compat.metadata import distributions_of
 
-        wanted = None if context is None or context.name is None else _normalized(context.name)
-        layers = [LAYERS[name] for name in sorted(self.names)]
-        return distributions_of(
-            (layer.distribution, layer.version, layer.name)
-            for layer in layers
-            if wanted is None or wanted == _normalized(layer.distribution)
-        )
-
-
-def _normalized(name: str) -> str:
-    """Return a distribution's name in the form of PEP 503."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+        return distributions_of([LAYERS[name] for name in sorted(self.names)], context)
 
 
 _FINDER: Final = _Finder()

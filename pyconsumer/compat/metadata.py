@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, DistributionFinder
 from pathlib import PurePath
 from typing import Final
 
 from pyconsumer import __version__
+from pyconsumer.compat.layers import Layer
 
 __all__ = ["CopiedDistribution", "distributions_of"]
 
@@ -45,7 +47,21 @@ class CopiedDistribution(Distribution):
         return PurePath(path)
 
 
-def distributions_of(layers: Iterable[tuple[str, str, str]]) -> Iterator[Distribution]:
-    """Yield a distribution for each name, version and top-level package."""
-    for name, version, package in layers:
-        yield CopiedDistribution(name, version, package)
+def distributions_of(layers: Iterable[Layer], context: DistributionFinder.Context | None) -> Iterator[Distribution]:
+    """Yield the distributions of layers that a search asks for.
+
+    Args:
+        layers: the installed ones.
+        context: the search: it may be for a name. One in folders of its own finds none of ours, as pip's does.
+    """
+    if context is not None and "path" in vars(context):
+        return
+    wanted = None if context is None or context.name is None else _normalized(context.name)
+    for layer in layers:
+        if wanted is None or wanted == layer.distribution:
+            yield CopiedDistribution(layer.distribution, layer.version, layer.name)
+
+
+def _normalized(name: str) -> str:
+    """Return a distribution's name in the form of PEP 503."""
+    return re.sub(r"[-_.]+", "-", name).lower()
