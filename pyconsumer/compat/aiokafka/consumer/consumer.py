@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
+from pyconsumer.compat.aiokafka.reading import RecordConsumer
+from pyconsumer.compat.aiokafka.structs import ConsumerRecord
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
 from pyconsumer.consumer.arguments import as_partition
@@ -27,7 +28,6 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
@@ -85,7 +85,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
-        self.consumer = GroupConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
+        self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
         self._follower = Follower(self.consumer, self._turn)
         self._stopped = False

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyconsumer
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
+from pyconsumer.compat.kafka.consumer.fetcher import ConsumerRecord
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -51,6 +52,8 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     metadata take at most ``request_timeout_ms``. The first argument of ``close`` is ``autocommit``. A pattern is for
     the beginning of a topic's name.
     """
+
+    _form = ConsumerRecord
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
