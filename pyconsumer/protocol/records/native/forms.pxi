@@ -2,6 +2,11 @@
 #
 # A form is None (our own records), a subclass of tuple with the 13 fields of kafka-python's record and nothing else, or
 # `OpenRecord`. `check_form` runs once for each cursor, `formed` once for each record.
+#
+# The garbage collector tracks none of them while key and value are simple (see record.pxi), an `OpenRecord` until an
+# attribute is set. Two tracked objects for each record, the tuple and its list, made the collector walk through all
+# objects of the program every 60,000 records, which took longer than decoding. In exchange a cycle that a program makes
+# through the list of headers of such a tuple (a record among its own headers) is not found.
 
 cdef extern from *:
     """
@@ -15,33 +20,26 @@ cdef extern from *:
     #define PYCONSUMER_NAME(type, name) (((PyTypeObject *)(type))->tp_name = (name))
 
     static PyMemberDef pyconsumer_open_members[] = {
-        {"topic", T_OBJECT_EX, 0, 0, NULL},
-        {"partition", T_OBJECT_EX, 0, 0, NULL},
-        {"offset", T_OBJECT_EX, 0, 0, NULL},
-        {"timestamp", T_OBJECT_EX, 0, 0, NULL},
-        {"timestamp_type", T_OBJECT_EX, 0, 0, NULL},
         {"key", T_OBJECT_EX, 0, 0, NULL},
         {"value", T_OBJECT_EX, 0, 0, NULL},
-        {"checksum", T_OBJECT_EX, 0, 0, NULL},
-        {"serialized_key_size", T_OBJECT_EX, 0, 0, NULL},
-        {"serialized_value_size", T_OBJECT_EX, 0, 0, NULL},
         {"headers", T_OBJECT_EX, 0, 0, NULL},
     };
     """
     object PYCONSUMER_TUPLE(object type, Py_ssize_t size)
     bint PYCONSUMER_IS_TUPLE_TYPE(object type)
     void PYCONSUMER_NAME(object type, const char *name)
-    PyMemberDef pyconsumer_open_members[11]
+    PyMemberDef pyconsumer_open_members[3]
     void PyTuple_SET_ITEM(object made, Py_ssize_t place, object item)
     int PyObject_GC_IsTracked(object record)
     void PyObject_GC_Track(void *record)
     void PyObject_GC_UnTrack(void *record)
     object PyObject_GenericGetDict(object record, void *context)
+    PyObject **_PyObject_GetDictPtr(object record)
     int PyObject_GenericSetAttr(object record, object name, object value) except -1
 
 cdef enum:
     FORM_FIELDS = 13  # of kafka-python's record
-    OPEN_FIELDS = 11  # of aiokafka's
+    OPEN_MEMBERS = 3
 
 
 @cython.freelist(1024)
@@ -52,20 +50,17 @@ serialized_value_size, headers)
 
 A consumed record: see the twin in ``open_record.py``."""
 
-    # A program may delete a member, which leaves NULL there. So no function here reads or sets members of a record that
-    # a program has seen: they use attributes.
-    cdef int64_t marker  # _publish_open_members relies on the order: the objects follow it
-    cdef object topic_
-    cdef object partition_
-    cdef object offset_
-    cdef object timestamp_
-    cdef object timestamp_type_
+    # Most programs set no field, so most fields are numbers, and an object is made when one is read. A field that was
+    # set is in the instance's dictionary. Only members that programs use most are Python's own, which are faster. A
+    # program may delete these, which leaves NULL there, so they are read and set by attribute.
+    cdef int64_t offset_
+    cdef int64_t timestamp_
+    cdef int32_t key_size
+    cdef int32_t value_size  # _publish_open_members relies on the order: the objects follow it
     cdef object key_
     cdef object value_
-    cdef object checksum_
-    cdef object key_size
-    cdef object value_size
     cdef object headers_
+    cdef object origin_  # None if all fields are in the dictionary
     cdef dict __dict__
     cdef object __weakref__
 
@@ -95,6 +90,86 @@ A consumed record: see the twin in ``open_record.py``."""
         self.serialized_value_size = serialized_value_size
         self.headers = headers
 
+    @property
+    def topic(self):
+        if is_changed(self):
+            return changed_field(self, "topic")
+        return <object>PyTuple_GET_ITEM(self.origin_, 0)
+
+    @topic.setter
+    def topic(self, value):
+        set_field(self, "topic", value)
+
+    @property
+    def partition(self):
+        if is_changed(self):
+            return changed_field(self, "partition")
+        return <object>PyTuple_GET_ITEM(self.origin_, 1)
+
+    @partition.setter
+    def partition(self, value):
+        set_field(self, "partition", value)
+
+    @property
+    def offset(self):
+        if is_changed(self):
+            return changed_field(self, "offset")
+        return self.offset_
+
+    @offset.setter
+    def offset(self, value):
+        set_field(self, "offset", value)
+
+    @property
+    def timestamp(self):
+        if is_changed(self):
+            return changed_field(self, "timestamp")
+        return self.timestamp_
+
+    @timestamp.setter
+    def timestamp(self, value):
+        set_field(self, "timestamp", value)
+
+    @property
+    def timestamp_type(self):
+        if is_changed(self):
+            return changed_field(self, "timestamp_type")
+        return <object>PyTuple_GET_ITEM(self.origin_, 3)
+
+    @timestamp_type.setter
+    def timestamp_type(self, value):
+        set_field(self, "timestamp_type", value)
+
+    @property
+    def checksum(self):
+        if is_changed(self):
+            return changed_field(self, "checksum")
+        return None
+
+    @checksum.setter
+    def checksum(self, value):
+        set_field(self, "checksum", value)
+
+    @property
+    def serialized_key_size(self):
+        if is_changed(self):
+            return changed_field(self, "serialized_key_size")
+        return self.key_size
+
+    @serialized_key_size.setter
+    def serialized_key_size(self, value):
+        set_field(self, "serialized_key_size", value)
+
+    @property
+    def serialized_value_size(self):
+        if is_changed(self):
+            return changed_field(self, "serialized_value_size")
+        return self.value_size
+
+    @serialized_value_size.setter
+    def serialized_value_size(self, value):
+        set_field(self, "serialized_value_size", value)
+
     def __setattr__(self, name, value):
         # From now on it may be part of a cycle.
         if not PyObject_GC_IsTracked(self):
@@ -117,6 +192,39 @@ A consumed record: see the twin in ``open_record.py``."""
     @classmethod
     def __class_getitem__(cls, types):
         return GenericAlias(cls, types)
+
+
+cdef inline bint is_changed(OpenRecord record) noexcept:
+    """Return whether a field may be in the dictionary."""
+    cdef PyObject **own = _PyObject_GetDictPtr(record)
+    return record.origin_ is None or (own is not NULL and own[0] is not NULL)
+
+
+cdef object changed_field(OpenRecord record, str name):
+    own = PyObject_GenericGetDict(record, NULL)
+    if name in own:
+        return own[name]
+    origin = record.origin_
+    if origin is None:
+        raise AttributeError(f"{type(record).__name__!r} object has no attribute {name!r}")
+    if name == "checksum":
+        return None
+    if name == "topic":
+        return origin[0]
+    if name == "partition":
+        return origin[1]
+    if name == "timestamp_type":
+        return origin[3]
+    if name == "offset":
+        return record.offset_
+    if name == "timestamp":
+        return record.timestamp_
+    return record.key_size if name == "serialized_key_size" else record.value_size
+
+
+cdef int set_field(OpenRecord record, str name, value) except -1:
+    PyObject_GenericGetDict(record, NULL)[name] = value
+    return 0
 
 
 def variables(record):
@@ -176,6 +284,9 @@ cdef object formed(
     put(made, 10, key_size_object)
     put(made, 11, value_size_object)
     put(made, 12, header_size)
+    if is_simple(key) and is_simple(value):
+        PyObject_GC_UnTrack(<void *>made)
+        PyObject_GC_UnTrack(<void *>header_list)
     return made
 
 
@@ -188,11 +299,9 @@ cdef OpenRecord open_record(
     origin, int64_t offset, int64_t timestamp, key, value, int32_t key_size, int32_t value_size, headers
 ):
     cdef OpenRecord made = OpenRecord.__new__(OpenRecord)
-    made.topic_ = <object>PyTuple_GET_ITEM(origin, 0)
-    made.partition_ = <object>PyTuple_GET_ITEM(origin, 1)
+    made.origin_ = origin
     made.offset_ = offset
     made.timestamp_ = timestamp
-    made.timestamp_type_ = <object>PyTuple_GET_ITEM(origin, 3)
     made.key_ = key
     made.value_ = value
     made.key_size = key_size
@@ -224,10 +333,10 @@ cdef tuple OPEN_NAMES = FIELDS
 cdef int _publish_open_members() except -1:
     """Publish members as member descriptors, and make the class a dataclass by the name that programs know."""
     cdef OpenRecord record = OpenRecord.__new__(OpenRecord)
-    cdef Py_ssize_t start = (<char *>&record.marker - <char *><void *>record) + <Py_ssize_t>sizeof(int64_t)
+    cdef Py_ssize_t start = (<char *>&record.value_size - <char *><void *>record) + <Py_ssize_t>sizeof(int32_t)
     cdef int i
     members = <dict>PYCONSUMER_DICT(OpenRecord)
-    for i in range(OPEN_FIELDS):
+    for i in range(OPEN_MEMBERS):
         pyconsumer_open_members[i].offset = start + i * <Py_ssize_t>sizeof(void *)
         name = (<bytes>pyconsumer_open_members[i].name).decode()
         members[name] = PyDescr_NewMember(<PyTypeObject *>OpenRecord, &pyconsumer_open_members[i])
