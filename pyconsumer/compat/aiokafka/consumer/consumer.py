@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pyconsumer.compat.aiokafka.background import Follower
-from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.border import consumer_border as border
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
@@ -52,6 +53,7 @@ def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartit
     }
 
 
+@border.guard
 class AIOKafkaConsumer(ConsumerInternals):
     """A consumer for programs that were written for aiokafka.
 
@@ -73,7 +75,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         if configs.get("loop") is not None:
-            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
         self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
         for name in _WITHOUT_EFFECT:
             configs.pop(name, None)
@@ -249,7 +251,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def unsubscribe(self) -> Awaitable[None]:
         """Drop the subscription. The result must be awaited only if the next call subscribes again."""
-        return asyncio.ensure_future(self.consumer.unsubscribe())
+        return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand."""
