@@ -114,6 +114,7 @@ class ConsumerDelegate:
         interceptors: shown records before they are returned.
         metrics: the consumer's counters.
         checked: see :class:`Checked`. The heartbeat thread ends it, too.
+        form: the class of the records to return, None for ours.
     """
 
     def __init__(
@@ -124,12 +125,13 @@ class ConsumerDelegate:
         interceptors: Interceptors,
         metrics: ConsumerMetrics,
         checked: Checked,
+        form: type | None = None,
     ) -> None:
         self.config, self.client, self.metadata, self.subscriptions, self.clock = context
         self.coordinator = coordinator
         self.interceptors = interceptors
         self.metrics = metrics
-        self.fetcher = Fetcher(context, metrics)
+        self.fetcher = Fetcher(context, metrics, form)
         self._topics = TopicMetadataFetcher(context)
         self._all_partitions = AllPartitions(context) if coordinator is None else None
         self._committed_call: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
@@ -144,13 +146,21 @@ class ConsumerDelegate:
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
 
     @classmethod
-    def open(cls, options: Mapping[str, Any], clock: Clock, *, on_group_change: Callable[[], object]) -> Self:
+    def open(
+        cls,
+        options: Mapping[str, Any],
+        clock: Clock,
+        *,
+        on_group_change: Callable[[], object],
+        form: type | None = None,
+    ) -> Self:
         """Make all parts of a consumer.
 
         Args:
             options: settings by name, see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
             clock: the time.
             on_group_change: called in the heartbeat thread when the application may have to be notified of a change.
+            form: the class of the records to return, None for ours.
 
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -182,7 +192,9 @@ class ConsumerDelegate:
             client.close()
             raise
         metrics = ConsumerMetrics(clock.now())
-        return cls(context, coordinator=coordinator, interceptors=interceptors, metrics=metrics, checked=checked)
+        return cls(
+            context, coordinator=coordinator, interceptors=interceptors, metrics=metrics, checked=checked, form=form
+        )
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
@@ -388,7 +400,9 @@ class ConsumerDelegate:
                 self._send_quietly()
             if not self.interceptors.consumes:
                 return record
-            shown = self.interceptors.on_consume(ConsumerRecords({record.topic_partition: [record]}))
+            shown = self.interceptors.on_consume(
+                ConsumerRecords({TopicPartition(record.topic, record.partition): [record]})
+            )
             for changed in shown.records():
                 return changed
 

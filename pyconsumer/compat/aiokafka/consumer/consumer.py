@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.compat.aiokafka.background import Follower
-from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.border import consumer_border as border
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
+from pyconsumer.compat.aiokafka.reading import RecordConsumer
+from pyconsumer.compat.aiokafka.structs import ConsumerRecord
 from pyconsumer.compat.aiokafka.tokens import await_tokens
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
@@ -28,7 +30,6 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
@@ -53,6 +54,7 @@ def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartit
     }
 
 
+@border.guard
 class AIOKafkaConsumer(ConsumerInternals):
     """A consumer for programs that were written for aiokafka.
 
@@ -74,7 +76,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         if configs.get("loop") is not None:
-            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
         self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
         for name in _WITHOUT_EFFECT:
             configs.pop(name, None)
@@ -87,7 +89,7 @@ class AIOKafkaConsumer(ConsumerInternals):
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
         self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
-        self.consumer = GroupConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
+        self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
         self._follower = Follower(self.consumer, self._turn)
         self._stopped = False
@@ -253,7 +255,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def unsubscribe(self) -> Awaitable[None]:
         """Drop the subscription. The result must be awaited only if the next call subscribes again."""
-        return asyncio.ensure_future(self.consumer.unsubscribe())
+        return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand."""

@@ -12,10 +12,12 @@ from typing import Any, Final, Self
 from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.background_log import background
 from pyconsumer.compat.aiokafka.batch import BatchBuilder
+from pyconsumer.compat.aiokafka.border import producer_border as border
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.aiokafka.tokens import await_tokens
+from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
@@ -34,6 +36,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _missing: Final = object()
 
 
+@border.guard
 class AIOKafkaProducer(ProducerInternals):
     """A producer for programs that were written for aiokafka.
 
@@ -50,7 +53,7 @@ class AIOKafkaProducer(ProducerInternals):
 
     def __init__(self, **configs: Any) -> None:
         if configs.pop("loop", None) is not None:
-            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
         self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
         if type(configs.get("acks")) is object:  # the sentinel, ours or the original's
             del configs["acks"]
@@ -108,6 +111,7 @@ class AIOKafkaProducer(ProducerInternals):
     ) -> None:
         await self.stop()
 
+    @crosses
     async def send(
         self,
         topic: str,
@@ -121,8 +125,15 @@ class AIOKafkaProducer(ProducerInternals):
 
         The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
-        sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
-        return self._future(sent)
+        try:
+            sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
+        except Exception as error:
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        else:
+            return self._future(sent)
+        raise crossed
 
     def create_batch(self) -> BatchBuilder:
         """Return an empty batch, to fill and pass to :meth:`send_batch`."""
@@ -150,6 +161,7 @@ class AIOKafkaProducer(ProducerInternals):
         future.add_done_callback(self._futures.discard)
         return future
 
+    @crosses
     async def send_and_wait(
         self,
         topic: str,
@@ -186,7 +198,7 @@ class AIOKafkaProducer(ProducerInternals):
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Run a block as a transaction: ``async with producer.transaction():``."""
-        return self.producer.transaction()
+        return border.context(self.producer.transaction())
 
     async def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_id: str) -> None:
         """Commit offsets of a group as part of the transaction.
@@ -205,7 +217,10 @@ class AIOKafkaProducer(ProducerInternals):
 
 
 async def _outcome(sent: FutureRecordMetadata, *, wanted: bool) -> RecordMetadata | None:
-    found = await sent
+    try:
+        found = await sent
+    except Exception as error:
+        raise border.crossed(error)  # noqa: B904 - the same object
     if not wanted:
         return None
     by_broker = sent.place[0].log_append_time_ms >= 0

@@ -29,6 +29,7 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionDescription,
     TransactionListing,
 )
+from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.defaults import ADMIN_DEFAULTS
 from pyconsumer.compat.kafka.errors import NoError
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
@@ -56,6 +57,7 @@ _CHECK_INTERVAL_S: Final = 0.1
 _HANGING_MARGIN_MS: Final = 300_000  # as in Kafka's own tool
 
 
+@border.guard
 class KafkaAdminClient:
     """An admin client for programs that were written for kafka-python.
 
@@ -354,7 +356,7 @@ class KafkaAdminClient:
             if changes:
                 self.client.alter_configs({_resource(resource): changes}, validate_only=validate_only)
         except BrokerResponseError as error:
-            return str(error)
+            return str(border.crossed(error))
         return "OK"
 
     # -- groups ------------------------------------------------------------------------------------------------------
@@ -390,7 +392,7 @@ class KafkaAdminClient:
     def delete_groups(self, group_ids: Iterable[str], group_coordinator_id: int | None = None) -> dict[str, str]:
         """Delete groups without members, and return by group ``"OK"`` or the name of the error."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
-        return {group: "OK" if error is None else type(error).__name__ for group, error in outcome.items()}
+        return {group: "OK" if error is None else border.kind(error).__name__ for group, error in outcome.items()}
 
     def list_group_offsets(self, group_specs: Any) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Return committed offsets by group.
@@ -419,7 +421,7 @@ class KafkaAdminClient:
         try:
             self.client.alter_group_offsets(group_id, {tp: _epoch_known(offset) for tp, offset in offsets.items()})
         except BrokerResponseError as error:
-            outcome = type(error)
+            outcome = border.kind(error)
         return dict.fromkeys(offsets, outcome)
 
     def reset_group_offsets(
@@ -464,7 +466,7 @@ class KafkaAdminClient:
             if wanted:
                 self.client.delete_group_offsets(group_id, wanted)
         except GroupSubscribedToTopicError as error:
-            outcome = type(error)
+            outcome = border.kind(error)
         return dict.fromkeys(wanted, outcome)
 
     # -- groups, by the names of kafka-python 2.x --------------------------------------------------------------------
@@ -498,7 +500,7 @@ class KafkaAdminClient:
     ) -> list[tuple[str, type[KafkaError]]]:
         """Delete groups, and return pairs of group id and class of the error (kafka-python 2.x)."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
-        return [(group, NoError if error is None else type(error)) for group, error in outcome.items()]
+        return [(group, NoError if error is None else border.kind(error)) for group, error in outcome.items()]
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -567,7 +569,7 @@ class KafkaAdminClient:
 
 def _unsupported(name: str, instead: str) -> Any:
     def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
-        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer: {instead}")
+        raise border.crossed(UnsupportedVersionError(f"{name}() is not available in pyconsumer: {instead}"))
 
     call.__name__ = name
     call.__doc__ = f"Raise ``UnsupportedVersionError``: {instead}."

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import pyconsumer
+from pyconsumer.compat.border import crosses
+from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.consumer.fetcher import ConsumerRecord
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.defaults import CONSUMER_DEFAULTS
 from pyconsumer.compat.kafka.internals import ConsumerInternals
@@ -37,6 +40,7 @@ _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 _IDLE_MS: Final = 540_000
 
 
+@border.guard
 class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     """A consumer for programs that were written for kafka-python.
 
@@ -55,6 +59,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = CONSUMER_DEFAULTS
+    _form = ConsumerRecord
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         given = dict(configs)
@@ -124,6 +129,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
         super().subscribe([topics] if isinstance(topics, str) else topics, wanted, listener)
 
+    @crosses
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
     ) -> ConsumerRecords[Any, Any]:
@@ -138,11 +144,17 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
             ValueError: ``update_offsets`` is False, which kafka-python uses for its own iteration.
         """
         if self._subscriptions.has_none:
-            with self._guard:
+            with border.context(self._guard):
                 return ConsumerRecords()
         if not update_offsets:
             raise ValueError("update_offsets=False is not supported: to read records again, seek back")
-        return super().poll(timeout_ms, max_records)
+        try:
+            return super().poll(timeout_ms, max_records)
+        except Exception as error:
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        raise crossed
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
@@ -171,7 +183,10 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         callback: Callable[..., object] | None = None,
     ) -> RequestFuture[None]:
         """Commit offsets without waiting. ``default_offset_commit_callback`` is called if no callback is given."""
-        return super().commit_async(offsets, self._default_callback if callback is None else callback)
+        callback = self._default_callback if callback is None else callback
+        future = super().commit_async(offsets, None if callback is None else border.callback(callback))
+        future.add_callback(lambda done: done.exception and border.crossed(done.exception))
+        return future
 
     def close(  # type: ignore[override]
         self, autocommit: bool | None = None, timeout_ms: float | None = None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import pyconsumer
 from pyconsumer.clock import seconds_of
+from pyconsumer.compat.border import crosses
+from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
 from pyconsumer.compat.kafka.internals import ProducerInternals
 from pyconsumer.compat.kafka.partitioner.default import as_function
+from pyconsumer.compat.kafka.producer.future import FutureRecordMetadata
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.errors import KafkaTimeoutError
@@ -28,6 +31,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
+@border.guard
 class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     """A producer for programs that were written for kafka-python.
 
@@ -76,6 +80,32 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     def max_usable_produce_magic(api_version: Any = None) -> int:
         """Return the version of record batches: always 2."""
         return 2
+
+    @crosses
+    def send(  # type: ignore[override]
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Send a record, and return its future. See :meth:`pyconsumer.KafkaProducer.send`.
+
+        An exception of a serializer is raised as it is.
+        """
+        try:
+            return FutureRecordMetadata(super().send(topic, value, key, headers, partition, timestamp_ms))
+        except Exception as error:
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        raise crossed
+
+    def transaction(self) -> Any:
+        """Run a block as a transaction: ``with producer.transaction():``."""
+        return border.context(super().transaction())
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
         """Return counters since the start, by group and name. ``raw`` has no effect."""
