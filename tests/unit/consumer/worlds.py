@@ -131,6 +131,7 @@ class FakeCoordinator:
         self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
         self.on_poll: Callable[[], None] | None = None
         self.is_stable = False
+        self.is_rebalancing = False
         self.due_at_between_polls = math.inf
 
     def note_poll(self, now: float) -> None:
