@@ -46,8 +46,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         self._idle = asyncio.Event()
         self._idle.set()
         self._hand_is_known = False
-        if self._delegate.coordinator is not None:
-            self._delegate.coordinator.live_between_polls()
+        self._delegate.leave_group_to_task()
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -172,7 +171,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
     async def serve(self) -> None:
         """Do the due work of the group as far as that goes without waiting, but for callbacks that are coroutines."""
-        await self._idle.wait()
+        await self._until_idle()
         if self._guard.closing:
             return
         self._guard.enter()  # the position moves past the records that were taken one by one
@@ -182,6 +181,10 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             await self._driver.run(self._delegate.serve_group())
         finally:
             self._end_work()
+
+    async def _until_idle(self) -> None:
+        while not self._idle.is_set():
+            await self._idle.wait()
 
     def _begin_work(self) -> None:
         self._idle.clear()
@@ -193,7 +196,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         self._driver.recheck()
 
     async def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        await self._idle.wait()
+        await self._until_idle()
         self._begin_work()
         try:
             await super().unsubscribe(timeout_ms)
@@ -204,7 +207,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         self._driver.interrupt(IllegalStateError(f"the {self._name} was closed"))  # at once, not after a callback
         try:
             async with asyncio.timeout(max(0.0, deadline - self._now())):
-                await self._idle.wait()
+                await self._until_idle()
         except TimeoutError:
             pass
         await super()._close(deadline, leave_group, commit=commit)

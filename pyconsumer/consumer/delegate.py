@@ -153,6 +153,8 @@ class ConsumerDelegate:
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
         #: True while the task that drives the group is at work.
         self.group_is_busy = False
+        self._has_task = False  # such a task
+        self._longest_wait = math.inf  # seconds, of a call for records beside that task
         self._reading = False  # a call for records waits, and sends what is needed
 
     @classmethod
@@ -277,6 +279,13 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
+    def leave_group_to_task(self) -> None:
+        """Let a task drive the group, by :meth:`until_group_is_due` and :meth:`serve_group`."""
+        self._has_task = True
+        if self.coordinator is not None:
+            self._longest_wait = self.config.max_poll_interval_ms / 2000  # a call that waits counts as polling
+            self.coordinator.live_between_polls()
+
     def buffered_apart(self, now: float, drain: Callable[[], T | None]) -> T | None:
         """As :meth:`buffered`, where a task drives the group. Return None if :meth:`fetched_apart` must run instead."""
         coordinator = self.coordinator
@@ -322,7 +331,8 @@ class ConsumerDelegate:
             now = clock.now()
             if self.coordinator is not None:
                 self.coordinator.note_poll(now)
-            found, wait = None, Wait(None, deadline)
+            longest = min(deadline, now + self._longest_wait)
+            found, wait = None, Wait(None, longest)
             is_due = not self.group_is_busy and self._group_due_at(now, something_came=False) <= now
             if is_due:
                 on_due()
@@ -338,7 +348,7 @@ class ConsumerDelegate:
                 else:
                     found = drain() if fetcher.buffer else None
                     if found is None:
-                        wait = self._wait(now, deadline, polls=False)
+                        wait = self._wait(now, longest)
             if found is not None or (sockets_served and now >= deadline):
                 return found
             sockets_served = True
@@ -374,7 +384,7 @@ class ConsumerDelegate:
             if not self.group_is_busy and self._group_due_at(now, something_came=False) > now:
                 if self._is_assigned():
                     return True
-                wait = self._wait(now, deadline, polls=False)
+                wait = self._wait(now, deadline)
                 self.fetcher.raise_error()
             if now >= deadline:
                 return False
@@ -408,7 +418,7 @@ class ConsumerDelegate:
             wait = Wait(None, due_at)
             if not (self._reading or self.subscriptions.has_none or self.fetcher.has_error):
                 try:
-                    wait = self._wait(now, due_at, polls=False)
+                    wait = self._wait(now, due_at)
                 except KafkaError as error:  # the next poll raises it, unless a seek comes before
                     _log.debug("a position could not be set between polls: %s", error)
             yield wait
@@ -521,19 +531,18 @@ class ConsumerDelegate:
             # Records are about to be returned, so this must not raise; an error that persists will be raised later.
             _log.warning("the next fetches could not be sent: %s", error)
 
-    def _wait(self, now: float, deadline: float, *, polls: bool = True) -> Wait:
+    def _wait(self, now: float, deadline: float) -> Wait:
         """Send everything that is needed to get records, and return how long to wait for it.
 
         Args:
             now, deadline: monotonic seconds.
-            polls: False: not for the work that only a poll does.
         """
         self._update_positions(now)
         self.fetcher.send_fetches()
         if self._unconfirmed:
             self._confirm_partitions()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
-        if polls and self.coordinator is not None:
+        if self.coordinator is not None and not self._has_task:
             until = min(until, self.coordinator.next_due_at)
         if self._committed_call is not None:
             until = min(until, self._committed_call.due_at)

@@ -257,6 +257,8 @@ def test_until_assigned_ends_at_its_deadline() -> None:
 def test_between_polls_the_member_waits_without_counting_as_polled() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
+    world.delegate.leave_group_to_task()
+    world.coordinator.calls.clear()
     steps = world.delegate.until_group_is_due()
     for _ in range(3):  # whatever arrives
         assert next(steps).until > world.clock.now(), "it would spin"

@@ -151,6 +151,9 @@ class FakeCoordinator:
         self.calls.append(f"due_between_polls something_came={something_came}")
         return self.due_at_between_polls
 
+    def live_between_polls(self) -> None:
+        self.calls.append("live_between_polls")
+
     def advance(self) -> Generator[Wait, None, None]:
         self.calls.append("advance")
         yield from ()
