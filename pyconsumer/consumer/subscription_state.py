@@ -251,8 +251,8 @@ class SubscriptionState:
         self.type = SubscriptionType.NONE
         self.listener = None
         self._subscription = self._group_subscription = frozenset()
-        self._pattern = self._remote_pattern = None
         self.forget_revoked()
+        self._pattern = self._remote_pattern = None
         self._set_assignment(())
 
     def _change_subscription(self, topics: frozenset[str]) -> bool:

@@ -1,8 +1,8 @@
 """A member of ``pyconsumer.compat.aiokafka`` with slow handlers, which a test kills at any moment.
 
 ``python -m tests.support.aiokafka_member SETTINGS TOPIC COMMITS SEED`` prints a JSON list for each step, before the
-next one begins: ``["ready"]``, ``["begin", partition, [offsets]]``, ``["done", ...]`` when it has worked on these records,
-``["committed", partition, offset]``. ``COMMITS`` is ``auto`` or ``manual``.
+next one begins: ``["ready"]``, ``["begin", partition, [offsets]]``, ``["done", partition, [offsets]]`` when it has
+worked on these records, ``["committed", partition, offset]``. ``COMMITS`` is ``auto`` or ``manual``.
 """
 
 from __future__ import annotations
