@@ -34,6 +34,11 @@ class FutureRecordMetadata:
         return self._sent.place
 
     @property
+    def _produce_future(self) -> BatchResult:
+        """The result of the batch, of which OpenTelemetry's instrumentation reads ``topic_partition``."""
+        return self._sent.place[0]
+
+    @property
     def is_done(self) -> bool:
         """True if the record was acknowledged or has failed."""
         return self._sent.is_done
