@@ -400,7 +400,9 @@ class ConsumerDelegate:
                 self._send_quietly()
             if not self.interceptors.consumes:
                 return record
-            shown = self.interceptors.on_consume(ConsumerRecords({TopicPartition(record.topic, record.partition): [record]}))
+            shown = self.interceptors.on_consume(
+                ConsumerRecords({TopicPartition(record.topic, record.partition): [record]})
+            )
             for changed in shown.records():
                 return changed
 

@@ -15,9 +15,9 @@ from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.border import consumer_border as border
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
-from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
-from pyconsumer.compat.aiokafka.structs import ConsumerRecord
+from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndTimestamp
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
 from pyconsumer.consumer.arguments import as_partition
@@ -29,7 +29,7 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
 
@@ -221,7 +221,7 @@ class AIOKafkaConsumer(ConsumerInternals):
                 pass
         if not self._stopped:
             self._follower.begin_read()
-        return await anext(self.consumer)
+        return await anext(self.consumer)  # type: ignore[arg-type]
 
     # -- subscription ------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyconsumer
 from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.border import border
-from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.consumer.fetcher import ConsumerRecord
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -100,7 +100,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         """Return the assigned partitions. Any thread may call this."""
         return self._subscriptions.assignment()
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
+    def group_metadata(self) -> ConsumerGroupMetadata:  # type: ignore[override]
         """Return this member's identity in its group, and its state. Any thread may call this."""
         group = self._delegate.coordinator
         if group is None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyconsumer
 from pyconsumer.clock import seconds_of
 from pyconsumer.compat.border import crosses
+from pyconsumer.compat.kafka import structs
 from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.producer.future import FutureRecordMetadata
@@ -121,7 +122,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        group_metadata: ConsumerGroupMetadata | str | None = None,
+        group_metadata: structs.ConsumerGroupMetadata | ConsumerGroupMetadata | str | None = None,
         timeout_ms: int | None = None,
         *,
         consumer_group_id: str | None = None,
@@ -137,7 +138,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         group = consumer_group_id if group_metadata is None else group_metadata
         if group is None:
             raise TypeError("send_offsets_to_transaction() needs group_metadata, or the group's id")
-        super().send_offsets_to_transaction(offsets, group, timeout_ms)
+        super().send_offsets_to_transaction(offsets, group, timeout_ms)  # type: ignore[arg-type]
 
     def close(  # type: ignore[override]
         self, timeout: float | None = None, null_logger: bool = False, *, timeout_ms: float | None = None
