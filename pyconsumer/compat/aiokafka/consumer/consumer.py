@@ -18,7 +18,7 @@ from pyconsumer.compat.aiokafka.border import consumer_border as border
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
 from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
-from pyconsumer.compat.aiokafka.structs import ConsumerRecord
+from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndTimestamp
 from pyconsumer.compat.aiokafka.tokens import await_tokens
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
@@ -32,7 +32,7 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
 
