@@ -123,6 +123,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             delegate.on_interrupt(error)
             raise
         finally:
+            self._hand_is_known = False  # the task may have looked during the wait
             guard.end()
 
     def _forget_hand(self) -> None:
