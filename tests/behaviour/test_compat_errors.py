@@ -194,6 +194,31 @@ def test_a_failed_commit(kafka: ModuleType, cluster: Cluster, topic: str, group_
     consumer.close()
 
 
+def test_a_listener_of_the_program(kafka: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
+    class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[name-defined,misc]
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            if assigned:
+                own()
+
+    consumer = kafka.KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group_id)
+    consumer.subscribe([topic], listener=Listener())
+
+    def poll() -> None:
+        while True:
+            consumer.poll(timeout_ms=500)
+
+    error = raised(poll)
+    if "pyconsumer" in kafka.__name__:
+        assert type(error) is OwnError
+    else:
+        assert type(error) is kafka.errors.KafkaError
+        assert type(error.__cause__) is OwnError
+    consumer.close()
+
+
 def test_errors_of_the_admin_client(kafka: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
     admin = kafka.KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     new = importlib.import_module(f"{kafka.__name__}.admin").NewTopic(topic, 1, 1)
