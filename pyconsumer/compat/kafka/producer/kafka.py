@@ -97,6 +97,11 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         An exception of a serializer is raised as it is.
         """
         try:
+            transactions = self._transactions
+            if self._is_plain and (transactions is None or transactions.is_open):  # as there, without its frame
+                appended = self._append(topic, value, key, headers, partition, timestamp_ms)
+                if appended is not None:
+                    return FutureRecordMetadata(appended)
             return FutureRecordMetadata(super().send(topic, value, key, headers, partition, timestamp_ms))
         except Exception as error:
             crossed = border.crossed(error)
