@@ -48,8 +48,6 @@ LEFT_OUT = {
     ),
     "replicas, disks and the quorum: one process has all of them": (
         "AlterReplicaLogDirs",
-        "DescribeLogDirs",
-        "ElectLeaders",
         "AlterPartitionReassignments",
         "ListPartitionReassignments",
         "DescribeQuorum",
