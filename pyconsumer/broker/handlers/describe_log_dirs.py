@@ -33,9 +33,7 @@ async def handle(broker: Broker, request: DescribeLogDirsRequest, context: Reque
             lag = max(0, partition.high_watermark - partition.log.log_end_offset)
             found = DescribeLogDirsPartition(tp.partition, partition.log.size_bytes, lag)
             topics.setdefault(tp.topic, DescribeLogDirsTopic(tp.topic)).partitions.append(found)
-    result = DescribeLogDirsResult(topics=list(topics.values()), log_dir=_IN_MEMORY)
     folder = broker.logs.folder
-    if folder is not None:
-        result.log_dir = str(folder.absolute())
-        result.total_bytes, _, result.usable_bytes = shutil.disk_usage(folder)
-    return DescribeLogDirsResponse(results=[result])
+    total, _, usable = (-1, -1, -1) if folder is None else shutil.disk_usage(folder)
+    place = _IN_MEMORY if folder is None else str(folder.absolute())
+    return DescribeLogDirsResponse(results=[DescribeLogDirsResult(0, place, list(topics.values()), total, usable)])
