@@ -24,11 +24,11 @@ async def handle(broker: Broker, request: ElectLeadersRequest, context: RequestC
 
     ELECTION_NOT_NEEDED if the partition has its preferred leader, or for an unclean election any leader.
     """
-    if request.election_type not in (_PREFERRED, _UNCLEAN):
-        raise InvalidRequestError(f"Unknown election type {request.election_type}")
     asked = request.topic_partitions
     if asked is not None and not asked:
         return ElectLeadersResponse()
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        raise InvalidRequestError(f"Unknown election type {request.election_type}")
     if request.timeout_ms <= 0:
         raise too_late()
     unclean = request.election_type == _UNCLEAN
