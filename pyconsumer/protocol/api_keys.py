@@ -48,6 +48,7 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
@@ -107,6 +108,7 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.DELETE_GROUPS: ApiInfo("delete_groups", "DeleteGroups", 0, 3, 2),
     ApiKey.ELECT_LEADERS: ApiInfo("elect_leaders", "ElectLeaders", 0, 2, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiInfo("list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
     ApiKey.UPDATE_FEATURES: ApiInfo("update_features", "UpdateFeatures", 0, 2, 0),
     ApiKey.DESCRIBE_CLUSTER: ApiInfo("describe_cluster", "DescribeCluster", 0, 2, 0),

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaConsumer
+from pyconsumer.compat.kafka.admin import shapes
+from pyconsumer.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
@@ -86,6 +88,17 @@ def test_an_election_that_is_not_needed(theirs: Any, package: ModuleType, cluste
     assert [each[1] for each in found.replica_election_results[0][1]] == [UNKNOWN_PARTITION]
     with pytest.raises(ValueError):
         theirs.elect_leaders(2, {topic: [0]})
+
+
+def test_reassignments(theirs: Any, package: ModuleType, make_topic: Any) -> None:
+    topic = make_topic(2)
+    for asked in (None, {}, {topic: [0, 7]}, [package.TopicPartition(topic, 0), package.TopicPartition("absent", 1)]):
+        assert theirs.list_partition_reassignments(asked) == {}
+
+
+def test_a_reassignment_has_kafka_pythons_keys() -> None:
+    found = shapes.reassignment(OngoingPartitionReassignment(7, [1, 2, 3], [3], [1]))
+    assert found == {"replicas": [1, 2, 3], "adding_replicas": [3], "removing_replicas": [1]}
 
 
 @pytest.mark.cluster

@@ -49,7 +49,6 @@ LEFT_OUT = {
     "replicas, disks and the quorum: one process has all of them": (
         "AlterReplicaLogDirs",
         "AlterPartitionReassignments",
-        "ListPartitionReassignments",
         "DescribeQuorum",
         "UnregisterBroker",
         "UnregisterController",

@@ -30,6 +30,10 @@ from pyconsumer.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from pyconsumer.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from pyconsumer.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from pyconsumer.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.odd.world import Case, World, asking
 
@@ -405,6 +409,16 @@ PLACES: dict[str, Case] = {
     "ElectLeaders: timeout 0": electing(0, 0, timeout_ms=0),
     "ElectLeaders: timeout -1": electing(0, 0, timeout_ms=-1),
     "ElectLeaders: timeout 0, none": asking(lambda w: ElectLeadersRequest(0, [], 0), 2),
+    "ListPartitionReassignments: all": asking(lambda w: ListPartitionReassignmentsRequest(), 0),
+    "ListPartitionReassignments: none": asking(lambda w: ListPartitionReassignmentsRequest(topics=[]), 0),
+    "ListPartitionReassignments: timeout 0": asking(lambda w: ListPartitionReassignmentsRequest(0), 0),
+    "ListPartitionReassignments: timeout 0, none": asking(lambda w: ListPartitionReassignmentsRequest(0, []), 0),
+    "ListPartitionReassignments: an unknown topic": asking(
+        lambda w: ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics("odd-nobody", [0])]), 0
+    ),
+    "ListPartitionReassignments: an unknown partition": asking(
+        lambda w: ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics(w.topic(), [77, -1])]), 0
+    ),
     "DescribeLogDirs: good": asking(lambda w: DescribeLogDirsRequest([DescribableLogDirTopic(w.topic(), [0])]), 5),
     "DescribeLogDirs: unknown partitions": asking(
         lambda w: DescribeLogDirsRequest([DescribableLogDirTopic(w.topic(), [77, -1])]), 4

@@ -191,6 +191,34 @@ class KafkaAdminClient:
 
     perform_leader_election = elect_leaders  # kafka-python 2.x
 
+    def list_partition_reassignments(
+        self,
+        topic_partitions: Mapping[str, Iterable[int]] | Iterable[TopicPartition] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, dict[str, list[int]]]:
+        """Return the partitions whose replicas are being moved (KIP-455).
+
+        Args:
+            topic_partitions: partitions, or numbers of partitions by topic. By default all.
+
+        Returns:
+            ``replicas``, ``adding_replicas`` and ``removing_replicas`` of each such partition.
+        """
+        wanted: dict[str, list[int]] | None = None
+        if isinstance(topic_partitions, Mapping):
+            wanted = {topic: list(numbers) for topic, numbers in topic_partitions.items()}
+        elif topic_partitions is not None:
+            wanted = {}
+            for topic, number in topic_partitions:
+                wanted.setdefault(topic, []).append(number)
+        time_ms = self.client.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        found = self.client.run(partial(cluster_calls.reassignments, partitions=wanted, timeout_ms=time_ms))
+        return {
+            TopicPartition(topic.name, each.partition_index): shapes.reassignment(each)
+            for topic in found
+            for each in topic.partitions
+        }
+
     def _partitions_of(self, given: Mapping[str, Iterable[int]] | Iterable[str] | None) -> dict[str, list[int]]:
         if isinstance(given, Mapping):
             return {topic: list(numbers) for topic, numbers in given.items()}
@@ -698,7 +726,6 @@ UNSUPPORTED: Final = {
     "describe_metadata_quorum": "use kafka-metadata-quorum.sh",
     "describe_user_scram_credentials": "use kafka-configs.sh --entity-type users",
     "get_broker_version_data": "use api_versions()",
-    "list_partition_reassignments": "use kafka-reassign-partitions.sh",
     "send_request": "your own requests cannot be sent; call the method of this client for what you need",
     "send_requests": "your own requests cannot be sent; call the method of this client for what you need",
     "update_features": "use kafka-features.sh",

@@ -20,6 +20,12 @@ from pyconsumer.protocol.messages.describe_log_dirs import (
 )
 from pyconsumer.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from pyconsumer.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+    OngoingTopicReassignment,
+)
 
 __all__ = [
     "Client",
@@ -28,6 +34,7 @@ __all__ = [
     "elect_leaders",
     "first_error",
     "log_dirs",
+    "reassignments",
     "remove_members",
     "versions",
 ]
@@ -141,6 +148,36 @@ def log_dirs(
         what=f"describing the log directories of broker {broker}",
     )
     return response.results
+
+
+def reassignments(
+    calls: Calls, deadline: float, *, partitions: Mapping[str, Iterable[int]] | None, timeout_ms: int
+) -> Steps[list[OngoingTopicReassignment]]:
+    """Return the partitions whose replicas are being moved, by default of all topics.
+
+    Args:
+        timeout_ms: the time that the controller may take.
+
+    Raises:
+        KafkaError: the request was rejected.
+    """
+
+    def check(response: ListPartitionReassignmentsResponse) -> KafkaError | None:
+        return for_code(response.error_code, response.error_message) if response.error_code else None
+
+    topics = None
+    if partitions is not None:
+        topics = [ListPartitionReassignmentsTopics(name, list(numbers)) for name, numbers in partitions.items()]
+    response = yield from calls.call(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ListPartitionReassignmentsRequest(timeout_ms, topics),
+        ListPartitionReassignmentsResponse,
+        deadline,
+        target=calls.controller,
+        check=check,
+        what="listing reassignments",
+    )
+    return response.topics
 
 
 def versions(calls: Calls, deadline: float, *, of_controller: bool = False) -> Steps[ApiVersionsResponse]:

@@ -27,6 +27,7 @@ from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.api_versions import ApiVersionsResponse
 from pyconsumer.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from pyconsumer.protocol.messages.elect_leaders import ElectLeadersResponse
+from pyconsumer.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from pyconsumer.protocol.primitives import Struct
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "old_group",
     "page",
     "producer",
+    "reassignment",
     "setting",
     "states",
     "topic",
@@ -136,8 +138,16 @@ def _plain(found: Struct) -> dict[str, Any]:
     """Return the fields of a structure as a dictionary."""
     values = {field.name: getattr(found, field.name) for field in found.FIELDS}
     return {
-        name: [_plain(each) for each in value] if isinstance(value, list) else value for name, value in values.items()
+        name: [_plain(each) if isinstance(each, Struct) else each for each in value]
+        if isinstance(value, list)
+        else value
+        for name, value in values.items()
     }
+
+
+def reassignment(found: OngoingPartitionReassignment) -> dict[str, list[int]]:
+    """Return the replicas of a partition that is being moved, without its number."""
+    return {name: numbers for name, numbers in _plain(found).items() if name != "partition_index"}
 
 
 def elected(found: ElectLeadersResponse) -> Response:
