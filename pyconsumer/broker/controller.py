@@ -22,7 +22,15 @@ from pyconsumer.background_log import Log
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.elections import NO_LEADER, PartitionState, TopicState, after_death, after_return, moved_to
+from pyconsumer.broker.elections import (
+    NO_LEADER,
+    PartitionState,
+    TopicState,
+    after_death,
+    after_return,
+    after_unclean_election,
+    moved_to,
+)
 from pyconsumer.broker.steps import call_each, run_in_steps
 from pyconsumer.broker.topic_names import CLUSTER_METADATA, check_topic_name, plain_name
 from pyconsumer.errors import (
@@ -37,6 +45,7 @@ from pyconsumer.errors import (
     InvalidTopicError,
     InvalidUpdateVersionError,
     PolicyViolationError,
+    PreferredLeaderNotAvailableError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -353,6 +362,37 @@ class Controller:
         partitions[partition] = moved_to(state, node)
         self._replace_partitions({name: partitions})
         return node
+
+    def elect_leader(self, name: str, partition: int, *, unclean: bool = False) -> None:
+        """Make the first replica the leader of a partition, or any live replica the one of a partition without.
+
+        Args:
+            unclean: choose the first live replica, in sync if there is one. Only for a partition without a leader.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such partition.
+            ElectionNotNeededError: the partition has its preferred leader, or with ``unclean`` any leader.
+            PreferredLeaderNotAvailableError: the first replica is dead or not in sync.
+            EligibleLeadersNotAvailableError: all replicas are dead.
+        """
+        topic = self.topic(name)
+        if not 0 <= partition < len(topic.partitions):
+            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{partition}")
+        state = topic.partitions[partition]
+        if (state.leader != NO_LEADER) if unclean else (state.leader == state.preferred_leader):
+            raise ElectionNotNeededError(f"{name}-{partition} is led by node {state.leader}")
+        if not unclean:
+            try:
+                self.move_leader(name, partition, state.preferred_leader)
+            except EligibleLeadersNotAvailableError as error:
+                raise PreferredLeaderNotAvailableError(str(error.args[0])) from error
+            return
+        elected = after_unclean_election(state, self.brokers)
+        if elected.leader == NO_LEADER:
+            raise EligibleLeadersNotAvailableError(f"no replica of {name}-{partition} is alive")
+        partitions = list(topic.partitions)
+        partitions[partition] = elected
+        self._replace_partitions({name: partitions})
 
     def elect_preferred_leaders(self) -> int:
         """Make the first replica of each partition its leader, if it is in sync. Return the number of changes."""

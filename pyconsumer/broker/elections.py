@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-__all__ = ["NO_LEADER", "PartitionState", "TopicState", "after_death", "after_return", "moved_to"]
+__all__ = [
+    "NO_LEADER",
+    "PartitionState",
+    "TopicState",
+    "after_death",
+    "after_return",
+    "after_unclean_election",
+    "moved_to",
+]
 
 NO_LEADER = -1
 
@@ -99,6 +107,11 @@ def after_return(
     if state.leader in back:
         return replace(state, leader_epoch=state.leader_epoch + 1)
     return state if state.leader in alive else _elect(state, alive, unclean)
+
+
+def after_unclean_election(state: PartitionState, alive: Collection[int]) -> PartitionState:
+    """Return the state of a partition without a leader after an election in which any replica may win (rule 4)."""
+    return _elect(state, alive, unclean=True)
 
 
 def moved_to(state: PartitionState, node: int) -> PartitionState:

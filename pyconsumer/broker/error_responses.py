@@ -30,6 +30,8 @@ _SOURCES = {
     ("FindCoordinatorResponse", "coordinators"): "coordinator_keys",
     ("DescribeGroupsResponse", "groups"): "groups",
     ("DeleteGroupsResponse", "results"): "groups_names",
+    ("ElectLeadersResponse", "replica_election_results"): "topic_partitions",
+    ("ReplicaElectionResult", "partition_result"): "partitions",
 }
 #: Fields with the same meaning under different names, response's first.
 _ALIASES = {

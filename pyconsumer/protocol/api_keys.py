@@ -42,10 +42,13 @@ class ApiKey(IntEnum):
     TXN_OFFSET_COMMIT = 28
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
     INCREMENTAL_ALTER_CONFIGS = 44
+    LIST_PARTITION_REASSIGNMENTS = 46
     OFFSET_DELETE = 47
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
@@ -99,10 +102,13 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.TXN_OFFSET_COMMIT: ApiInfo("txn_offset_commit", "TxnOffsetCommit", 0, 6, 3),
     ApiKey.DESCRIBE_CONFIGS: ApiInfo("describe_configs", "DescribeConfigs", 1, 4, 4),
     ApiKey.ALTER_CONFIGS: ApiInfo("alter_configs", "AlterConfigs", 0, 2, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: ApiInfo("describe_log_dirs", "DescribeLogDirs", 1, 5, 2),
     ApiKey.SASL_AUTHENTICATE: ApiInfo("sasl_authenticate", "SaslAuthenticate", 0, 2, 2),
     ApiKey.CREATE_PARTITIONS: ApiInfo("create_partitions", "CreatePartitions", 0, 3, 2),
     ApiKey.DELETE_GROUPS: ApiInfo("delete_groups", "DeleteGroups", 0, 3, 2),
+    ApiKey.ELECT_LEADERS: ApiInfo("elect_leaders", "ElectLeaders", 0, 2, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ApiInfo("list_partition_reassignments", "ListPartitionReassignments", 0, 0, 0),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
     ApiKey.UPDATE_FEATURES: ApiInfo("update_features", "UpdateFeatures", 0, 2, 0),
     ApiKey.DESCRIBE_CLUSTER: ApiInfo("describe_cluster", "DescribeCluster", 0, 2, 0),

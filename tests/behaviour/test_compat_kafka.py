@@ -234,7 +234,6 @@ _MODULES = (
 )
 _NOT_THERE = {
     "AsyncConsumerRebalanceListener",
-    "MemberToRemove",
     "ScramMechanism",
     "UpdateFeatureType",
     "UserScramCredentialDeletion",

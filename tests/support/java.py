@@ -83,6 +83,7 @@ _CLASSES = {
     "GroupsCommand": "org.apache.kafka.tools.GroupsCommand",
     "Kafka": "kafka.Kafka",
     "LeaderElectionCommand": "org.apache.kafka.tools.LeaderElectionCommand",
+    "LogDirsCommand": "org.apache.kafka.tools.LogDirsCommand",
     "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",
     "StorageTool": "kafka.tools.StorageTool",
     "TopicCommand": "org.apache.kafka.tools.TopicCommand",

@@ -48,10 +48,7 @@ LEFT_OUT = {
     ),
     "replicas, disks and the quorum: one process has all of them": (
         "AlterReplicaLogDirs",
-        "DescribeLogDirs",
-        "ElectLeaders",
         "AlterPartitionReassignments",
-        "ListPartitionReassignments",
         "DescribeQuorum",
         "UnregisterBroker",
         "UnregisterController",

@@ -1,4 +1,4 @@
-"""``aiokafka.client``: a name for annotations and ``isinstance``, and what programs read of a client's connections."""
+"""``aiokafka.client``: a name for annotations and ``isinstance``, and a view of the brokers that a client knows."""
 
 from __future__ import annotations
 

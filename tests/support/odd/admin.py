@@ -22,12 +22,18 @@ from pyconsumer.protocol.messages.create_topics import (
 from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pyconsumer.protocol.messages.describe_cluster import DescribeClusterRequest
 from pyconsumer.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pyconsumer.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from pyconsumer.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from pyconsumer.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from pyconsumer.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from pyconsumer.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from pyconsumer.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.odd.world import Case, World, asking
 
@@ -377,6 +383,52 @@ DESCRIBE: dict[str, Case] = {
     "UpdateFeatures: none": asking(lambda w: UpdateFeaturesRequest(10_000, []), 1),
 }
 
+
+def electing(kind: int = 0, *partitions: int, topic: str = "", version: int = 2, timeout_ms: int = 10_000) -> Case:
+    """Return the case of an election in a new topic of one partition, or in ``topic``."""
+    return asking(
+        lambda w: ElectLeadersRequest(kind, [TopicPartitions(topic or w.topic(), list(partitions))], timeout_ms),
+        version,
+    )
+
+
+PLACES: dict[str, Case] = {
+    "ElectLeaders: not needed": electing(0, 0),
+    "ElectLeaders: not needed by version 0": electing(0, 0, version=0),
+    "ElectLeaders: an unclean one that is not needed": electing(1, 0),
+    "ElectLeaders: an unknown partition": electing(0, 77),
+    "ElectLeaders: partition -1": electing(0, -1),
+    "ElectLeaders: an unknown topic": electing(0, 0, topic="odd-nobody-made-it"),
+    "ElectLeaders: an illegal topic name": electing(0, 0, topic="a/b"),
+    "ElectLeaders: a partition twice": electing(0, 0, 0),
+    "ElectLeaders: type 9": electing(9, 0),
+    "ElectLeaders: type 9 without partitions": asking(lambda w: ElectLeadersRequest(9, []), 2),
+    "ElectLeaders: a topic without partitions": electing(0),
+    "ElectLeaders: none": asking(lambda w: ElectLeadersRequest(0, []), 2),
+    "ElectLeaders: of all partitions": asking(lambda w: ElectLeadersRequest(1, None), 2),
+    "ElectLeaders: timeout 0": electing(0, 0, timeout_ms=0),
+    "ElectLeaders: timeout -1": electing(0, 0, timeout_ms=-1),
+    "ElectLeaders: timeout 0, none": asking(lambda w: ElectLeadersRequest(0, [], 0), 2),
+    "ListPartitionReassignments: all": asking(lambda w: ListPartitionReassignmentsRequest(), 0),
+    "ListPartitionReassignments: none": asking(lambda w: ListPartitionReassignmentsRequest(topics=[]), 0),
+    "ListPartitionReassignments: timeout 0": asking(lambda w: ListPartitionReassignmentsRequest(0), 0),
+    "ListPartitionReassignments: timeout 0, none": asking(lambda w: ListPartitionReassignmentsRequest(0, []), 0),
+    "ListPartitionReassignments: an unknown topic": asking(
+        lambda w: ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics("odd-nobody", [0])]), 0
+    ),
+    "ListPartitionReassignments: an unknown partition": asking(
+        lambda w: ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics(w.topic(), [77, -1])]), 0
+    ),
+    "DescribeLogDirs: good": asking(lambda w: DescribeLogDirsRequest([DescribableLogDirTopic(w.topic(), [0])]), 5),
+    "DescribeLogDirs: unknown partitions": asking(
+        lambda w: DescribeLogDirsRequest([DescribableLogDirTopic(w.topic(), [77, -1])]), 4
+    ),
+    "DescribeLogDirs: an unknown topic": asking(
+        lambda w: DescribeLogDirsRequest([DescribableLogDirTopic("odd-nobody-made-it", [0])]), 3
+    ),
+    "DescribeLogDirs: none": asking(lambda w: DescribeLogDirsRequest([]), 1),
+}
+
 CASES: dict[str, Case] = (
     {
         f"{kind}: {words}": case
@@ -385,4 +437,5 @@ CASES: dict[str, Case] = (
     }
     | ALTER
     | DESCRIBE
+    | PLACES
 )

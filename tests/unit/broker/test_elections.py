@@ -16,6 +16,7 @@ from pyconsumer.errors import (
     EligibleLeadersNotAvailableError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
+    PreferredLeaderNotAvailableError,
     UnknownTopicOrPartitionError,
 )
 
@@ -166,6 +167,40 @@ class TestController:
         made.unregister([0])
         with pytest.raises(EligibleLeadersNotAvailableError):
             made.move_leader("t", 0)
+
+    def test_a_preferred_leader_is_elected(self, tmp_path: Path) -> None:
+        made = controller(tmp_path)
+        made.create_topic("t", 1, 3)
+        for number, error in ((0, ElectionNotNeededError), (1, UnknownTopicOrPartitionError)):
+            with pytest.raises(error):
+                made.elect_leader("t", number)
+        made.unregister([0])
+        with pytest.raises(PreferredLeaderNotAvailableError):
+            made.elect_leader("t", 0)
+        made.register([0])
+        with pytest.raises(PreferredLeaderNotAvailableError):  # alive, and not in sync yet
+            made.elect_leader("t", 0)
+        state = made.topic("t").partitions[0]
+        made.alter_isrs(state.leader, [IsrChange("t", 0, state.leader_epoch, (0, 1, 2))])
+        made.elect_leader("t", 0)
+        assert made.topic("t").partitions[0] == PartitionState(0, state.leader_epoch + 1, (0, 1, 2), (0, 1, 2))
+        assert Controller(tmp_path, BrokerConfig()).topics == made.topics
+
+    def test_an_unclean_election_is_for_a_partition_without_a_leader(self, tmp_path: Path) -> None:
+        made = controller(tmp_path)
+        made.create_topic("t", 1, 2)
+        with pytest.raises(ElectionNotNeededError):
+            made.elect_leader("t", 0, unclean=True)
+        made.unregister([1])
+        made.unregister([0])
+        with pytest.raises(EligibleLeadersNotAvailableError):
+            made.elect_leader("t", 0, unclean=True)
+        made.register([1])
+        assert made.topic("t").partitions[0].leader == NO_LEADER
+        made.elect_leader("t", 0, unclean=True)
+        found = made.topic("t").partitions[0]
+        assert (found.leader, found.isr) == (1, (1,))
+        assert Controller(tmp_path, BrokerConfig()).topics == made.topics
 
     def test_replicas_are_also_placed_on_brokers_that_are_down(self) -> None:
         made = controller()

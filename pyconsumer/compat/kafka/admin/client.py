@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Final, Never, Self
 
 import pyconsumer
 from pyconsumer import admin as ours
 from pyconsumer.clock import seconds_of
-from pyconsumer.compat.kafka.admin import shapes
+from pyconsumer.compat.kafka.admin import cluster_calls, shapes
 from pyconsumer.compat.kafka.admin.types import (
     AbortTransactionSpec,
     AlterConfigOp,
@@ -22,6 +23,7 @@ from pyconsumer.compat.kafka.admin.types import (
     ConfigResource,
     ConfigResourceType,
     IsolationLevel,
+    MemberToRemove,
     NewPartitions,
     OffsetSpec,
     OffsetTimestamp,
@@ -30,6 +32,7 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionListing,
 )
 from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.client_async import ClientOfAdmin, KafkaClient
 from pyconsumer.compat.kafka.defaults import ADMIN_DEFAULTS
 from pyconsumer.compat.kafka.errors import NoError
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
@@ -42,6 +45,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
+    for_code,
 )
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
@@ -77,7 +81,7 @@ class KafkaAdminClient:
     def __init__(self, **configs: Any) -> None:
         given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
-        self.client = pyconsumer.KafkaAdminClient(translate(configs, defaults=_DEFAULTS))
+        self.client = cluster_calls.Client(translate(configs, defaults=_DEFAULTS))
         self.config = GivenConfig(self.client.config, self.DEFAULT_CONFIG, given)
         try:
             if configs.get("api_version") is None:
@@ -89,6 +93,13 @@ class KafkaAdminClient:
     def close(self) -> None:
         """Close the connections."""
         self.client.close()
+
+    @property
+    def _client(self) -> KafkaClient:
+        """The brokers that are known, for programs that read kafka-python's network client."""
+        return ClientOfAdmin(self.client, self.client.metadata)
+
+    _manager = _client  # its name in kafka-python 3.x
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +114,124 @@ class KafkaAdminClient:
     def describe_cluster(self) -> dict[str, Any]:
         """Return the brokers, the controller and the cluster's id."""
         return shapes.cluster(self.client.describe_cluster())
+
+    def describe_features(self, send_request_to_controller: bool = False) -> dict[str, dict[str, Any]]:
+        """Return the features of the cluster by name (KIP-584).
+
+        Args:
+            send_request_to_controller: ask the controller, otherwise any broker.
+
+        Returns:
+            ``supported`` (first and last level), and of a finalized feature ``finalized`` and ``finalized_epoch``.
+        """
+        found = self.client.run(partial(cluster_calls.versions, of_controller=send_request_to_controller))
+        return shapes.features(found)
+
+    def api_versions(self) -> dict[int, tuple[int, int]]:
+        """Return the first and the last version of each API of a broker, by API key."""
+        found = self.client.run(cluster_calls.versions)
+        return {shapes.api_key(each.api_key): (each.min_version, each.max_version) for each in found.api_keys}
+
+    def describe_log_dirs(
+        self,
+        topic_partitions: Mapping[str, Iterable[int]] | Iterable[str] | None = None,
+        brokers: Iterable[int] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the folders of the brokers' logs with their disks, and the sizes of replicas.
+
+        Args:
+            topic_partitions: numbers of partitions by topic, or names of topics. By default all.
+            brokers: ids of brokers. By default all.
+
+        Returns:
+            ``broker`` and ``log_dirs`` of each broker.
+        """
+        wanted = self._partitions_of(topic_partitions)
+        if brokers is None:
+            brokers = [broker.node_id for broker in self.client.describe_cluster().brokers]
+        found = []
+        for node in brokers:
+            dirs = self.client.run(partial(cluster_calls.log_dirs, broker=node, partitions=wanted))
+            found.append({"broker": node, "log_dirs": [shapes.log_dir(each) for each in dirs]})
+        return found
+
+    def elect_leaders(
+        self,
+        election_type: int,
+        topic_partitions: Mapping[str, Iterable[int]] | Iterable[str] | None = None,
+        timeout_ms: int | None = None,
+        raise_errors: bool = True,
+    ) -> shapes.Response:
+        """Elect leaders of partitions (KIP-460).
+
+        Args:
+            election_type: 0 for the preferred leaders, 1 for any replica of partitions without a leader, which may
+                lose records.
+            topic_partitions: numbers of partitions by topic, or names of topics. By default all.
+
+        Returns:
+            ``replica_election_results``: the topics, each with number, error code and message of its partitions. The
+            code is 84 if a partition has its leader already.
+
+        Raises:
+            KafkaError: the first error, unless ``raise_errors`` is False. Code 84 is none.
+            ValueError: there is no such type.
+        """
+        if election_type not in (0, 1):
+            raise ValueError(f"election_type is 0 (preferred) or 1 (unclean), not {election_type!r}")
+        wanted = self._partitions_of(topic_partitions)
+        time_ms = self.client.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        found = self.client.run(
+            partial(
+                cluster_calls.elect_leaders,
+                election_type=int(election_type),
+                partitions=wanted,
+                timeout_ms=time_ms,
+            )
+        )
+        response = shapes.elected(found)
+        error = cluster_calls.first_error(response.replica_election_results) if raise_errors else None
+        if error is not None:
+            raise error
+        return response
+
+    perform_leader_election = elect_leaders  # kafka-python 2.x
+
+    def list_partition_reassignments(
+        self,
+        topic_partitions: Mapping[str, Iterable[int]] | Iterable[TopicPartition] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, dict[str, list[int]]]:
+        """Return the partitions whose replicas are being moved (KIP-455).
+
+        Args:
+            topic_partitions: partitions, or numbers of partitions by topic. By default all.
+
+        Returns:
+            ``replicas``, ``adding_replicas`` and ``removing_replicas`` of each such partition.
+        """
+        wanted: dict[str, list[int]] | None = None
+        if isinstance(topic_partitions, Mapping):
+            wanted = {topic: list(numbers) for topic, numbers in topic_partitions.items()}
+        elif topic_partitions is not None:
+            wanted = {}
+            for topic, number in topic_partitions:
+                wanted.setdefault(topic, []).append(number)
+        time_ms = self.client.config.request_timeout_ms if timeout_ms is None else timeout_ms
+        found = self.client.run(partial(cluster_calls.reassignments, partitions=wanted, timeout_ms=time_ms))
+        return {
+            TopicPartition(topic.name, each.partition_index): shapes.reassignment(each)
+            for topic in found
+            for each in topic.partitions
+        }
+
+    def _partitions_of(self, given: Mapping[str, Iterable[int]] | Iterable[str] | None) -> dict[str, list[int]]:
+        if isinstance(given, Mapping):
+            return {topic: list(numbers) for topic, numbers in given.items()}
+        return {
+            topic["name"]: [each["partition_index"] for each in topic["partitions"]]
+            for topic in self.describe_topics(given)
+        }
 
     def list_topics(self) -> list[str]:
         """Return the names of all topics, Kafka's own included."""
@@ -469,6 +598,22 @@ class KafkaAdminClient:
             outcome = border.kind(error)
         return dict.fromkeys(wanted, outcome)
 
+    def remove_group_members(
+        self, group_id: str, members: Iterable[MemberToRemove], group_coordinator_id: int | None = None
+    ) -> dict[str | None, type[KafkaError]]:
+        """Remove members from a group, so that the others get their partitions at once (KIP-345).
+
+        A removed member that still runs joins again.
+
+        Returns:
+            The class of each member's error, by its member id, or by its instance id without one.
+        """
+        wanted = list(members)
+        if not wanted:
+            return {}
+        found = self.client.run(partial(cluster_calls.remove_members, group_id=group_id, members=wanted))
+        return {name: type(for_code(code)) if code else NoError for name, code in found.items()}
+
     # -- groups, by the names of kafka-python 2.x --------------------------------------------------------------------
 
     def list_consumer_groups(self, broker_ids: Iterable[int] | None = None) -> list[tuple[str, str]]:
@@ -581,21 +726,14 @@ UNSUPPORTED: Final = {
     "alter_partition_reassignments": "use kafka-reassign-partitions.sh",
     "alter_replica_log_dirs": "use kafka-reassign-partitions.sh",
     "alter_user_scram_credentials": "use kafka-configs.sh --entity-type users",
-    "api_versions": "versions are negotiated with each broker; use kafka-broker-api-versions.sh",
     "create_acls": "use kafka-acls.sh",
     "delete_acls": "use kafka-acls.sh",
     "describe_acls": "use kafka-acls.sh",
-    "describe_features": "use kafka-features.sh",
-    "describe_log_dirs": "use kafka-log-dirs.sh",
     "describe_metadata_quorum": "use kafka-metadata-quorum.sh",
     "describe_user_scram_credentials": "use kafka-configs.sh --entity-type users",
-    "elect_leaders": "use kafka-leader-election.sh",
-    "get_broker_version_data": "versions are negotiated with each broker",
-    "list_partition_reassignments": "use kafka-reassign-partitions.sh",
-    "perform_leader_election": "use kafka-leader-election.sh",
+    "get_broker_version_data": "use api_versions()",
     "send_request": "your own requests cannot be sent; call the method of this client for what you need",
     "send_requests": "your own requests cannot be sent; call the method of this client for what you need",
-    "remove_group_members": "a member leaves by close(leave_group=True), or when its session expires",
     "update_features": "use kafka-features.sh",
 }
 for _name, _instead in UNSUPPORTED.items():

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyconsumer import admin as ours
 from pyconsumer.compat.error_classes import text_of
+from pyconsumer.compat.kafka.admin.cluster_calls import PartitionResult, ReplicaElectionResult
 from pyconsumer.compat.kafka.admin.types import (
     ConfigFilterType,
     ConfigResource,
@@ -24,24 +25,35 @@ from pyconsumer.compat.kafka.admin.types import (
 from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.structs import GroupInformation, MemberInformation
 from pyconsumer.errors import BrokerResponseError, KafkaError
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.api_versions import ApiVersionsResponse
+from pyconsumer.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+from pyconsumer.protocol.messages.elect_leaders import ElectLeadersResponse
+from pyconsumer.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
+from pyconsumer.protocol.primitives import Struct
 
 __all__ = [
     "Response",
     "add_outcome",
+    "api_key",
     "cluster",
     "code",
     "created",
     "dead_group",
     "deleted",
+    "elected",
+    "features",
     "group",
     "hanging",
     "is_ready",
     "is_wanted",
     "listing",
+    "log_dir",
     "missing_topic",
     "old_group",
     "page",
     "producer",
+    "reassignment",
     "setting",
     "states",
     "topic",
@@ -96,6 +108,65 @@ def cluster(found: ours.ClusterDescription) -> dict[str, Any]:
         for each in found.brokers
     ]
     return {"cluster_id": found.cluster_id, "controller_id": found.controller_id, "brokers": brokers}
+
+
+def features(found: ApiVersionsResponse) -> dict[str, dict[str, Any]]:
+    """Return the levels of features that are supported and finalized, by name."""
+    shown: dict[str, dict[str, Any]] = {}
+    for each in found.supported_features:
+        shown.setdefault(each.name, {})["supported"] = (each.min_version, each.max_version)
+    epoch = found.finalized_features_epoch if found.finalized_features_epoch >= 0 else None
+    for level in found.finalized_features:
+        feature = shown.setdefault(level.name, {})
+        feature["finalized"] = (level.min_version_level, level.max_version_level)
+        feature["finalized_epoch"] = epoch
+    return shown
+
+
+def api_key(number: int) -> int:
+    """Return an API key, with its name if that is known."""
+    try:
+        return ApiKey(number)
+    except ValueError:
+        return number
+
+
+def log_dir(found: DescribeLogDirsResult) -> dict[str, Any]:
+    """Return a folder of logs."""
+    return _plain(found)
+
+
+def _plain(found: Struct) -> dict[str, Any]:
+    """Return the fields of a structure as a dictionary."""
+    values = {field.name: getattr(found, field.name) for field in found.FIELDS}
+    return {
+        name: [_plain(each) if isinstance(each, Struct) else each for each in value]
+        if isinstance(value, list)
+        else value
+        for name, value in values.items()
+    }
+
+
+def reassignment(found: OngoingPartitionReassignment) -> dict[str, list[int]]:
+    """Return the replicas of a partition that is being moved, without its number."""
+    return {name: numbers for name, numbers in _plain(found).items() if name != "partition_index"}
+
+
+def elected(found: ElectLeadersResponse) -> Response:
+    """Return the outcomes of elections."""
+    results = [
+        ReplicaElectionResult(
+            topic.topic,
+            [
+                PartitionResult(each.partition_id, each.error_code, each.error_message)
+                for each in topic.partition_result
+            ],
+        )
+        for topic in found.replica_election_results
+    ]
+    return Response(
+        throttle_time_ms=found.throttle_time_ms, error_code=found.error_code, replica_election_results=results
+    )
 
 
 def topic(found: ours.TopicDescription) -> dict[str, Any]:

@@ -19,6 +19,7 @@ __all__ = [
     "GroupState",
     "GroupType",
     "IsolationLevel",
+    "MemberToRemove",
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
@@ -207,6 +208,14 @@ class GroupType(str, _Named):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+
+
+class MemberToRemove(NamedTuple):
+    """A member to remove from a group: its member id, or the instance id of a static one, and a reason to log."""
+
+    member_id: str | None = None
+    group_instance_id: str | None = None
+    reason: str | None = None
 
 
 class TransactionState(str, _Named):
