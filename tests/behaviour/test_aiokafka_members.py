@@ -37,15 +37,19 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def two_more_commits(member: Any) -> None:
-    """Wait for two commits. The first of them may have begun before this call."""
+async def stays_committed(member: Any, tp: TopicPartition, offset: int) -> None:
+    """Wait until this offset is committed, and check that commits after that do not change it."""
 
     def count() -> int:
         total: int = member.consumer.metrics()["consumer-coordinator-metrics"]["commit-total"]
         return total
 
+    async with asyncio.timeout(WITHIN_S):
+        while await member.committed(tp) != offset:
+            await asyncio.sleep(0.02)
     before = count()
-    await until(lambda: count() > before + 1)
+    await until(lambda: count() > before + 2)
+    assert await member.committed(tp) == offset
 
 
 class Group:
@@ -211,13 +215,11 @@ async def test_automatic_commits_leave_out_the_records_of_the_latest_read(
                         last = record.offset
                         break
         assert last == 2
-        await two_more_commits(member)
-        assert await member.committed(tp) == 2, "the third record is in the program's hands"
+        await stays_committed(member, tp, 2)  # the third record is in the program's hands
         member.pause(tp)
         async with asyncio.timeout(WITHIN_S):
             assert not await member.getmany(timeout_ms=10)
-        await two_more_commits(member)
-        assert await member.committed(tp) == 3
+        await stays_committed(member, tp, 3)
 
 
 @pytest.mark.asyncio
@@ -231,13 +233,11 @@ async def test_a_record_that_comes_after_a_wait_is_left_out_like_any_other(
         async with asyncio.timeout(WITHIN_S):
             await member.getone()
         waiting = asyncio.create_task(member.getone())
-        await two_more_commits(member)
-        assert await member.committed(tp) == 1, "the second read says that the first record is done"
+        await stays_committed(member, tp, 1)  # the second read says that the first record is done
         fill(cluster, topic, 1)
         async with asyncio.timeout(WITHIN_S):
             assert (await waiting).offset == 1
-        await two_more_commits(member)
-        assert await member.committed(tp) == 1
+        await stays_committed(member, tp, 1)
 
 
 @pytest.mark.asyncio
