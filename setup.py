@@ -17,7 +17,7 @@ import os
 import sys
 import sysconfig
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Distribution, Extension, find_packages, setup
 
 DECODER = "pyconsumer/protocol/records/native"
 PRODUCER = "pyconsumer/producer/native"
@@ -58,8 +58,19 @@ def extensions():
     return built
 
 
+class WithData(Distribution):
+    """A distribution whose editable wheel has its data files, too: setuptools asks ``has_data`` before it adds them."""
+
+    def has_data(self):
+        return self.has_data_files()
+
+
 setup(
+    distclass=WithData,
     packages=[*find_packages(include=["pyconsumer*"], exclude=["pyconsumer.spark.autoload*"]), "pyspark_pyconsumer"],
     package_dir={"pyspark_pyconsumer": "pyconsumer/spark/autoload"},
     ext_modules=extensions(),
+    # Python reads this file at each start, from the folder that has the package: see pyconsumer/compat/installing.py.
+    # The path is that of a wheel's data, so that editable installs have it, too.
+    data_files=[("../purelib", ["pyconsumer/compat/pyconsumer-compat.pth"])],
 )

@@ -9,8 +9,9 @@ Rules
 * The loop watches one file descriptor, that of the network client's selector, and one timer. There is no second loop
   and no helper thread.
 * Sockets are served whenever they are ready, also while no call waits. So responses arrive while the application awaits
-  something else. Group membership and positions change only inside the application's calls, as with the blocking
-  driver.
+  something else. Positions change only inside the application's calls, as with the blocking driver. So does group
+  membership, unless the client has a task for it (:mod:`pyconsumer.compat.aiokafka.background`): then it changes inside
+  that task's calls. The driver itself never calls the application.
 * A call serves the sockets before it waits, as the blocking driver does. Then it waits for its future, for any event,
   or until its time.
 * A call that never has to wait would block the loop. So if no call has yielded to the loop for ``LONGEST_TURN_S``, the
@@ -222,6 +223,11 @@ class LoopDriver(TaskDriver):
         """Serve the sockets soon, because a call that does not wait has enqueued a request."""
         if self._loop is not None and not self._loop.is_closed():
             self._arm(-math.inf)
+
+    def recheck(self) -> None:
+        """Resume all calls, because one of them has changed something that others may wait for."""
+        for waiter in list(self._waiters):
+            waiter.resume()
 
     def _on_event(self) -> None:
         try:

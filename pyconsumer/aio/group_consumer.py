@@ -1,56 +1,244 @@
-"""``GroupConsumer``: a consumer that joins its group, and takes part in rebalances, without a poll.
+"""``GroupConsumer``: a consumer whose group is driven by a task, between and beside the calls for records.
 
-:mod:`pyconsumer.compat.aiokafka` wraps it, since aiokafka's consumer joins in ``start`` and rebalances in a task.
+:mod:`pyconsumer.compat.aiokafka` wraps it, and has that task: :mod:`pyconsumer.compat.aiokafka.background` has the
+rules. It runs the generators of :class:`~pyconsumer.consumer.delegate.ConsumerDelegate` with ``apart`` in their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, Final
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from functools import partial
+from typing import Any, TypeVar
 
 from pyconsumer.aio.consumer import AsyncKafkaConsumer
+from pyconsumer.aio.driver import LONGEST_TURN_S
+from pyconsumer.consumer.arguments import check_max_records
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.errors import IllegalStateError
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import TopicPartition
 
 __all__ = ["GroupConsumer"]
 
-#: The longest wait for the call of another task at a time (seconds).
-_LONGEST_WAIT_S: Final = 3600.0
+T = TypeVar("T")
+
+
+def _nothing() -> None:
+    """Raise no error."""
 
 
 class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
-    """An ``AsyncKafkaConsumer`` whose owner may take part in rebalances between polls."""
+    """An ``AsyncKafkaConsumer`` whose owner drives its group by :meth:`serve`.
+
+    Attributes:
+        raise_failure: called by each call for records, and in ``join``. It raises an error of the task, once.
+        latest: the record that was returned alone and last, or None.
+    """
+
+    raise_failure: Callable[[], object] = staticmethod(_nothing)
+    latest: ConsumerRecord[Any, Any] | None = None
+
+    def live_between_reads(self) -> None:
+        """Let the member rebalance by :meth:`serve` only. Call this before anything else."""
+        self.clock = self._delegate.clock
+        self.prefetched = self._prefetched
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._hand_is_known = False
+        self._delegate.leave_group_to_task()
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    async def read(
+        self, timeout_ms: float, max_records: int | None, only: Collection[TopicPartition] = ()
+    ) -> ConsumerRecords[Any, Any]:
+        """Return records that have arrived, as ``poll`` does. The group is left to :meth:`serve`.
+
+        Args:
+            timeout_ms, max_records: as in ``poll``.
+            only: partitions to read. By default all. The others are paused during this call.
+        """
+        most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        take: Callable[[], ConsumerRecords[Any, Any] | None] = partial(self._delegate.take_records, most)
+        found: ConsumerRecords[Any, Any] | None
+        if not only:
+            found = await self._read(timeout_ms, take, "getmany")
+        else:
+            paused: set[TopicPartition] = set()
+
+            def take_some() -> ConsumerRecords[Any, Any] | None:
+                self._pause_others(only, paused)  # also those that were assigned during the call
+                return take()
+
+            self._pause_others(only, paused)
+            try:
+                found = await self._read(timeout_ms, take_some, "getmany")
+            finally:
+                for tp in paused:
+                    if self._subscriptions.get(tp) is not None:
+                        self._subscriptions.resume(tp)
+        return ConsumerRecords() if found is None else found
+
+    def _pause_others(self, only: Collection[TopicPartition], paused: set[TopicPartition]) -> None:
+        for state in self._subscriptions.states():
+            if not state.paused and state.topic_partition not in only:
+                self._subscriptions.pause(state.topic_partition)
+                paused.add(state.topic_partition)
+
+    async def read_one(self, timeout_ms: float, *, ahead: bool) -> ConsumerRecord[Any, Any] | None:
+        """Return the next record, or None if there is none in time.
+
+        Args:
+            timeout_ms: longest time to wait.
+            ahead: offer records that were decoded together with it, as iteration does.
+        """
+        found: ConsumerRecord[Any, Any] | None
+        found = await self._read(timeout_ms, self._delegate.take_one, "getone")
+        self.latest = found
+        if ahead and found is not None:
+            self._iteration.start()
+        return found
+
+    async def _read(self, timeout_ms: float, drain: Callable[[], T | None], name: str) -> T | None:
+        guard, delegate, driver = self._guard, self._delegate, self._driver
+        driver.bind()
+        guard.begin(name)
+        try:
+            delegate.note_delivered()
+            self._forget_hand()
+            now = self._now()
+            if now - driver.turn_began > LONGEST_TURN_S:
+                await driver.let_others_run()
+                now = self._now()
+            delegate.metrics.on_poll_start(now)
+            self.raise_failure()
+            found = delegate.buffered_apart(now, drain)
+            if found is not None:
+                return found
+            deadline = self._deadline(timeout_ms)
+            steps = delegate.fetched_apart(deadline, drain, check=self.raise_failure, on_due=driver.recheck)
+            return await driver.run(steps, deadline, interruptible=True)
+        except (KeyboardInterrupt, SystemExit) as error:
+            delegate.on_interrupt(error)
+            raise
+        finally:
+            guard.end()
+
+    def _forget_hand(self) -> None:
+        """Record that all records which were returned are done, because more are asked for."""
+        self.latest = None
+        self._hand_is_known = False
+        self._subscriptions.in_hand = {}
+
+    def _note_hand(self) -> None:
+        """Note which records the application has in its hands, before the assignment may change."""
+        if self._hand_is_known:
+            return
+        latest = self.latest
+        if latest is None:
+            self._subscriptions.in_hand = self._delegate.fetcher.buffer.in_hand()
+        else:
+            state = self._subscriptions.get(TopicPartition(latest.topic, latest.partition))
+            self._subscriptions.in_hand = {} if state is None else {state: latest.offset}
+        self._hand_is_known = True
+
+    # -- the group ---------------------------------------------------------------------------------------------------
 
     async def join(self, timeout_ms: float) -> bool:
-        """Join the group (without one: find the partitions of the subscription), and set the positions.
+        """Wait until the task has joined the group (without one: found the partitions), and the positions are set.
 
         No record is returned. Records that are produced from now on are read also with ``latest``.
 
         Returns:
             True if that was done in time, also for a member that gets no partition.
         """
-        self._driver.bind()
-        self._guard.begin("start")
-        try:
+        deadline = self._deadline(timeout_ms)
+        steps = self._delegate.until_assigned(deadline, self.raise_failure)
+        found: bool = await self._on_loop(steps, deadline)
+        return found
+
+    async def until_settled(self, timeout_ms: float) -> None:
+        """Wait while a rebalance has revoked the partitions and has not assigned the new ones."""
+        group = self._delegate.coordinator
+        if group is not None and group.is_rebalancing:
             deadline = self._deadline(timeout_ms)
-            return await self._driver.run(self._delegate.until_assigned(deadline), deadline, interruptible=True)
-        finally:
-            self._guard.end()
+            await self._on_loop(self._delegate.until_settled(deadline), deadline)
 
     def until_due(self) -> Coroutine[Any, Any, None]:
-        """Return a coroutine that waits until :meth:`rebalance` has work. It does not refer to this object."""
+        """Return a coroutine that waits until :meth:`serve` has work. It does not refer to this object."""
         return self._driver.run(self._delegate.until_group_is_due(), interruptible=True)
 
-    async def rebalance(self) -> None:
-        """Take part in a rebalance as far as that goes without waiting."""
-        while self._guard.busy:
-            await self._guard.until_free(_LONGEST_WAIT_S)
-        self._driver.bind()
-        self._guard.begin("a rebalance in the background")
+    async def serve(self) -> None:
+        """Do the due work of the group as far as that goes without waiting, but for callbacks that are coroutines."""
+        await self._until_idle()
+        if self._guard.closing:
+            return
+        self._guard.enter()  # the position moves past the records that were taken one by one
+        self._note_hand()
+        self._begin_work()
         try:
             await self._driver.run(self._delegate.serve_group())
         finally:
-            self._guard.end()
+            self._end_work()
+
+    async def _until_idle(self) -> None:
+        while not self._idle.is_set():
+            await self._idle.wait()
+
+    def _begin_work(self) -> None:
+        self._idle.clear()
+        self._delegate.group_is_busy = True
+
+    def _end_work(self) -> None:
+        self._delegate.group_is_busy = False
+        self._idle.set()
+        self._driver.recheck()
+
+    async def unsubscribe(self, timeout_ms: float | None = None) -> None:
+        await self._until_idle()
+        self._begin_work()
+        try:
+            await super().unsubscribe(timeout_ms)
+        finally:
+            self._end_work()
+
+    async def _close(self, deadline: float, leave_group: bool | None, *, commit: bool) -> None:
+        self._driver.interrupt(IllegalStateError(f"the {self._name} was closed"))  # at once, not after a callback
+        try:
+            async with asyncio.timeout(max(0.0, deadline - self._now())):
+                await self._until_idle()
+        except TimeoutError:
+            pass
+        await super()._close(deadline, leave_group, commit=commit)
+
+    def seek_kept(self, partition: TopicPartition, offset: int) -> None:
+        """Seek, also in a partition that the rebalance under way may give back."""
+        if not self._delegate.seek_revoked(partition, offset):
+            self.seek(partition, offset)
+
+    def recheck(self) -> None:
+        """Let the calls that wait look again: ``raise_failure`` has something to raise."""
+        self._driver.recheck()
+
+    @property
+    def closing(self) -> bool:
+        """Return whether the consumer is closed, or about to be."""
+        return self._guard.closing
 
     @property
     def subscribes(self) -> bool:
         """Return whether topics or a pattern are subscribed."""
         return self._subscriptions.has_auto_assigned
+
+    @property
+    def metadata(self) -> Metadata:
+        """The brokers and topics that are known."""
+        return self._metadata
+
+    @property
+    def coordinator_id(self) -> int | None:
+        """The id of the broker that coordinates the group, None if it is not known."""
+        group = self._delegate.coordinator
+        return None if group is None else group.coordinator_id

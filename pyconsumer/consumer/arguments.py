@@ -9,7 +9,6 @@ from typing import Any, Final
 from pyconsumer.clock import checked_timestamp
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition, exact_partition, whole_number
 
 __all__ = [
@@ -203,8 +202,8 @@ def offsets_after(found: Any) -> Mapping[TopicPartition, OffsetAndMetadata | int
         found = found.records()
     elif isinstance(found, Mapping):
         return found
-    elif isinstance(found, ConsumerRecord):
-        found = [found]
+    elif hasattr(found, "leader_epoch"):
+        found = [found]  # a record of compat.kafka is a tuple
     after: dict[TopicPartition, OffsetAndMetadata | int] = {}
     highest: dict[TopicPartition, int] = {}
     try:

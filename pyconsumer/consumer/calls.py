@@ -48,6 +48,7 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     _how_to_close = ""
     _released = True  # there is nothing to release: not opened yet, or closed
     _seconds_pointed_out = False  # that a timeout looks like seconds
+    _form: type | None = None  # the class of the records, for pyconsumer.compat. None for ours
     _guard: Guard
 
     def __init__(
@@ -99,7 +100,9 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._now = clock.now
         self._prefetched = PrefetchedRecords()
-        delegate = self._delegate = ConsumerDelegate.open(options, clock, on_group_change=self._prefetched.stop)
+        delegate = self._delegate = ConsumerDelegate.open(
+            options, clock, on_group_change=self._prefetched.stop, form=self._form
+        )
         self.config = delegate.config
         self._client = delegate.client
         self._metadata = delegate.metadata

@@ -77,7 +77,7 @@ _MAGICS: Final = (0, 1, 2)
 
 _NO_RECORDS: Final[list[ConsumerRecord[Any, Any]]] = []
 """The records of a fetch that has decoded none ahead; nothing is ever added to this list."""
-_NOTHING: Final[tuple[Buffer, bool, Sequence[tuple[int, int]] | None]] = (b"", True, None)
+_NOTHING: Final[tuple[Buffer, bool, Sequence[tuple[int, int]] | None, type | None]] = (b"", True, None, None)
 
 
 class CompletedFetch:
@@ -91,6 +91,7 @@ class CompletedFetch:
         aborted: aborted transactions (producer id, first offset), for ``read_committed``, else None.
         error: called at the turn of this fetch: returns the error to raise, None if it is obsolete.
         frame: the response that the record set is a part of, which is charged instead of the record set.
+        form: the class of the records that the decoder makes, None for ours (:mod:`pyconsumer.compat` has others).
 
     Attributes:
         frame: the response that the record set is a part of, while it is in a ``FetchBuffer``. None if it has its own
@@ -130,6 +131,7 @@ class CompletedFetch:
         aborted: Sequence[tuple[int, int]] | None = None,
         error: Callable[[], Exception | None] | None = None,
         frame: Frame | None = None,
+        form: type | None = None,
     ) -> None:
         self.state = state
         self.topic_partition = tp = state.topic_partition
@@ -138,9 +140,11 @@ class CompletedFetch:
         self.frame = frame
         self.charged = self.charged_decompressed = 0
         self.dropped = self.is_paused = False
-        self._source = buffer, check_crcs, aborted
+        self._source = buffer, check_crcs, aborted, form
         self.raw = self.ready = _NO_RECORDS
-        self.cursor = cursor = Cursor(tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted)
+        self.cursor = cursor = Cursor(
+            tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted, form=form
+        )
         self.blocks = (cursor.size_bytes < len(buffer) and not cursor.has_incomplete_batch) or error is not None
 
     @property
@@ -254,16 +258,18 @@ class CompletedFetch:
     def detach(self) -> None:
         """Copy this partition's bytes of the response that they came in."""
         offset = self.next_offset
-        buffer, check_crcs, aborted = self._source
-        self._source = bytes(buffer), check_crcs, aborted
+        buffer, *rest = self._source
+        self._source = bytes(buffer), *rest  # type: ignore[assignment]
         self._restart(offset)
 
     def _restart(self, offset: int) -> None:
         """Read again from an offset. Records that were decoded ahead are dropped."""
         self.raw = _NO_RECORDS
         self.ready.clear()  # iteration may hold this list
-        buffer, check_crcs, aborted = self._source
-        self.cursor = Cursor(self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted)
+        buffer, check_crcs, aborted, form = self._source
+        self.cursor = Cursor(
+            self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted, form=form
+        )
 
     def drop(self) -> int:
         """Release all memory. Return the bytes of the response's memory that are free now (:meth:`Frame.release`)."""

@@ -18,6 +18,15 @@ Rules of ``poll``
    until :attr:`Checked.next_check_at`, at most :data:`CHECK_LIFETIME_S` later. Serving the sockets, any other call of
    the consumer and a change that the heartbeat thread reports end that at once. (On an event loop every call checks:
    its sockets are served between calls.)
+
+Rules of a member whose group is driven by a task of its own, between the calls for records
+
+1. That task alone runs :meth:`ConsumerDelegate.serve_group`. A call for records
+   (:meth:`ConsumerDelegate.fetched_apart`) takes records and positions only, and notes the time for
+   ``max_poll_interval_ms``.
+2. While :attr:`ConsumerDelegate.group_is_busy`, which is one run of ``serve_group`` with its callbacks, no record is
+   taken. A call for records waits for the end of it, at most until its deadline.
+3. A call for records that finds the group due lets the task go first.
 """
 
 from __future__ import annotations
@@ -44,7 +53,7 @@ from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
-from pyconsumer.consumer.partition_state import FetchPosition, current_leader
+from pyconsumer.consumer.partition_state import FetchPosition, FetchState, current_leader
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
 from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time
@@ -114,6 +123,7 @@ class ConsumerDelegate:
         interceptors: shown records before they are returned.
         metrics: the consumer's counters.
         checked: see :class:`Checked`. The heartbeat thread ends it, too.
+        form: the class of the records to return, None for ours.
     """
 
     def __init__(
@@ -124,12 +134,13 @@ class ConsumerDelegate:
         interceptors: Interceptors,
         metrics: ConsumerMetrics,
         checked: Checked,
+        form: type | None = None,
     ) -> None:
         self.config, self.client, self.metadata, self.subscriptions, self.clock = context
         self.coordinator = coordinator
         self.interceptors = interceptors
         self.metrics = metrics
-        self.fetcher = Fetcher(context, metrics)
+        self.fetcher = Fetcher(context, metrics, form)
         self._topics = TopicMetadataFetcher(context)
         self._all_partitions = AllPartitions(context) if coordinator is None else None
         self._committed_call: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
@@ -142,15 +153,28 @@ class ConsumerDelegate:
         self.checked = checked
         self._interrupted = False
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
+        #: True while the task that drives the group is at work.
+        self.group_is_busy = False
+        self._has_task = False  # such a task
+        self._longest_wait = math.inf  # seconds, of a call for records beside that task
+        self._reading = False  # a call for records waits, and sends what is needed
 
     @classmethod
-    def open(cls, options: Mapping[str, Any], clock: Clock, *, on_group_change: Callable[[], object]) -> Self:
+    def open(
+        cls,
+        options: Mapping[str, Any],
+        clock: Clock,
+        *,
+        on_group_change: Callable[[], object],
+        form: type | None = None,
+    ) -> Self:
         """Make all parts of a consumer.
 
         Args:
             options: settings by name, see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
             clock: the time.
             on_group_change: called in the heartbeat thread when the application may have to be notified of a change.
+            form: the class of the records to return, None for ours.
 
         Raises:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -182,7 +206,9 @@ class ConsumerDelegate:
             client.close()
             raise
         metrics = ConsumerMetrics(clock.now())
-        return cls(context, coordinator=coordinator, interceptors=interceptors, metrics=metrics, checked=checked)
+        return cls(
+            context, coordinator=coordinator, interceptors=interceptors, metrics=metrics, checked=checked, form=form
+        )
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
@@ -265,42 +291,129 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
-    def until_assigned(self, deadline: float) -> Steps[bool]:
-        """Join the group (without one: find the subscribed partitions) and set the positions. Takes no records.
+    def leave_group_to_task(self) -> None:
+        """Let a task drive the group, by :meth:`until_group_is_due` and :meth:`serve_group`."""
+        self._has_task = True
+        if self.coordinator is not None:
+            self._longest_wait = self.config.max_poll_interval_ms / 2000  # a call that waits counts as polling
+            self.coordinator.live_between_polls()
+
+    def buffered_apart(self, now: float, drain: Callable[[], T | None]) -> T | None:
+        """As :meth:`buffered`, where a task drives the group. Return None if :meth:`fetched_apart` must run instead."""
+        coordinator = self.coordinator
+        self.checked.end()
+        if coordinator is not None:
+            coordinator.note_poll(now)
+            if coordinator.awaits_response and now >= self._check_response_at:
+                return None
+        if self.group_is_busy or self._group_due_at(now, something_came=False) <= now:
+            return None
+        fetcher = self.fetcher
+        if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+            return None
+        if self.subscriptions.changed:
+            fetcher.apply_changes(now)
+        return drain() if fetcher.buffer else None
+
+    def fetched_apart(
+        self,
+        deadline: float,
+        drain: Callable[[], T | None],
+        *,
+        check: Callable[[], object],
+        on_due: Callable[[], object],
+    ) -> Steps[T | None]:
+        """Take records as soon as there are some, where a task drives the group. Return None at the deadline.
+
+        Args:
+            deadline: monotonic seconds.
+            drain: takes the records.
+            check: called in each round. An error that it raises ends the call.
+            on_due: called when the task has something to do.
+
+        Raises:
+            IllegalStateError: no topic is subscribed and no partition assigned.
+            KafkaError: of a fetch or a record, see ``KafkaConsumer.poll``.
+        """
+        self._check_subscribed()
+        fetcher, clock = self.fetcher, self.clock
+        sockets_served = False
+        while True:
+            check()
+            now = clock.now()
+            if self.coordinator is not None:
+                self.coordinator.note_poll(now)
+            longest = min(deadline, now + self._longest_wait)
+            found, wait = None, Wait(None, longest)
+            is_due = not self.group_is_busy and self._group_due_at(now, something_came=False) <= now
+            if is_due:
+                on_due()
+            elif not self.group_is_busy:
+                self._update_positions(now)
+                fetcher.raise_error()
+                if fetcher.send_fetches():
+                    self.client.flush()
+                awaited = self.coordinator is not None and self.coordinator.awaits_response
+                if awaited and not sockets_served:
+                    wait = Wait(None, now)
+                    self._check_response_at = now + _CHECK_RESPONSE_S
+                else:
+                    found = drain() if fetcher.buffer else None
+                    if found is None:
+                        wait = self._wait(now, longest)
+            if found is not None or (sockets_served and now >= deadline):
+                return found
+            sockets_served = True
+            self._reading = not (is_due or self.group_is_busy)
+            fetcher.await_response(True)
+            try:
+                yield wait
+            finally:
+                self._reading = False
+                fetcher.await_response(False)
+            if self.client.has_unsent:
+                self.client.flush()
+
+    def until_assigned(self, deadline: float, check: Callable[[], object]) -> Steps[bool]:
+        """Wait until a task has joined the group (without one: found the partitions), and set the positions.
+
+        Args:
+            deadline: monotonic seconds.
+            check: as in :meth:`fetched_apart`.
 
         Returns:
             True when that is done, also for a member that gets no partition. False at the deadline.
 
         Raises:
             IllegalStateError: no topic is subscribed and no partition assigned.
-            KafkaError: of the group or of a position, as :meth:`fetched`.
+            KafkaError: of a position, as :meth:`fetched_apart`.
         """
         self._check_subscribed()
-        if self._interrupted:
-            self.recover()
-        try:
-            while True:
-                self.checked.end()
-                self._interrupted = True
-                yield from self._coordinate()
+        while True:
+            check()
+            now = self.clock.now()
+            wait = Wait(None, deadline)
+            if not self.group_is_busy and self._group_due_at(now, something_came=False) > now:
+                if self._is_assigned():
+                    return True
+                wait = self._wait(now, deadline)
                 self.fetcher.raise_error()
-                now = self.clock.now()
-                done = self._is_assigned()
-                wait = None if done or now >= deadline else self._wait(now, deadline)
-                self._interrupted = False
-                if wait is None:
-                    return done
-                yield wait
-        except Exception:
-            self._interrupted = False
-            raise
+            if now >= deadline:
+                return False
+            yield wait
+
+    def until_settled(self, deadline: float) -> Steps[None]:
+        """Wait while a rebalance has revoked the partitions and has not assigned the new ones, or until a time."""
+        group = self.coordinator
+        while group is not None and group.is_rebalancing and self.clock.now() < deadline:
+            yield Wait(None, deadline)
 
     def _is_assigned(self) -> bool:
         group, subscriptions = self.coordinator, self.subscriptions
         if not subscriptions.has_all_fetch_positions:
             return False
         if group is not None and subscriptions.has_auto_assigned:
-            return bool(subscriptions.assigned_list()) or (group.is_stable and not group.has_user_output)
+            return bool(subscriptions.assigned_list()) or (group.is_stable and not group.is_rebalancing)
         return self._all_partitions is None or self._all_partitions.is_complete
 
     def until_group_is_due(self) -> Steps[None]:
@@ -311,23 +424,25 @@ class ConsumerDelegate:
         waited = False
         while True:
             now = self.clock.now()
-            if self.coordinator is not None:
-                due_at = self.coordinator.due_between_polls(now, something_came=waited)
-            else:
-                due_at = -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
+            due_at = self._group_due_at(now, something_came=waited)
             if due_at <= now:
                 return
             wait = Wait(None, due_at)
-            if not self.subscriptions.has_none and not self.fetcher.has_error:
+            if not (self._reading or self.subscriptions.has_none or self.fetcher.has_error):
                 try:
-                    wait = self._wait(now, due_at, polls=False)
+                    wait = self._wait(now, due_at)
                 except KafkaError as error:  # the next poll raises it, unless a seek comes before
                     _log.debug("a position could not be set between polls: %s", error)
             yield wait
             waited = True
 
+    def _group_due_at(self, now: float, *, something_came: bool) -> float:
+        if self.coordinator is not None:
+            return self.coordinator.due_between_polls(now, something_came=something_came)
+        return -math.inf if self._all_partitions is not None and self._all_partitions.is_due else math.inf
+
     def serve_group(self) -> Steps[None]:
-        """Take part in a rebalance as far as that goes without waiting. This does not count as a poll.
+        """Do the due work of the group without waiting. This does not count as a poll.
 
         Raises:
             KafkaError: of the group.
@@ -388,7 +503,9 @@ class ConsumerDelegate:
                 self._send_quietly()
             if not self.interceptors.consumes:
                 return record
-            shown = self.interceptors.on_consume(ConsumerRecords({record.topic_partition: [record]}))
+            shown = self.interceptors.on_consume(
+                ConsumerRecords({TopicPartition(record.topic, record.partition): [record]})
+            )
             for changed in shown.records():
                 return changed
 
@@ -428,19 +545,18 @@ class ConsumerDelegate:
             # Records are about to be returned, so this must not raise; an error that persists will be raised later.
             _log.warning("the next fetches could not be sent: %s", error)
 
-    def _wait(self, now: float, deadline: float, *, polls: bool = True) -> Wait:
+    def _wait(self, now: float, deadline: float) -> Wait:
         """Send everything that is needed to get records, and return how long to wait for it.
 
         Args:
             now, deadline: monotonic seconds.
-            polls: False: not for the work that only a poll does.
         """
         self._update_positions(now)
         self.fetcher.send_fetches()
         if self._unconfirmed:
             self._confirm_partitions()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
-        if polls and self.coordinator is not None:
+        if self.coordinator is not None and not self._has_task:
             until = min(until, self.coordinator.next_due_at)
         if self._committed_call is not None:
             until = min(until, self._committed_call.due_at)
@@ -572,6 +688,15 @@ class ConsumerDelegate:
         self.metadata.see_epoch(tp, epoch)
         _log.info("%s: seeking to offset %d", tp, number)
         self.subscriptions.seek(tp, FetchPosition(number, epoch, current_leader(self.metadata, tp)))
+
+    def seek_revoked(self, tp: TopicPartition, offset: int) -> bool:
+        """Seek in a partition that the rebalance under way may give back. Return whether there is such a one."""
+        state = self.subscriptions.revoked(tp)
+        if state is None:
+            return False
+        state.move_to(FetchState.FETCHING, FetchPosition(offset, -1, current_leader(self.metadata, tp)))
+        state.reset_by(None)
+        return True
 
     def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
         """Continue from the start or the end of the log, whose offset is looked up when it is needed."""

@@ -68,15 +68,17 @@ class Deserialization:
     Args:
         key, value: the user's deserializers, None to keep bytes.
         on_error: ``"raise"``, ``"skip"``, a function or a sink: rule 3.
+        form: the class of the records to return, None for ours.
 
     Attributes:
         skipped: how many records were skipped so far.
     """
 
-    def __init__(self, key: Any, value: Any, on_error: Any = "raise") -> None:
+    def __init__(self, key: Any, value: Any, on_error: Any = "raise", form: type | None = None) -> None:
         self._key = as_converter(key)
         self._value = as_converter(value)
         self._on_error = on_error
+        self._form = form
         self.skipped = 0
 
     @property
@@ -93,7 +95,7 @@ class Deserialization:
         good: list[ConsumerRecord] = []
         used = 0
         while True:
-            used, origin, error = convert(raw, used, self._key, self._value, good)
+            used, origin, error = convert(raw, used, self._key, self._value, good, self._form)
             if error is None:
                 return good, used, None
             record = raw[used]

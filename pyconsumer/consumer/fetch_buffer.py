@@ -145,6 +145,13 @@ class FetchBuffer:
         """Return whether the last call moved a position, if only past records that no application sees."""
         return bool(self._moved)
 
+    def in_hand(self) -> dict[TopicPartitionState, int]:
+        """Return where the records of the last call begin, by the state of their partition. The next call ends this."""
+        found: dict[TopicPartitionState, int] = {}
+        for state, position, _, _ in self._moved:
+            found.setdefault(state, position)
+        return found
+
     def collect(self, max_records: int) -> ConsumerRecords[Any, Any]:
         """Take up to ``max_records`` records and move the positions past them.
 

@@ -118,6 +118,7 @@ class Fetcher:
     Args:
         context: settings, client, metadata, subscriptions and clock of the consumer.
         metrics: the consumer's counters.
+        form: the class of the records to return, None for ours.
 
     Attributes:
         buffer: the records that have been fetched and not returned.
@@ -129,6 +130,7 @@ class Fetcher:
         self,
         context: ConsumerContext,
         metrics: ConsumerMetrics,
+        form: type | None = None,
     ) -> None:
         config, self._client, metadata, subscriptions, self._clock = context
         self._config = config
@@ -152,8 +154,10 @@ class Fetcher:
             config.fetch_max_wait_ms, config.fetch_min_bytes, 0, config.read_committed, config.client_rack
         )
         self.deserialization = Deserialization(
-            config.key_deserializer, config.value_deserializer, config.on_record_error
+            config.key_deserializer, config.value_deserializer, config.on_record_error, form
         )
+        # Deserializers need our own records. Without them the decoder makes the others at once.
+        self._form = None if self.deserialization.needed else form
         self._leaders = _Leaders(metadata)
         self.offsets = OffsetFetcher(context)
         self.planner = FetchPlanner(
@@ -320,7 +324,13 @@ class Fetcher:
                 if read_committed:
                     aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
                 fetch = CompletedFetch(
-                    state, records, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted, frame=frame
+                    state,
+                    records,
+                    fetch_offset=offset,
+                    check_crcs=check_crcs,
+                    aborted=aborted,
+                    frame=frame,
+                    form=self._form,
                 )
                 cursor = fetch.cursor
                 if not cursor.batch_count and cursor.has_incomplete_batch:

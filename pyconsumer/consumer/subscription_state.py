@@ -15,6 +15,13 @@ Rules
    :meth:`on_leader`.
 8. Offsets that the application stored end with the assignment of their partition, committed or not, so that a member
    never commits over its successor.
+9. Automatic commits take :meth:`all_finished`. A call that asks for records finishes those of the calls before, so in a
+   poll these are the positions. A member that rebalances between polls gives :attr:`in_hand`: for the state of a
+   partition the offset of the first record that its application may still be working on.
+10. An eager rebalance revokes every partition and gives some of them back. A member with ``keeps_positions`` goes on at
+   its positions in these (:meth:`remember_revoked`), because its application may still be working on their records.
+   That holds for the very next generation. After a later one another member may have had them in between, and the
+   committed offset counts. In Java, where only a poll rebalances, it always does.
 """
 
 from __future__ import annotations
@@ -23,7 +30,7 @@ import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyconsumer.consumer.auto_offset_reset import LATEST, ResetPolicy
 from pyconsumer.consumer.partition_state import (
@@ -55,6 +62,9 @@ class SubscriptionType(Enum):
     USER_ASSIGNED = "USER_ASSIGNED"
 
 
+_NO_STATES: Final[Mapping[TopicPartition, TopicPartitionState]] = {}
+
+
 class SubscriptionState:
     """The subscription and the assigned partitions' states.
 
@@ -68,6 +78,8 @@ class SubscriptionState:
         listener: the application's rebalance listener.
         assignment_id: increases with each change of the assignment.
         changed: the journal (rule 4), which :meth:`take_changed` and :meth:`note_changed` change.
+        in_hand: see rule 9. Empty in a poll.
+        keeps_positions: see rule 10. False by default.
     """
 
     def __init__(self, default_reset: ResetPolicy = LATEST, *, store_positions: bool = True) -> None:
@@ -85,6 +97,10 @@ class SubscriptionState:
         self._epochs = itertools.count(1)
         self.changed: dict[TopicPartition, None] = {}
         self._not_fetching: dict[TopicPartition, TopicPartitionState] = {}
+        self.in_hand: Mapping[TopicPartitionState, int] = {}
+        self.keeps_positions = False
+        self._revoked: dict[TopicPartition, TopicPartitionState] = {}
+        self._revoked_in = -1  # the generation
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -188,13 +204,41 @@ class SubscriptionState:
         self._set_assignment(partitions)
         return self._change_subscription(frozenset(tp.topic for tp in wanted))
 
-    def assign_from_subscribed(self, partitions: Collection[TopicPartition]) -> None:
-        """Adopt the assignment that the group's leader (or the coordinator) computed for this member."""
+    def assign_from_subscribed(self, partitions: Collection[TopicPartition], generation: int | None = None) -> None:
+        """Adopt the assignment that the group's leader (or the coordinator) computed for this member.
+
+        Args:
+            partitions: the partitions.
+            generation: of the group, if a rebalance ends with this assignment (rule 10).
+        """
         if not self.has_auto_assigned:
             raise IllegalStateError("partitions cannot be assigned by the group: no topic is subscribed")
-        self._set_assignment(partitions)
+        kept = self._revoked if generation == self._revoked_in + 1 else {}
+        self._set_assignment(partitions, kept)
+        if generation is not None:
+            self.forget_revoked()
         if self.has_remote_pattern:
             self._subscription = frozenset(tp.topic for tp in self._assignment)
+
+    def remember_revoked(self, generation: int) -> None:
+        """Remember the states of all partitions, which are about to be revoked in this generation (rule 10)."""
+        if self.keeps_positions:
+            self._revoked = dict(self._assignment)
+            self._revoked_in = generation
+
+    def forget_revoked(self) -> None:
+        """Forget the remembered states. The partitions begin at the committed offsets when they come back."""
+        self._revoked = {}
+        self._revoked_in = -1
+
+    @property
+    def has_revoked(self) -> bool:
+        """True while a rebalance has revoked partitions that it may give back (rule 10)."""
+        return bool(self._revoked) and not self._assignment
+
+    def revoked(self, tp: TopicPartition) -> TopicPartitionState | None:
+        """Return the remembered state of a partition that this rebalance may give back, or None."""
+        return None if tp in self._assignment else self._revoked.get(tp)
 
     def assignment_matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether every partition belongs to a topic that is subscribed now."""
@@ -207,6 +251,7 @@ class SubscriptionState:
         self.type = SubscriptionType.NONE
         self.listener = None
         self._subscription = self._group_subscription = frozenset()
+        self.forget_revoked()
         self._pattern = self._remote_pattern = None
         self._set_assignment(())
 
@@ -216,12 +261,14 @@ class SubscriptionState:
         self._subscription = topics
         return True
 
-    def _set_assignment(self, partitions: Collection[TopicPartition]) -> None:
+    def _set_assignment(
+        self, partitions: Collection[TopicPartition], kept: Mapping[TopicPartition, TopicPartitionState] = _NO_STATES
+    ) -> None:
         old = self._assignment
         by_topic: dict[str, dict[TopicPartition, TopicPartitionState]] = {}
         for item in partitions:
             tp = TopicPartition(*item)
-            state = old.get(tp) or TopicPartitionState(tp, next(self._epochs))
+            state = old.get(tp) or self._kept(kept.get(tp)) or TopicPartitionState(tp, next(self._epochs))
             by_topic.setdefault(tp.topic, {})[tp] = state
         self._assignment = {tp: state for group in by_topic.values() for tp, state in group.items()}
         self._topic_ids = {topic: found for topic, found in self._topic_ids.items() if topic in by_topic}
@@ -233,10 +280,17 @@ class SubscriptionState:
                 self._not_fetching.pop(tp, None)
                 self.changed[tp] = None
         for tp, state in self._assignment.items():
-            if tp not in old:
+            if tp not in old and not state.has_valid_position:
                 self._not_fetching[tp] = state
             self.changed[tp] = None
         self.assignment_id += 1
+
+    def _kept(self, state: TopicPartitionState | None) -> TopicPartitionState | None:
+        """Return a remembered state for its partition's return. A pause has ended, as with a new state."""
+        if state is not None:
+            state.restart_fetching(next(self._epochs))
+            state.resume()
+        return state
 
     # -- assignment --------------------------------------------------------------------------------------------------
 
@@ -359,6 +413,16 @@ class SubscriptionState:
             raise IllegalStateError(f"not assigned to this consumer: {names}. Another member may have committed")
         for tp, offset in offsets.items():
             self._assignment[tp].store(offset)
+
+    def all_finished(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets of :meth:`all_consumed`, but none behind a record in the application's hands (rule 9)."""
+        found = self.all_consumed()
+        if self._store_positions:
+            for state, offset in self.in_hand.items():
+                tp = state.topic_partition
+                if self._assignment.get(tp) is state and tp in found and offset < found[tp].offset:
+                    found[tp] = OffsetAndMetadata(offset)
+        return found
 
     def initializing(self) -> list[TopicPartition]:
         """Return the partitions whose committed offset must be fetched."""

@@ -223,6 +223,13 @@ class Channel:
         self.connection.reauthenticate(now)
         self.flush()
 
+    def begin_authentication(self, now: float) -> None:
+        """Look whether the credentials are there. The handshake has its whole time from then on."""
+        assert self.connection is not None
+        self.extend_handshake(now)
+        self.connection.begin_authentication(now)
+        self.flush()
+
     def _connect_next(self, now: float) -> None:
         while self._endpoints:
             self.deadline = now + self.setup_timeout

@@ -92,6 +92,7 @@ _MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and 
 _INTERNAL: Final = object()
 _ILLEGAL_SASL_STATE = 34
 _UNSUPPORTED_VERSION = 35
+_TOKEN_INTERVAL_S: Final = 0.01  # between two looks whether a token is there
 _REBOOTSTRAP_REQUIRED = 129
 
 
@@ -148,6 +149,7 @@ class Connection:
         #: Finalized features, and the epoch that grows with each change of them; -1 without (KIP-584).
         self.features: dict[str, int] = {}
         self.features_epoch = -1
+        self.begin_at = float("inf")
         self.reauthenticate_at = float("inf")
         self.peer_closed = False
         self._client_id = client_id
@@ -491,7 +493,15 @@ class Connection:
             raise self._refused(f"the broker does not take {self._mechanism.name}, but offers {offered}")
         if self.state is State.SASL_HANDSHAKE:
             self._enter(State.SASL_AUTHENTICATE)
-        self._say(self._guarded(self._mechanism.first), now)
+        self.begin_authentication(now)
+
+    def begin_authentication(self, now: float) -> None:
+        """Send the first message of the mechanism, or look again at :attr:`begin_at` if it is not known yet."""
+        assert self._mechanism is not None
+        first = self._guarded(self._mechanism.first)
+        self.begin_at = float("inf") if first is not None else now + _TOKEN_INTERVAL_S
+        if first is not None:
+            self._say(first, now)
 
     def _on_authenticate(self, message: Any, now: float) -> None:
         assert self._mechanism is not None

@@ -246,6 +246,8 @@ class ConnectionPool:
         elif now >= channel.deadline and node.outstanding and not channel.setting_up:
             # It is reauthenticating, and the broker serves earlier requests first; each of them has its own deadline.
             channel.extend_handshake(now)
+        elif channel.connection is not None and now >= channel.connection.begin_at:
+            self._guard(node, now, lambda: channel.begin_authentication(now))
         elif now >= channel.deadline:
             if channel.tcp_pending:
                 node.health.too_slow()

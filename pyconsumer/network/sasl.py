@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 from pyconsumer.errors import AuthenticationError, ConfigurationError
@@ -26,8 +27,8 @@ class SaslMechanism(Protocol):
     name: str
     """As the broker calls it."""
 
-    def first(self) -> bytes:
-        """Return the first message to the broker."""
+    def first(self) -> bytes | None:
+        """Return the first message to the broker, or None if it is not known yet. Then ask again soon."""
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the response to a message of the broker, or None at the end.
@@ -124,6 +125,7 @@ class OAuthBearer:
 
     Args:
         provider: an object with ``token() -> str``, or a function. Asked for a fresh token at each authentication.
+            It may return a :class:`concurrent.futures.Future` of the token instead, so that no thread waits for it.
             With ``extensions() -> Mapping[str, str]`` it may add SASL extensions (KIP-342).
     """
 
@@ -131,9 +133,17 @@ class OAuthBearer:
 
     def __init__(self, provider: Any) -> None:
         self._provider = provider
+        self._pending: Future[Any] | None = None
 
-    def first(self) -> bytes:
-        token = self._provider.token() if hasattr(self._provider, "token") else self._provider()
+    def first(self) -> bytes | None:
+        if self._pending is None:
+            token = self._provider.token() if hasattr(self._provider, "token") else self._provider()
+            if isinstance(token, Future):
+                self._pending = token
+        if self._pending is not None:
+            if not self._pending.done():
+                return None
+            token = self._pending.result()
         if not isinstance(token, str) or not token:
             raise AuthenticationError("sasl_oauth_token_provider gave no token", stage="SASL")
         extensions = self._provider.extensions() if hasattr(self._provider, "extensions") else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import importlib.util
 import re
@@ -10,9 +11,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from pyconsumer.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from pyconsumer.compat.aiokafka.abc import AbstractTokenProvider
+from pyconsumer.compat.aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from pyconsumer.errors import AuthenticationError
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.process import Finished, run
 from tests.support.token_server import AUDIENCE, CLIENT, TokenServer
@@ -87,6 +93,75 @@ def test_a_wrong_secret_is_an_error_that_names_it(trusting_kafka: ApacheKafka, p
     assert finished.returncode == 1
     assert "AuthenticationError" in finished.stderr.splitlines()[-1]
     assert "401" in finished.stderr.splitlines()[-1]
+
+
+class AsyncTokens(AbstractTokenProvider):
+    """Tokens for programs of aiokafka: a coroutine that needs the program's loop to go on."""
+
+    def __init__(self, provider: TokenServer) -> None:
+        self._provider = provider
+        self.asked = 0
+
+    async def token(self) -> str:
+        self.asked += 1
+        await asyncio.sleep(0.05)
+        return await asyncio.to_thread(_fetch_token, self._provider)
+
+
+def _fetch_token(provider: TokenServer) -> str:
+    oauth = _load("oauth_login")
+    token: str = oauth.ClientCredentials(f"{provider.url}/token", *CLIENT).token()
+    return token
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_coroutines_give_tokens_to_the_clients_of_aiokafka(trusting_kafka: ApacheKafka, provider: TokenServer) -> None:
+    tokens = AsyncTokens(provider)
+    settings: dict[str, Any] = {
+        "bootstrap_servers": trusting_kafka.address("SASL_PLAINTEXT"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": tokens,
+    }
+
+    async def program() -> list[bytes | None]:
+        admin = AIOKafkaAdminClient(**settings)
+        await admin.start()
+        await admin.create_topics([NewTopic("of-coroutines", 1, 1)])
+        await admin.close()
+        async with AIOKafkaProducer(**settings) as producer:
+            await producer.send_and_wait("of-coroutines", b"one")
+        async with AIOKafkaConsumer(
+            "of-coroutines", group_id="of-coroutines", auto_offset_reset="earliest", **settings
+        ) as consumer:
+            return [(await asyncio.wait_for(consumer.getone(), 30)).value]
+
+    assert asyncio.run(program()) == [b"one"]
+    assert tokens.asked >= 3
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_coroutine_that_gives_no_token_is_an_error_with_its_cause(trusting_kafka: ApacheKafka) -> None:
+    class Broken(AbstractTokenProvider):
+        async def token(self) -> str:
+            raise OSError("the provider is down")
+
+    async def program() -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=trusting_kafka.address("SASL_PLAINTEXT"),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauth_token_provider=Broken(),
+        )
+        try:
+            await consumer.start()
+        finally:
+            await consumer.stop()
+
+    with pytest.raises(AuthenticationError, match="OSError: the provider is down"):
+        asyncio.run(program())
 
 
 # -- Amazon MSK ------------------------------------------------------------------------------------------------------

@@ -156,7 +156,10 @@ class World(Schedule):
         static: members have instance ids.
         mixed: some members do not have the delayed assignor, and vote it out while they are there.
         recovery: seconds from the last fault until the group was settled.
+        member_type: the class of its members.
     """
+
+    member_type: type[Member] = Member
 
     def __init__(self, protocol: str, seed: int, *, broken: str | None = None) -> None:
         command = f"python -m tests.simulation --protocol {protocol} --seed {seed}" + breaking(broken)
@@ -263,7 +266,7 @@ class World(Schedule):
         protocol = "consumer" if self.protocol in CONSUMER_PROTOCOLS else "classic"
         if self.protocol == "both" and self.random.random() < 0.5:
             protocol = "classic"
-        member = Member(self, f"c{self._names}", instance_id, commits, group_protocol=protocol)
+        member = self.member_type(self, f"c{self._names}", instance_id, commits, group_protocol=protocol)
         self.note(member.name, f"starts{f' as {instance_id}' if instance_id else ''}")
         if self.protocol == "both":
             self.note(member.name, f"is of the {protocol} protocol")

@@ -60,6 +60,9 @@ _MANY_CLASSES = {
     "pyconsumer/consumer/metrics.py": "counters only, grouped as the metrics are",
     "pyconsumer/network/sasl.py": "one small class for each mechanism",
     "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
+    "pyconsumer/compat/aiokafka/internals.py": "views of a few lines, for programs that read internal names",
+    "pyconsumer/compat/kafka/coordinator/protocol.py": "values that assignors take and return",
+    "pyconsumer/compat/kafka/record/abc.py": "names for annotations, without anything in them",
     "pyconsumer/compat/kafka/admin/acl_resource.py": "values of kafka-python, which compare and check themselves",
     "pyconsumer/compat/kafka/admin/types.py": "values of kafka-python's admin client",
     "pyconsumer/compat/kafka/partitioner/default.py": "kafka-python's partitioners, a few lines each",
@@ -461,7 +464,7 @@ def test_objects_change_their_own_attributes() -> None:
 
 
 #: Public names of Python that begin with an underscore.
-_PUBLIC_ALL_THE_SAME = {"_replace", "_make", "_asdict", "_fields", "_getframe", "_get_running_loop"}
+_PUBLIC_ALL_THE_SAME = {"_exit", "_replace", "_make", "_asdict", "_fields", "_getframe", "_get_running_loop"}
 #: Names of PySpark, which has no public ones for the same.
 _OF_PYSPARK = {"_active_spark_context", "_gateway", "_jsparkSession", "_jvm", "_python_includes"}
 

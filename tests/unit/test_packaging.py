@@ -20,6 +20,7 @@ from tests.support.process import run
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
+_PTH = "pyconsumer-compat.pth"
 _BUILD = """
 import sys, setuptools.build_meta as build
 print(build.build_{what}(sys.argv[1]))
@@ -136,12 +137,27 @@ def test_the_wheel_holds_every_module(wheel_file: Path, tmp_path: Path) -> None:
     compiled = {name for name in shipped if name.endswith(".so")}
     assert [Path(name).name.partition(".")[0] for name in compiled] == ["_native"] * 2 * _has_compiler()
     shipped -= compiled
+    (pth,) = (name for name in shipped if name.endswith(f".data/purelib/{_PTH}"))
+    shipped.remove(pth)
     expected = {"pyconsumer/py.typed", "pyconsumer/protocol/records/_native.pyi", "pyconsumer/producer/_native.pyi"}
     for path in (ROOT / "pyconsumer").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
         expected.add(name.replace("pyconsumer/spark/autoload/", "pyspark_pyconsumer/"))
     assert shipped == expected
     assert "record decoder: compiled" in _version(tmp_path / "installed") or not compiled
+
+
+def test_an_editable_wheel_has_the_file_that_python_reads_at_each_start(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))  # nothing of it is looked at
+    command = [sys.executable, "-c", _BUILD.format(what="editable"), str(tmp_path / "built")]
+    (tmp_path / "built").mkdir()
+    run(command, cwd=tree, timeout_s=200).check()
+    (built,) = (tmp_path / "built").iterdir()
+    with zipfile.ZipFile(built) as wheel:
+        (pth,) = (name for name in wheel.namelist() if name.endswith(f".data/purelib/{_PTH}"))
+        assert wheel.read(pth) == (ROOT / "pyconsumer" / "compat" / _PTH).read_bytes()
 
 
 def _has_compiler() -> bool:
@@ -214,7 +230,7 @@ def test_the_sdist_is_enough_to_build_and_test(tree: Path, tmp_path: Path) -> No
     for folder in ("pyconsumer", "tests"):
         wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py")}
         assert wanted <= names
-    assert "tests/vectors/messages.jsonl.gz" in names
+    assert {"tests/vectors/messages.jsonl.gz", f"pyconsumer/compat/{_PTH}"} <= names
     native = ROOT / "pyconsumer/protocol/records/native"
     sources = {path.relative_to(ROOT).as_posix() for path in native.rglob("*") if path.is_file()}
     assert sources <= names

@@ -26,5 +26,9 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "TopicPartition",
+    "__version__",
     "errors",
 ]
+
+#: The version of aiokafka whose API this is.
+__version__ = "0.14.0"

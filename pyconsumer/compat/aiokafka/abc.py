@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 
-__all__ = ["ConsumerRebalanceListener"]
+__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
+
+
+class AbstractTokenProvider(ABC):
+    """Base class for ``sasl_oauth_token_provider``."""
+
+    @abstractmethod
+    async def token(self) -> str:
+        """Return a token that is valid now. It is called at each login."""
+
+    def extensions(self) -> dict[str, str]:
+        """Return SASL extensions to send with the token (KIP-342). None by default."""
+        return {}

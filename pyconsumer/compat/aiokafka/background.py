@@ -1,16 +1,28 @@
-"""The background task of aiokafka's consumer, which rebalances between reads, and the joining in ``start``.
+"""The task that lives in the group for a consumer of aiokafka's API.
 
-Rules
+State: one task for each consumer, from ``start`` (or the first read) to ``stop``. It waits until the group has
+something due, does that in one piece (``GroupConsumer.serve``), and waits again.
 
-1. A call that reads takes part in rebalances itself. The follower takes over when nothing has been read for
-   :data:`IDLE_S`. It holds the consumer's turn only while it works, and it never waits then, except for a callback that
-   is a coroutine.
-2. The follower does not count as a poll: after ``max_poll_interval_ms`` without a read the member leaves its group, and
-   the next read joins again.
-3. Partitions that are revoked while the application processes a record are committed with that record, as by aiokafka.
-   The interval of automatic commits is that of the reads: the follower does not commit by it.
-4. An error ends the follower. The next read raises it and starts another one.
-5. While it waits, the follower refers to the consumer weakly: one that is dropped without ``stop`` can be collected.
+Owner: the task alone finds the coordinator, joins, assigns, calls the listener and commits automatically. Reads take
+records, and set positions. Heartbeats have their thread, so a loop that is blocked keeps its membership for
+``max_poll_interval_ms``. Its rebalance waits for it.
+
+Order
+
+1. A read that finds the group due lets the task go first. While the task is at work, reads wait: ``getone`` for as long
+   as that takes, ``getmany`` until its timeout. Cancelling a read never cancels the work, or a listener.
+2. A read says that the records of earlier reads are done. Automatic commits (at the interval, before partitions are
+   revoked) take these, and never records of the latest read: the program may still be working on them. So a commit is
+   at least once, also if the program dies in the middle of a record. (aiokafka commits what it has handed out.)
+3. A rebalance does not wait for the program. Records in its hands whose partition goes to another member come there
+   again. A partition that the member keeps goes on at its position, so these do not come again. If the member has
+   missed a generation, it goes on at the committed offset.
+4. ``max_poll_interval_ms`` is the longest time between two reads of a member that has partitions. After that it leaves,
+   and its next read joins again. A member without partitions has nothing to read, and waits for its turn without end.
+5. An error of the group comes out of the next read, or of ``start``, once. Then the task goes on. It does so after
+   :data:`RETRY_S` in any case, so that a standby that reads nothing recovers, too. ``stop`` raises none.
+6. The task refers to the consumer weakly while it waits. A consumer that is dropped without ``stop`` leaves its group,
+   and the task is cancelled.
 """
 
 from __future__ import annotations
@@ -22,105 +34,99 @@ from typing import Final
 
 from pyconsumer.aio.group_consumer import GroupConsumer
 
-__all__ = ["Follower"]
+__all__ = ["GroupTask", "Trouble"]
 
-#: The follower takes over when nothing has been read for this long (seconds).
-IDLE_S: Final = 0.1
+#: After an error that no read has raised, the task goes on after this time (seconds).
+RETRY_S: Final = 5.0
 
 
-class Follower:
-    """The task that takes part in rebalances between reads.
+class Trouble:
+    """An error of the group, between the task that finds it and the read that raises it."""
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+        self._raised = asyncio.Event()
+
+    def note(self, error: Exception) -> None:
+        """Keep an error. If there is one already, that one stays."""
+        if self._error is None:
+            self._error = error
+            self._raised.clear()
+
+    def raise_once(self) -> None:
+        """Raise the error, if there is one, and let the task go on."""
+        error, self._error = self._error, None
+        if error is not None:
+            self._raised.set()
+            raise error
+
+    async def until_raised(self) -> None:
+        """Wait until a read has raised the error, at most for :data:`RETRY_S`."""
+        try:
+            async with asyncio.timeout(RETRY_S):
+                await self._raised.wait()
+        except TimeoutError:
+            pass
+
+
+class GroupTask:
+    """Starts and ends the task.
 
     Args:
         consumer: the wrapped consumer.
-        turn: the lock that reads hold.
-
-    Attributes:
-        reads: a read that begins adds 1.
-        failure: the error that ended the task. The next read raises it.
-        task: None before the first read, and after the task has ended.
     """
 
-    def __init__(self, consumer: GroupConsumer, turn: asyncio.Lock) -> None:
-        self.consumer = consumer
-        self.turn = turn
-        self.reads = 0
-        self.failure: Exception | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    def begin_read(self) -> None:
-        """Record that a read begins, which takes part in rebalances itself.
-
-        Raises:
-            Exception: :attr:`failure`, once.
-        """
-        self.reads += 1
-        if self.task is None:
-            self.start()
-
-    def end(self, failure: Exception) -> None:
-        """Record that the task has ended by an error. The next read raises it."""
-        if self.task is not None:
-            self.task, self.failure = None, failure
+    def __init__(self, consumer: GroupConsumer) -> None:
+        self._consumer = consumer
+        self._trouble = Trouble()
+        self._task: asyncio.Task[None] | None = None
+        consumer.live_between_reads()
+        consumer.raise_failure = self._trouble.raise_once
 
     def start(self) -> None:
-        """Begin to follow the group, unless that is done already.
-
-        Raises:
-            Exception: :attr:`failure`, once.
-        """
-        if self.task is not None:
-            return
-        failure, self.failure = self.failure, None
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(_follow(weakref.ref(self)), name=f"rebalances of {self.consumer!r}")
-        self.task = task
-
-        def dropped(_: object) -> None:
-            try:
-                loop.call_soon_threadsafe(task.cancel)
-            except RuntimeError:
-                pass  # the loop is closed
-
-        self._on_drop = weakref.ref(self.consumer, dropped)
-        if failure is not None:
-            raise failure
+        """Start the task in the running loop, unless that is done."""
+        if self._task is None:
+            loop = asyncio.get_running_loop()
+            find = weakref.ref(self._consumer)
+            self._task = loop.create_task(_live(find, self._trouble), name=f"group of {self._consumer!r}")
+            self._dropped = weakref.finalize(self._consumer, _cancel, loop, self._task)
+            self._dropped.atexit = False
 
     async def stop(self) -> None:
-        """End the task, after the consumer was closed: a callback that it runs is not interrupted."""
-        task, self.task = self.task, None
-        if task is not None and task is not asyncio.current_task():
+        """End the task, after the consumer was closed."""
+        task, self._task = self._task, None
+        if task is not None:
+            self._dropped.detach()
             task.cancel()
             await asyncio.wait([task])
 
 
-async def _follow(find: Callable[[], Follower | None]) -> None:
-    seen = -1
-    failure: Exception | None = None
-    while failure is None:
-        follower = find()
-        if follower is None:
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    try:
+        loop.call_soon_threadsafe(task.cancel)
+    except RuntimeError:
+        pass  # the loop is closed
+
+
+async def _live(find: Callable[[], GroupConsumer | None], trouble: Trouble) -> None:
+    while True:
+        consumer = find()
+        if consumer is None or consumer.closing:
             return
-        turn = follower.turn
-        if follower.reads != seen or turn.locked():
-            seen = follower.reads
-            del follower
-            async with turn:  # a read that waits takes part in rebalances itself
-                pass
-            await asyncio.sleep(IDLE_S)
-            continue
-        waiting = follower.consumer.until_due()
-        del follower
+        waiting = consumer.until_due()
+        del consumer
+        failure: Exception | None = None
         try:
             await waiting
-            follower = find()
-            if follower is None:
+            consumer = find()
+            if consumer is None:
                 return
-            async with turn:
-                if follower.reads == seen:
-                    await follower.consumer.rebalance()
+            await consumer.serve()
         except Exception as error:
-            failure = error
-    follower = find()
-    if follower is not None:
-        follower.end(failure)
+            failure = error.with_traceback(None)  # whose frames would keep the consumer
+        consumer = find()
+        if failure is not None and consumer is not None and not consumer.closing:
+            trouble.note(failure)
+            consumer.recheck()
+            del consumer, failure
+            await trouble.until_raised()

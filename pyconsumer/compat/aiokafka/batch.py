@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.compat.aiokafka.border import producer_border
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.producer.arguments import serializer_of
 from pyconsumer.protocol.records import BATCH_OVERHEAD, record_size_bound
@@ -23,6 +24,7 @@ class BatchedRecord(NamedTuple):
     timestamp: int
 
 
+@producer_border.guard
 class BatchBuilder:
     """Collects records until they reach ``max_batch_size``. The first one may be larger.
 

@@ -1,148 +1,67 @@
-"""``aiokafka.errors``: all of our errors, those of kafka-python, and those that have another name in aiokafka."""
+"""``aiokafka.errors``: the error classes of aiokafka 0.14.0, made from :mod:`pyconsumer.compat.error_table`.
+
+What the clients of this layer raise is an error of this module and of :mod:`pyconsumer.errors`: ``except`` for either
+catches it. ``ConsumerStoppedError`` and ``IllegalOperation`` are no ``KafkaError`` of this module, as in aiokafka.
+Names of ours that aiokafka does not have can be imported from here, too.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from pyconsumer.compat.kafka import errors as _known
-from pyconsumer.errors import (
-    AuthenticationError,
-    ConcurrentTransactionsError,
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
-    CorruptMessageError,
-    DelegationTokenAuthDisabledError,
-    DelegationTokenAuthorizationFailedError,
-    DelegationTokenExpiredError,
-    DelegationTokenNotFoundError,
-    DelegationTokenOwnerMismatchError,
-    DelegationTokenRequestNotAllowedError,
-    DuplicateSequenceNumberError,
-    FetchSessionIdNotFoundError,
-    GroupIdNotFoundError,
-    IllegalStateError,
-    InvalidFetchSessionEpochError,
-    InvalidGroupIdError,
-    InvalidPrincipalTypeError,
-    InvalidProducerEpochError,
-    InvalidProducerIdMappingError,
-    InvalidTransactionTimeoutError,
-    InvalidTxnStateError,
-    KafkaConnectionError,
-    ListenerNotFoundError,
-    LogDirNotFoundError,
-    MemberIdRequiredError,
-    NetworkExceptionError,
-    NonEmptyGroupError,
-    NotCoordinatorError,
-    OperationNotAttemptedError,
-    OutOfOrderSequenceNumberError,
-    ProducerFencedError,
-    ReassignmentInProgressError,
-    SaslAuthenticationFailedError,
-    SecurityDisabledError,
-    TransactionalIdAuthorizationFailedError,
-    TransactionCoordinatorFencedError,
-    UnknownProducerIdError,
-    UnsupportedSaslMechanismError,
+from pyconsumer import errors as _ours
+from pyconsumer.compat.border import make_classes as _make_classes
+from pyconsumer.compat.error_table import AIOKAFKA as _TABLE
+
+_LOST: Final = (
+    "The offsets were not committed: the group has rebalanced, and another member owns the partitions. Calls that read"
+    " were further apart than max_poll_interval_ms. Raise it, or read fewer records at a time with max_poll_records."
+)
+_FENCED: Final = (
+    "Another producer uses the same transactional_id, or the transaction took longer than transaction_timeout_ms"
 )
 
-__all__ = [
-    "AuthenticationFailedError",
-    "AuthenticationMethodNotSupported",
-    "ConcurrentTransactions",
-    "ConsumerStoppedError",
-    "DelegationTokenAuthDisabled",
-    "DelegationTokenAuthorizationFailed",
-    "DelegationTokenExpired",
-    "DelegationTokenNotFound",
-    "DelegationTokenOwnerMismatch",
-    "DelegationTokenRequestNotAllowed",
-    "DuplicateSequenceNumber",
-    "FetchSessionIdNotFound",
-    "GroupCoordinatorNotAvailableError",
-    "GroupIdNotFound",
-    "GroupLoadInProgressError",
-    "IllegalOperation",
-    "InvalidFetchSessionEpoch",
-    "InvalidMessageError",
-    "InvalidPrincipalType",
-    "InvalidProducerEpoch",
-    "InvalidProducerIdMapping",
-    "InvalidTransactionTimeout",
-    "InvalidTxnState",
-    "KafkaUnavailableError",
-    "ListenerNotFound",
-    "LogDirNotFound",
-    "MemberIdRequired",
-    "NonEmptyGroup",
-    "NotCoordinatorForGroupError",
-    "OperationNotAttempted",
-    "OutOfOrderSequenceNumber",
-    "ProducerClosed",
-    "ProducerFenced",
-    "ReassignmentInProgress",
-    "SaslAuthenticationFailed",
-    "SecurityDisabled",
-    "StaleLeaderEpochCodeError",
-    "TransactionCoordinatorFenced",
-    "TransactionalIdAuthorizationFailed",
-    "UnknownProducerId",
-]
 
-AuthenticationFailedError = AuthenticationError
-AuthenticationMethodNotSupported = UnsupportedSaslMechanismError
-ConcurrentTransactions = ConcurrentTransactionsError
-DelegationTokenAuthDisabled = DelegationTokenAuthDisabledError
-DelegationTokenAuthorizationFailed = DelegationTokenAuthorizationFailedError
-DelegationTokenExpired = DelegationTokenExpiredError
-DelegationTokenNotFound = DelegationTokenNotFoundError
-DelegationTokenOwnerMismatch = DelegationTokenOwnerMismatchError
-DelegationTokenRequestNotAllowed = DelegationTokenRequestNotAllowedError
-DuplicateSequenceNumber = DuplicateSequenceNumberError
-FetchSessionIdNotFound = FetchSessionIdNotFoundError
-GroupCoordinatorNotAvailableError = CoordinatorNotAvailableError
-GroupIdNotFound = GroupIdNotFoundError
-GroupLoadInProgressError = CoordinatorLoadInProgressError
-InvalidFetchSessionEpoch = InvalidFetchSessionEpochError
-InvalidMessageError = CorruptMessageError
-InvalidPrincipalType = InvalidPrincipalTypeError
-InvalidProducerEpoch = InvalidProducerEpochError
-InvalidProducerIdMapping = InvalidProducerIdMappingError
-InvalidTransactionTimeout = InvalidTransactionTimeoutError
-InvalidTxnState = InvalidTxnStateError
-KafkaUnavailableError = KafkaConnectionError
-ListenerNotFound = ListenerNotFoundError
-LogDirNotFound = LogDirNotFoundError
-MemberIdRequired = MemberIdRequiredError
-NonEmptyGroup = NonEmptyGroupError
-NotCoordinatorForGroupError = NotCoordinatorError
-OperationNotAttempted = OperationNotAttemptedError
-OutOfOrderSequenceNumber = OutOfOrderSequenceNumberError
-ProducerClosed = IllegalStateError
-#: A newer producer has the same transactional id. Brokers have two error codes for that; ``except`` catches both.
-ProducerFenced = (ProducerFencedError, InvalidProducerEpochError)
-ReassignmentInProgress = ReassignmentInProgressError
-SaslAuthenticationFailed = SaslAuthenticationFailedError
-SecurityDisabled = SecurityDisabledError
-StaleLeaderEpochCodeError = NetworkExceptionError
-TransactionCoordinatorFenced = TransactionCoordinatorFencedError
-TransactionalIdAuthorizationFailed = TransactionalIdAuthorizationFailedError
-UnknownProducerId = UnknownProducerIdError
-#: A call that is not allowed in this state, or not without a group: ``except`` catches both.
-IllegalOperation = (IllegalStateError, InvalidGroupIdError)
+def _init_commit_failed(self: Any, *args: Any) -> None:
+    self.args = (_LOST, *args)
 
 
-class ConsumerStoppedError(IllegalStateError):
-    """Raised by ``getone`` and ``getmany`` of a consumer that was stopped."""
+def _init_fenced(self: Any, msg: str = _FENCED) -> None:
+    self.args = (msg,)
+
+
+_classes: Final = _make_classes(
+    _TABLE,
+    __name__,
+    {
+        "CommitFailedError": {"__init__": _init_commit_failed},
+        "ProducerFenced": {"__init__": _init_fenced},
+        "BrokerResponseError": {"description": ""},
+    },
+)
+globals().update(_classes)
+
+#: The class of each error code.
+kafka_errors: Final[dict[int, type[Any]]] = {
+    cls.errno: cls
+    for cls in _classes.values()
+    if issubclass(cls, _classes["BrokerResponseError"]) and hasattr(cls, "errno")
+}
+
+__all__ = [*_classes, "for_code", "kafka_errors"]
+
+
+def for_code(error_code: int) -> type[Any]:
+    """Return the class of an error code: ``NoError`` for 0, ``UnknownError`` for an unknown code."""
+    return kafka_errors.get(error_code, _classes["UnknownError"])
 
 
 def __getattr__(name: str) -> Any:
     try:
-        return getattr(_known, name)
+        return getattr(_ours, name)
     except AttributeError:
         raise AttributeError(f"module {__name__!r} has no error {name!r}") from None
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(_known)})
+    return sorted({*globals(), *dir(_ours)})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyconsumer.compat.kafka.structs import BrokerMetadata
-from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.protocol.records.native_module import compiled
+from pyconsumer.protocol.records.open_record import OpenRecord
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
 
 __all__ = [
@@ -17,6 +18,12 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
 ]
+
+if TYPE_CHECKING:
+    ConsumerRecord = OpenRecord
+else:
+    #: That of the decoder in use.
+    ConsumerRecord = compiled("OpenRecord") or OpenRecord
 
 
 class RecordMetadata(NamedTuple):

@@ -1,6 +1,7 @@
-"""The errors of ``kafka.errors``: all of ours, and those whose name is another one there.
+"""``kafka.errors``: the error classes of kafka-python 3.0.12, made from :mod:`pyconsumer.compat.error_table`.
 
-An ``except`` for a name of this module catches what our clients raise in that situation. A few errors never occur. They
+What the clients of this layer raise is an error of this module and of :mod:`pyconsumer.errors`: ``except`` for either
+catches it. Names of ours that kafka-python does not have can be imported from here, too. A few errors never occur. They
 exist so that programs that name them still run.
 """
 
@@ -9,125 +10,59 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyconsumer import errors as _ours
-from pyconsumer.errors import (
-    BY_CODE,
-    BrokerResponseError,
-    ClusterAuthorizationFailedError,
-    ConfigurationError,
-    CorruptMessageError,
-    DelegationTokenAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    InvalidConfigError,
-    InvalidFetchSizeError,
-    InvalidMetadataError,
-    InvalidReplicaAssignmentError,
-    KafkaError,
-    MessageTooLargeError,
-    NoBrokersAvailableError,
-    NotLeaderOrFollowerError,
-    PrincipalDeserializationError,
-    ProtocolError,
-    RecordTooLargeError,
-    RequestCancelledError,
-    RetriableError,
-    ThrottlingQuotaExceededError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
-    UnknownServerError,
-    UnsupportedVersionError,
+from pyconsumer.compat.border import make_classes as _make_classes
+from pyconsumer.compat.error_table import KAFKA as _TABLE
+
+_LOST: Final = "The offsets were not committed: the group has rebalanced, and another member owns the partitions."
+
+
+def _same(self: Any, other: Any) -> bool:
+    return bool(self.__class__ == other.__class__ and self.args == other.args)
+
+
+def _hash(self: Any) -> int:
+    return hash((type(self), len(self.args)))  # the arguments may be of any type
+
+
+def _init_commit_failed(self: Any, *args: Any) -> None:
+    Exception.__init__(self, *(args or (_LOST,)))
+    self.args = args or (_LOST,)
+
+
+def _init_log_truncation(self: Any, divergent_offsets: Any, *args: Any) -> None:
+    self.divergent_offsets = divergent_offsets
+    self.args = args or (f"These partitions were truncated: {divergent_offsets}",)
+
+
+_classes: Final = _make_classes(
+    _TABLE,
+    __name__,
+    {
+        "KafkaError": {"__eq__": _same, "__hash__": _hash},
+        "CommitFailedError": {"__init__": _init_commit_failed},
+        "LogTruncationError": {"__init__": _init_log_truncation},
+        "TransactionAbortedError": {"message": "The batch was not sent: its transaction was aborted"},
+        "BrokerResponseError": {"errno": None, "message": None, "description": None},
+    },
 )
-
-__all__ = [
-    "AuthorizationError",
-    "Cancelled",
-    "CorrelationIdError",
-    "CorruptRecordError",
-    "CorruptRecordException",
-    "IllegalArgumentError",
-    "IncompatibleBrokerVersion",
-    "InvalidConfigurationError",
-    "InvalidFetchRequestError",
-    "InvalidReceiveError",
-    "InvalidReplicationAssignmentError",
-    "KafkaConfigurationError",
-    "KafkaProtocolError",
-    "MessageSizeTooLargeError",
-    "MetadataEmptyBrokerList",
-    "NoBrokersAvailable",
-    "NoError",
-    "NotLeaderForPartitionError",
-    "OffsetOutOfRangeError",
-    "PrincipalDeserializationFailureError",
-    "QuotaViolationError",
-    "StaleMetadata",
-    "TooManyInFlightRequests",
-    "UnknownBrokerIdError",
-    "UnknownError",
-    "UnrecognizedBrokerVersion",
-    "for_code",
-    "kafka_errors",
-]
-
-Cancelled = RequestCancelledError
-CorrelationIdError = ProtocolError
-IncompatibleBrokerVersion = UnsupportedVersionError
-InvalidConfigurationError = InvalidConfigError
-InvalidFetchRequestError = InvalidFetchSizeError
-InvalidReceiveError = ProtocolError
-InvalidReplicationAssignmentError = InvalidReplicaAssignmentError
-KafkaConfigurationError = ConfigurationError
-KafkaProtocolError = ProtocolError
-MetadataEmptyBrokerList = NoBrokersAvailableError
-NoBrokersAvailable = NoBrokersAvailableError
-NotLeaderForPartitionError = NotLeaderOrFollowerError
-PrincipalDeserializationFailureError = PrincipalDeserializationError
-QuotaViolationError = ThrottlingQuotaExceededError
-StaleMetadata = InvalidMetadataError
-UnknownError = UnknownServerError
-#: Our clients raise Python's own errors instead: ``except`` catches both.
-IllegalArgumentError = (ValueError, TypeError)
-#: Found by the broker, or by the client: ``except`` catches both.
-CorruptRecordError = CorruptRecordException = (CorruptMessageError, _ours.CorruptRecordError)
-#: An error of the broker, or of a consumer without a reset policy: ``except`` catches both.
-OffsetOutOfRangeError = (_ours.OffsetOutOfRangeError, _ours.OffsetsOutOfRangeError)
-#: Too large for the broker, or for the limits of the producer: ``except`` catches both.
-MessageSizeTooLargeError = (MessageTooLargeError, RecordTooLargeError)
-#: Our clients have one class for each kind of resource: ``except`` catches all of them.
-AuthorizationError = (
-    ClusterAuthorizationFailedError,
-    DelegationTokenAuthorizationFailedError,
-    GroupAuthorizationFailedError,
-    TopicAuthorizationFailedError,
-    TransactionalIdAuthorizationFailedError,
-)
-
-
-class NoError(BrokerResponseError):
-    """Success, in results of the admin client that are classes of errors."""
-
-    errno = 0
-    code_name = "NO_ERROR"
-
-
-class TooManyInFlightRequests(RetriableError):
-    """Never raised: requests are queued."""
-
-
-class UnknownBrokerIdError(KafkaError):
-    """Never raised: a node that is not known any more is a ``KafkaConnectionError``."""
-
-
-class UnrecognizedBrokerVersion(KafkaError):
-    """Never raised: versions are negotiated for each API."""
-
+globals().update(_classes)
 
 #: The class of each error code.
-kafka_errors: Final[dict[int, type[BrokerResponseError]]] = {0: NoError, **BY_CODE}
+kafka_errors: Final[dict[int | None, type[Any]]] = {
+    cls.errno: cls
+    for _, cls in sorted(_classes.items())
+    if issubclass(cls, _classes["BrokerResponseError"]) and cls is not _classes["BrokerResponseError"]
+}
+
+__all__ = [*_classes, "for_code", "kafka_errors"]
 
 
-def for_code(error_code: int) -> type[BrokerResponseError]:
-    """Return the class of an error code: :class:`NoError` for 0, ``UnknownError`` for an unknown code."""
-    return kafka_errors.get(error_code, UnknownServerError)
+def for_code(error_code: int) -> type[Any]:
+    """Return the class of an error code: ``NoError`` for 0, a kind of ``UnknownError`` for an unknown code."""
+    found = kafka_errors.get(error_code)
+    if found is None:
+        found = type("UnrecognizedBrokerError", (_classes["UnknownError"],), {"errno": error_code})
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.settings.config import ClientConfig
 
-__all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
+__all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout", "without_meaning"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,32 +47,48 @@ _WITHOUT_EFFECT: Final = {
     "sock_chunk_bytes": "buffers have the size of the responses",
     "socket_options": "TCP_NODELAY is always on; use send_buffer_bytes and receive_buffer_bytes",
 }
+_FOREVER_MS: Final = 2**31 - 1
+#: Values that mean the default, for settings that have another one for it here.
+_NOT_GIVEN: Final[Mapping[str, tuple[Any, ...]]] = {
+    "client_id": (None,),
+    "client_rack": (None, ""),
+    "retries": (math.inf,),
+}
 #: Settings that must not be ignored silently: only None is accepted.
 _UNSUPPORTED: Final = ("proxy_url", "socks5_proxy")
 
 
-class GivenConfig:
-    """A client's settings as attributes and, as in kafka-python, by name: ``config["group_id"]``.
+class GivenConfig(dict[str, Any]):
+    """A client's settings by name, as in kafka-python: the program's values over the defaults, in the form given.
 
     Args:
-        config: our settings.
-        given: the settings of the program, which has the values of names that are not ours.
+        config: our settings, whose values are attributes, too: ``config.request_timeout_ms``.
+        defaults: the client's ``DEFAULT_CONFIG``.
+        given: the settings of the program.
     """
 
-    def __init__(self, config: Any, given: Mapping[str, Any]) -> None:
-        self._config = config
-        self._given = given
+    def __init__(self, config: Any, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        super().__init__({**defaults, **given})
+        self.settings = config
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._config, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.settings, name)
 
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return getattr(self._config, name)
-        except AttributeError:
-            if name in _WITHOUT_EFFECT or name in _UNSUPPORTED or name in self._given:
-                return self._given.get(name)
-            raise KeyError(name) from None
+
+def without_meaning(given: Mapping[str, Any]) -> set[str]:
+    """Return the names of settings that the originals do not look at, given the others.
+
+    These are those of SASL and of TLS for a protocol without them, and values that stand for "not given".
+    """
+    protocol = str(given.get("security_protocol", "PLAINTEXT")).upper()
+    found = {name for name in given if name.startswith("sasl_")} if "SASL" not in protocol else set()
+    if "SSL" not in protocol:
+        found |= {name for name in given if name.startswith("ssl_")}
+    return found | {
+        name for name, value in given.items() if any(value is no or value == no for no in _NOT_GIVEN.get(name, ()))
+    }
 
 
 def translate(
@@ -91,14 +107,17 @@ def translate(
     """
     consumer = given.get("group_protocol") == "consumer"
     settings = {name: value for name, value in defaults.items() if not (consumer and name in CLASSIC_ONLY)}
+    ignored = without_meaning(given)
     for name, value in given.items():
+        if name in ignored:
+            continue
         if name in _UNSUPPORTED:
             if value is not None:
                 raise ConfigurationError(f"{name} is not supported: clients connect to the brokers directly")
         elif name in _WITHOUT_EFFECT and name not in meaningful:
             _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
-            settings[name] = value
+            settings[name] = _in_our_form(name, value)
     api_ms, request_ms = settings.get("default_api_timeout_ms"), settings.get("request_timeout_ms")
     if api_ms is not None and request_ms is not None and api_ms < request_ms:
         raise ConfigurationError(
@@ -107,6 +126,15 @@ def translate(
     if "request_timeout_ms" in settings:
         settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
     return settings
+
+
+def _in_our_form(name: str, value: Any) -> Any:
+    """Return a value as our settings want it: times are whole milliseconds, and connections may be idle for long."""
+    if name == "connections_max_idle_ms" and value is None:
+        return _FOREVER_MS
+    if isinstance(value, float) and name.endswith("_ms") and math.isfinite(value):
+        return math.ceil(value)
+    return value
 
 
 @contextlib.contextmanager
@@ -137,8 +165,9 @@ def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
         NoBrokersAvailableError: no broker could be reached within ``timeout_ms``.
         AuthenticationError: the broker rejected our credentials.
     """
-    shared = config.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
-    with KafkaAdminClient({name: getattr(config, name) for name in shared}) as admin:
+    ours = config.settings if isinstance(config, GivenConfig) else config
+    shared = ours.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
+    with KafkaAdminClient({name: getattr(ours, name) for name in shared}) as admin:
         try:
             admin.describe_cluster(timeout_ms=math.ceil(timeout_ms))
         except KafkaTimeoutError as error:

@@ -247,9 +247,15 @@ class RebalanceSteps(ListenerInvoker):
         if self._before is None:
             self._before = frozenset(owned)
         if lost:
+            self._subscriptions.forget_revoked()
             if owned:
                 yield from self._lose(owned, owned, "on_partitions_lost")
+            elif self._protocol is RebalanceProtocol.EAGER and getattr(
+                self._subscriptions.listener, "before_first_join", False
+            ):
+                yield from self._call_listener("on_partitions_revoked", ())
         elif self._protocol is RebalanceProtocol.EAGER:
+            self._subscriptions.remember_revoked(self._core.generation.generation_id)
             yield from self._lose(owned, owned, "on_partitions_revoked")
         else:
             subscribed = self._subscriptions.subscription()
@@ -269,6 +275,8 @@ class RebalanceSteps(ListenerInvoker):
         self._forget_commit()
         self._before = None
         owned = self._owned()
+        self._subscriptions.forget_revoked()
+        self._member.heartbeat_timers.on_assigned(0, self._coordinator.clock.now())
         if not owned or not self._subscriptions.has_auto_assigned:
             return
         with self._coordinator.lock:
@@ -463,7 +471,8 @@ class RebalanceSteps(ListenerInvoker):
             if other is not assignor:
                 self._caught(errors, lambda other=other: self._guarded(other.on_voted_out))  # type: ignore[misc]
         self._committer.auto_commit.restart(self._coordinator.clock.now())
-        self._subscriptions.assign_from_subscribed(partitions)
+        self._subscriptions.assign_from_subscribed(partitions, action.generation.generation_id)
+        self._note_assigned()
         with lock:
             report = core.on_completed()
         self._caught(errors, lambda: self._schedule(assignor))
@@ -480,8 +489,8 @@ class RebalanceSteps(ListenerInvoker):
         other member gets the partitions before that.
         """
         if self._committer.auto_commit.enabled:
-            consumed = self._subscriptions.all_consumed()
-            offsets = {tp: consumed[tp] for tp in revoked if tp in consumed}
+            finished = self._subscriptions.all_finished()
+            offsets = {tp: finished[tp] for tp in revoked if tp in finished}
             self._committer.commit_automatically(offsets, self._coordinator.clock.now())
 
     def _schedule(self, assignor: Assignor) -> None:

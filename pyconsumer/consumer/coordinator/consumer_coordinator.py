@@ -131,7 +131,6 @@ class ConsumerCoordinator:
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
-        self._group_due_at = -math.inf  # the same without automatic commits
         self._on_news = on_news
 
     # -- what poll asks ----------------------------------------------------------------------------------------------
@@ -150,7 +149,8 @@ class ConsumerCoordinator:
     def due_between_polls(self, now: float, *, something_came: bool) -> float:
         """Return when :meth:`advance` has something to do (seconds), unless a response comes before.
 
-        That is never after ``max_poll_interval_ms`` without a poll: only an application that polls joins again.
+        That is never after ``max_poll_interval_ms`` with partitions and without a poll: only an application that polls
+        joins again.
 
         Args:
             now: the present.
@@ -158,11 +158,11 @@ class ConsumerCoordinator:
         """
         if self._core.heartbeat_timers.poll_expired(now):
             return math.inf
-        if self._metadata.update_count != self._metadata_seen or self._core.has_urgent_news:
+        if self._metadata.update_count != self._metadata_seen or self.has_user_output:
             return -math.inf
         if something_came and self._subscriptions.has_auto_assigned and self._protocol.awaits_response:
             return -math.inf
-        return self._group_due_at
+        return self._due_at
 
     @property
     def has_user_output(self) -> bool:
@@ -205,6 +205,9 @@ class ConsumerCoordinator:
             KafkaError: the coordinator rejected a request permanently, or the heartbeat thread failed.
             Exception: a callback of the application raised it.
         """
+        return self._work(deadline, is_poll=True, wait_for_join=wait_for_join)
+
+    def _work(self, deadline: float, *, is_poll: bool, wait_for_join: bool) -> Steps[bool]:
         settled = True
         try:
             self._look_at_metadata()
@@ -212,8 +215,9 @@ class ConsumerCoordinator:
             self._committer.send_queued()
             if self._subscriptions.has_auto_assigned:
                 now = self._clock.now()
-                with self._lock:
-                    self._core.on_poll(now)
+                if is_poll:
+                    with self._lock:
+                        self._core.on_poll(now)
                 if self._heartbeat is not None:
                     self._start_heartbeat()
                 settled = yield from self._protocol.advance(deadline if wait_for_join else min(deadline, now))
@@ -223,23 +227,21 @@ class ConsumerCoordinator:
         return settled
 
     def advance(self) -> Steps[None]:
-        """Rebalance as far as that goes without waiting, for an application that is busy with something else.
+        """Do the due work of the group without waiting, for an application that is busy with something else.
 
-        Unlike :meth:`poll`, this does not count as a poll, and it skips the commits at ``auto_commit_interval_ms``. It
-        does commit the positions of revoked partitions if commits are automatic.
+        Unlike :meth:`poll`, this does not count as a poll. Automatic commits leave out the records that the application
+        has in its hands (rule 9 of :mod:`~pyconsumer.consumer.subscription_state`).
 
         Raises:
             KafkaError: the coordinator rejected a request permanently, or the heartbeat thread failed.
             Exception: a callback of the application raised it.
         """
-        try:
-            self._look_at_metadata()
-            if self._subscriptions.has_auto_assigned:
-                if self._heartbeat is not None:
-                    self._start_heartbeat()
-                yield from self._protocol.advance(self._clock.now())
-        finally:
-            self._changed()
+        yield from self._work(self._clock.now(), is_poll=False, wait_for_join=False)
+
+    def live_between_polls(self) -> None:
+        """Let the member rebalance between polls, by :meth:`advance`."""
+        self._subscriptions.keeps_positions = True
+        self._core.heartbeat_timers.count_with_partitions()
 
     @property
     def _knows_topics(self) -> bool:
@@ -289,9 +291,20 @@ class ConsumerCoordinator:
         )
 
     @property
+    def is_rebalancing(self) -> bool:
+        """Return whether the member has joined and does not know its partitions yet, or they are revoked meanwhile."""
+        return self._core.rebalancing or self._subscriptions.has_revoked
+
+    @property
     def is_stable(self) -> bool:
         """Return whether the member is stable: no rebalance is due or in progress. Any thread may ask."""
         return self._core.is_stable
+
+    @property
+    def coordinator_id(self) -> int | None:
+        """Return the id of the broker that coordinates the group, None if it is not known."""
+        found = self._core.coordinator
+        return None if found is None else found.node_id
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Revoke the partitions and leave the group, without waiting unless the assignor announces it.
@@ -387,7 +400,7 @@ class ConsumerCoordinator:
         if now >= self._auto_commit.next_at:
             member = self._subscriptions.has_auto_assigned
             if not member or self._core.may_commit:
-                self._committer.commit_automatically(self._subscriptions.all_consumed(), now)
+                self._committer.commit_automatically(self._subscriptions.all_finished(), now)
             else:
                 self._auto_commit.restart(now)
 
@@ -438,7 +451,6 @@ class ConsumerCoordinator:
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
             if due <= now and not core.has_urgent_news:  # errors and losses must not wait for a rebalance step
                 due = math.inf if not self._knows_topics else max(due, self._protocol.due_at)
-            self._group_due_at = due
             self._due_at = min(due, self._auto_commit.next_at)
             notified, self._notified = self._notified, (core.revision, core.state)
             news = notified != self._notified

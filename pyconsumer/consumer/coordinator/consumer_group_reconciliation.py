@@ -167,6 +167,7 @@ class ReconciliationSteps(ListenerInvoker):
         self._ids = {name: topic_id for topic_id, name in names.items()}
         if subscriptions.has_remote_pattern:
             self._metadata.set_topics(subscriptions.metadata_topics())
+        self._note_assigned()
         self._unannounced = set(added)
         try:
             yield from self._call_listener("on_partitions_assigned", added)
@@ -221,6 +222,7 @@ class ReconciliationSteps(ListenerInvoker):
     def _drop(self, callback: str | None) -> Steps[None]:
         self._forget_commit()
         self._started_at = None
+        self._member.heartbeat_timers.on_assigned(0, self._coordinator.clock.now())
         announced = [tp for tp in self._owned() if tp not in self._unannounced]
         try:
             if announced and callback is not None and self._subscriptions.has_auto_assigned:

@@ -13,6 +13,10 @@ Rules of the three timers: the next heartbeat, the end of the session, the deadl
 3. Finding the coordinator restarts the session's clock, not the poll's: rediscovery gives a stalled application no
    more time. Joining restarts all of them.
 4. A time limit has expired when it is reached.
+5. In Java the poll's clock runs whenever a member is in its group. A member that rebalances between polls
+   (:meth:`Heartbeat.count_with_partitions`) is measured only while it has partitions: a standby has nothing to read.
+   Its clock starts with its first partition. Neither joining nor a rebalance that leaves it some restarts it, because
+   these happen without the application.
 """
 
 from __future__ import annotations
@@ -58,6 +62,8 @@ class Heartbeat:
         self.last_sent = self.last_received = -math.inf
         self.in_flight = False
         self._failures = 0
+        self._with_partitions = False  # rule 5 holds
+        self._counts = True  # the poll's clock runs
         self._next_heartbeat = now + interval
         self._session_end = now + session_timeout
         self._poll_end = now + max_poll_interval
@@ -66,6 +72,19 @@ class Heartbeat:
         """Record that the application polled."""
         self.last_poll = now
         self._poll_end = now + self.max_poll_interval
+
+    def count_with_partitions(self) -> None:
+        """Let the time between two polls count only while the member has partitions (rule 5)."""
+        self._with_partitions = True
+        self._counts = False
+
+    def on_assigned(self, count: int, now: float) -> None:
+        """Record how many partitions the member has after a rebalance."""
+        if not self._with_partitions:
+            return
+        if count and not self._counts:
+            self.poll(now)
+        self._counts = count > 0
 
     def sent(self, now: float) -> None:
         """Record that a heartbeat was sent."""
@@ -107,7 +126,8 @@ class Heartbeat:
         self._failures = 0
         self._next_heartbeat = now + self.interval
         self.reset_session(now)
-        self.poll(now)
+        if not self._with_partitions:
+            self.poll(now)
 
     def reset_session(self, now: float) -> None:
         """Start the session's timer again: the coordinator was found."""
@@ -123,9 +143,9 @@ class Heartbeat:
 
     def poll_expired(self, now: float) -> bool:
         """Return whether the application has not polled for ``max_poll_interval_ms``."""
-        return now >= self._poll_end
+        return self._counts and now >= self._poll_end
 
     def next_deadline(self) -> float:
         """Return when the next of the timers expires."""
         heartbeat = math.inf if self.in_flight else self._next_heartbeat
-        return min(heartbeat, self._session_end, self._poll_end)
+        return min(heartbeat, self._session_end, self._poll_end if self._counts else math.inf)

@@ -6,7 +6,10 @@ Java: ``ConsumerRebalanceListenerInvoker``. Rules
    :meth:`ListenerInvoker._call_listener` is a generator, which that thread's driver runs. The heartbeat thread never
    gets here. Its findings wait as actions for the next poll (``next_action`` of the membership).
 2. No lock is held during a call, and wakeups are delayed until it is over.
-3. Before partitions are revoked, their positions are committed (:meth:`ListenerInvoker._commit_first`).
+3. Before partitions are revoked, their positions are committed (:meth:`ListenerInvoker._commit_first`). Of records that
+   the application has in its hands nothing is committed (rule 9 of :mod:`~pyconsumer.consumer.subscription_state`).
+4. A listener with a true attribute ``before_first_join`` is also told of the revocation of nothing, before a member
+   without partitions joins an eager group (as in aiokafka).
 
 :mod:`.classic_group_rebalance` and :mod:`.consumer_group_reconciliation` (KIP-848) define the order of the calls.
 """
@@ -78,7 +81,7 @@ class ListenerInvoker:
                 return True
             commit = self._commit
             if commit is None and now >= self._commit_not_before:
-                offsets = self._subscriptions.all_consumed()
+                offsets = self._subscriptions.all_finished()
                 if not offsets:
                     return True
                 commit = self._commit = self._committer.commit_once(offsets)
@@ -113,6 +116,10 @@ class ListenerInvoker:
         self.due_at = -math.inf
 
     # -- the application's code --------------------------------------------------------------------------------------
+
+    def _note_assigned(self) -> None:
+        """Note how many partitions there are, for ``max_poll_interval_ms``."""
+        self._member.heartbeat_timers.on_assigned(self._subscriptions.assigned_count, self._coordinator.clock.now())
 
     def _owned(self) -> list[TopicPartition]:
         return sorted(self._subscriptions.assignment())

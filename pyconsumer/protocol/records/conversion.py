@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyconsumer.protocol.records.record import ConsumerRecord
+from pyconsumer.protocol.records.record import ConsumerRecord, make_form
 
 __all__ = ["Converter", "convert"]
 
@@ -14,11 +14,16 @@ Converter = Callable[[bytes], Any] | tuple[Callable[[ConsumerRecord, bytes], Any
 
 
 def convert(
-    raw: list[ConsumerRecord], start: int, key: Converter, value: Converter, good: list[ConsumerRecord]
+    raw: list[ConsumerRecord],
+    start: int,
+    key: Converter,
+    value: Converter,
+    good: list[Any],
+    form: type | None = None,
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    A key or value that is None is not converted. The compiled function may change the records in ``raw``, so the caller
+    A key or value that is None is not converted. With a ``form`` (see ``record.make_form``) the records are made in it. The compiled function may change the records in ``raw``, so the caller
     must not share them.
 
     Returns:
@@ -38,7 +43,10 @@ def convert(
             new_value = record.value
             if to_value is not None and new_value is not None:
                 new_value = to_value(record, new_value)
-            good.append(record.deserialized(new_key, new_value))
+            if form is None:
+                good.append(record.deserialized(new_key, new_value))
+            else:
+                good.append(make_form(form, record, new_key, new_value))
             index += 1
     except Exception as error:
         return index, origin, error

@@ -23,7 +23,7 @@ from pyconsumer.protocol.records.control import (
     decode_control_type,
     decode_end_transaction_marker,
 )
-from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord
+from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord, check_form, make_form
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["Cursor", "aborts", "iter_records", "read_control_record", "read_end_transaction_marker"]
@@ -49,6 +49,7 @@ class Cursor:
         check_crcs: whether to check the checksum of each batch.
         aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response. Otherwise None.
         max_decompressed_bytes: limit of the decompressed size of a batch.
+        form: the class of the records, None for ours: see :func:`.record.check_form`.
     """
 
     __slots__ = (
@@ -61,6 +62,7 @@ class Cursor:
         "_damage",
         "_delivering",
         "_error",
+        "_form",
         "_index",
         "_last_leader_epoch",
         "_max_decompressed_bytes",
@@ -89,7 +91,10 @@ class Cursor:
         check_crcs: bool = True,
         aborted: Iterable[tuple[int, int]] | None = None,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        form: type | None = None,
     ) -> None:
+        check_form(form)
+        self._form = form
         self.topic_partition = topic_partition
         self.fetch_offset = fetch_offset
         self._buffer: Buffer = buffer
@@ -162,6 +167,10 @@ class Cursor:
             CorruptRecordError: a batch or record is damaged, or decompresses to more than ``max_decompressed_bytes``.
             UnsupportedCodecError: the compression type is unknown, or its library is not installed.
         """
+        records, form = self._take(max_records), self._form
+        return records if form is None else [make_form(form, record, record.key, record.value) for record in records]
+
+    def _take(self, max_records: int) -> list[ConsumerRecord]:
         records: list[ConsumerRecord] = []
         while len(records) < max_records and self._error is None:
             if self._current is None:
@@ -207,7 +216,7 @@ class Cursor:
             # Decode only as many records as fit into the limit, by their mean size so far.
             fitting = (max_bytes - weight) * count // weight + 1 if weight else _FIRST_CHUNK
             try:
-                chunk = self.take(min(max_records - count, fitting, _CHUNK))
+                chunk = self._take(min(max_records - count, fitting, _CHUNK))
             except KafkaError:
                 if count:
                     break  # the next call raises it

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from pyconsumer.generic import Header, K_co, V_co, generic_alias
 from pyconsumer.protocol.records.native_module import compiled
-from pyconsumer.structs import TopicPartition
+from pyconsumer.protocol.records.open_record import OpenRecord
+from pyconsumer.structs import TopicPartition, make_tuple
 
 __all__ = [
     "ConsumerRecord",
     "DeserializedRecord",
     "RecordOrigin",
     "SimpleRecord",
+    "check_form",
+    "make_form",
     "make_record",
     "rebuild_record",
     "rebuild_subclass",
@@ -308,6 +311,32 @@ def make_record(
     record.value = value
     record.header_tuple = ()
     return record
+
+
+def check_form(form: Any) -> None:
+    """Check a form in which records may be made.
+
+    It is None for our own records, ``OpenRecord``, or a subclass of ``tuple`` with kafka-python's 13 fields.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if form is not None and form is not OpenRecord and not (isinstance(form, type) and issubclass(form, tuple)):
+        raise TypeError(f"records cannot be made in the form of {form!r}")
+
+
+def make_form(form: type, record: ConsumerRecord, key: Any, value: Any) -> Any:
+    """Return a record of the pure decoder in a form that :func:`check_form` has accepted, with this key and value."""
+    topic, partition, leader_epoch, timestamp_type = record.origin
+    sizes = record.serialized_key_size, record.serialized_value_size
+    if form is OpenRecord:
+        headers = record.header_tuple
+        return OpenRecord(
+            topic, partition, record.offset, record.timestamp, timestamp_type, key, value, None, *sizes, headers
+        )
+    headers_size = record.serialized_header_size
+    fields = topic, partition, leader_epoch, record.offset, record.timestamp, timestamp_type, key, value
+    return make_tuple(form, (*fields, record.headers, None, *sizes, headers_size))
 
 
 class SimpleRecord(NamedTuple):

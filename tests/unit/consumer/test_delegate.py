@@ -226,7 +226,7 @@ def test_the_wait_ends_at_the_coordinators_next_duty() -> None:
 def test_a_member_is_assigned_without_a_record() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
-    steps = world.delegate.until_assigned(world.clock.now() + 40.0)
+    steps = world.delegate.until_assigned(world.clock.now() + 40.0, lambda: None)
     next(steps)
 
     world.coordinator.is_stable = True  # and it gets no partition
@@ -238,7 +238,7 @@ def test_an_assignment_is_complete_when_its_positions_are_known() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
     world.subscriptions.assign_from_subscribed([T0])
-    steps = world.delegate.until_assigned(world.clock.now() + 40.0)
+    steps = world.delegate.until_assigned(world.clock.now() + 40.0, lambda: None)
     next(steps)
 
     world.start(T0)
@@ -248,7 +248,7 @@ def test_an_assignment_is_complete_when_its_positions_are_known() -> None:
 def test_until_assigned_ends_at_its_deadline() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
-    steps = world.delegate.until_assigned(world.clock.now() + 40.0)
+    steps = world.delegate.until_assigned(world.clock.now() + 40.0, lambda: None)
     assert next(steps).until <= world.clock.now() + 40.0
     world.clock.advance(40.0)
     assert finish(steps) is False
@@ -257,7 +257,8 @@ def test_until_assigned_ends_at_its_deadline() -> None:
 def test_between_polls_the_member_waits_without_counting_as_polled() -> None:
     world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(frozenset({"t"}), None)
-    world.coordinator.next_due_at = -1.0  # an automatic commit is due, which is a poll's work
+    world.delegate.leave_group_to_task()
+    world.coordinator.calls.clear()
     steps = world.delegate.until_group_is_due()
     for _ in range(3):  # whatever arrives
         assert next(steps).until > world.clock.now(), "it would spin"

@@ -464,6 +464,19 @@ def test_a_poll_that_was_interrupted_takes_its_moves_back() -> None:
     assert desk.position(A) == 5
 
 
+def test_the_records_in_hand_are_those_of_the_last_call() -> None:
+    desk = Desk(A, B)
+    desk.add(A, batch(0, 3))
+    desk.add(B, batch(0, 3))
+    assert desk.buffer.in_hand() == {}
+    desk.collect(2)
+    assert desk.buffer.in_hand() == {desk.subscriptions.state(A): 0}
+    desk.collect(3)
+    assert desk.buffer.in_hand() == {desk.subscriptions.state(A): 2, desk.subscriptions.state(B): 0}
+    desk.buffer.note_delivered()
+    assert desk.buffer.in_hand() == {}
+
+
 # -- record by record ------------------------------------------------------------------------------------------------
 
 

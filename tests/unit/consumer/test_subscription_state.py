@@ -534,3 +534,75 @@ def test_reset_policies_request_times() -> None:
     assert LATEST.timestamp(1000) == -1
     assert ResetPolicy("by_duration", 400).timestamp(1000) == 600
     assert ResetPolicy("by_duration", 4000).timestamp(1000) == 0
+
+
+# -- rebalances between polls ----------------------------------------------------------------------------------------
+
+
+def member_at(position: int, *, keeps: bool = True) -> SubscriptionState:
+    """A member of generation 5, whose partition is at this position and was just revoked."""
+    subscriptions = SubscriptionState()
+    subscriptions.keeps_positions = keeps
+    subscriptions.subscribe({"a"})
+    subscriptions.assign_from_subscribed([A0, A1], 5)
+    for tp in (A0, A1):
+        subscriptions.seek(tp, FetchPosition(position, -1, LEADER))
+    subscriptions.pause(A0)
+    subscriptions.remember_revoked(5)
+    subscriptions.assign_from_subscribed(())
+    return subscriptions
+
+
+def test_a_partition_that_comes_back_in_the_next_generation_goes_on_at_its_position() -> None:
+    subscriptions = member_at(7)
+    before = subscriptions.revoked(A0)
+    assert subscriptions.has_revoked
+    assert before is not None
+    epoch = before.fetch_epoch
+    subscriptions.assign_from_subscribed([A0], 6)
+    state = subscriptions.state(A0)
+    assert state is before, "what is known of records in hand belongs to it"
+    assert (state.position, state.fetch_offset) == (7, 7)
+    assert state.fetch_epoch > epoch, "what was fetched before is stale"
+    assert state.is_fetchable, "a pause ends with a rebalance"
+    assert subscriptions.has_all_fetch_positions
+    assert not subscriptions.has_revoked
+    assert subscriptions.revoked(A1) is None
+
+
+def test_a_partition_that_comes_back_later_or_after_a_loss_begins_at_the_committed_offset() -> None:
+    for subscriptions, generation in ((member_at(7), 7), (member_at(7, keeps=False), 6)):
+        subscriptions.assign_from_subscribed([A0], generation)
+        assert subscriptions.initializing() == [A0]
+    lost = member_at(7)
+    lost.forget_revoked()
+    lost.assign_from_subscribed([A0], 6)
+    assert lost.initializing() == [A0]
+
+
+def test_automatic_commits_leave_out_records_in_hand() -> None:
+    subscriptions = member_at(7)
+    subscriptions.assign_from_subscribed([A0, A1], 6)
+    subscriptions.in_hand = {subscriptions.state(A0): 4}
+    assert {tp: offset.offset for tp, offset in subscriptions.all_finished().items()} == {A0: 4, A1: 7}
+    assert subscriptions.all_consumed()[A0].offset == 7
+    subscriptions.seek(A0, FetchPosition(2, -1, LEADER))
+    assert subscriptions.all_finished()[A0].offset == 2, "the program has gone back"
+
+
+def test_records_in_hand_of_a_partition_that_had_another_owner_hold_no_commit_back() -> None:
+    subscriptions = member_at(7)
+    subscriptions.assign_from_subscribed([A0], 6)
+    subscriptions.in_hand = {subscriptions.state(A0): 4}
+    subscriptions.assign_from_subscribed((), 7)
+    subscriptions.assign_from_subscribed([A0], 8)
+    subscriptions.seek(A0, FetchPosition(100, -1, LEADER))
+    assert subscriptions.all_finished()[A0].offset == 100
+
+
+def test_stored_offsets_are_of_finished_records() -> None:
+    subscriptions = SubscriptionState(store_positions=False)
+    subscriptions.assign_from_user([A0])
+    subscriptions.store_offsets({A0: OffsetAndMetadata(9)})
+    subscriptions.in_hand = {subscriptions.state(A0): 4}
+    assert subscriptions.all_finished() == {A0: OffsetAndMetadata(9)}

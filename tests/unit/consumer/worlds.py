@@ -131,6 +131,7 @@ class FakeCoordinator:
         self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
         self.on_poll: Callable[[], None] | None = None
         self.is_stable = False
+        self.is_rebalancing = False
         self.due_at_between_polls = math.inf
 
     def note_poll(self, now: float) -> None:
@@ -149,6 +150,9 @@ class FakeCoordinator:
     def due_between_polls(self, now: float, *, something_came: bool) -> float:
         self.calls.append(f"due_between_polls something_came={something_came}")
         return self.due_at_between_polls
+
+    def live_between_polls(self) -> None:
+        self.calls.append("live_between_polls")
 
     def advance(self) -> Generator[Wait, None, None]:
         self.calls.append("advance")

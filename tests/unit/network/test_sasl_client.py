@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from pyconsumer.structs import BrokerMetadata
 from tests.unit.network.broker import SILENCE, AutoSelector, Received, ScriptedBroker
 
 MakeClient = Callable[..., NetworkClient]
+HEARTBEAT = HeartbeatRequest(group_id="g")
 PLAIN = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "PLAIN",
@@ -112,3 +114,86 @@ def test_a_mechanism_of_the_users_own(sasl_broker: ScriptedBroker, make_client: 
     assert ask(client, sasl_broker).error_code == 0
     (handshake,) = [r.message for r in sasl_broker.received if r.api_key == ApiKey.SASL_HANDSHAKE]
     assert handshake.mechanism == "OWN"
+
+
+# -- tokens that come later ------------------------------------------------------------------------------------------
+
+
+class LateTokens:
+    """A provider whose tokens the test gives when it wants."""
+
+    def __init__(self) -> None:
+        self.asked: list[Future[str]] = []
+
+    def token(self) -> Future[str]:
+        self.asked.append(Future())
+        return self.asked[-1]
+
+
+@pytest.fixture
+def late(sasl_broker: ScriptedBroker) -> dict[str, Any]:
+    """Settings with late tokens, for a broker that takes every token. Sessions last for 100 s."""
+    sasl_broker.on(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateResponse(session_lifetime_ms=100_000))
+    return {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": LateTokens(),
+    }
+
+
+def test_a_login_waits_for_a_token_without_blocking(
+    sasl_broker: ScriptedBroker, make_client: MakeClient, late: dict[str, Any]
+) -> None:
+    clock = ManualClock(1000.0)
+    client = make_client(metadata=None, config=late, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    tokens: LateTokens = late["sasl_oauth_token_provider"]
+    future = client.send(BrokerMetadata(1, "127.0.0.1", sasl_broker.port), HeartbeatRequest, HEARTBEAT)
+    until = clock.now() + 0.2
+    while clock.now() < until:
+        client.poll(until, future)
+    assert not future.done
+    assert len(tokens.asked) == 1
+    assert sasl_broker.count(ApiKey.SASL_AUTHENTICATE) == 0
+
+    tokens.asked[0].set_result("a token")
+    client.poll(clock.now() + 60, future)
+    assert future.value.message.error_code == 0
+    (said,) = [r.message.auth_bytes for r in sasl_broker.received if r.api_key == ApiKey.SASL_AUTHENTICATE]
+    assert b"Bearer a token" in said
+
+
+def test_a_renewal_asks_for_another_token(
+    sasl_broker: ScriptedBroker, make_client: MakeClient, late: dict[str, Any]
+) -> None:
+    clock = ManualClock(1000.0)
+    client = make_client(metadata=None, config=late, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    tokens: LateTokens = late["sasl_oauth_token_provider"]
+    future = client.send(BrokerMetadata(1, "127.0.0.1", sasl_broker.port), HeartbeatRequest, HEARTBEAT)
+    while not tokens.asked:
+        client.poll(clock.now() + 0.01, future)
+    tokens.asked[0].set_result("first")
+    client.poll(clock.now() + 60, future)
+    client.poll(clock.now() + 89.5)
+    assert len(tokens.asked) == 1
+    while len(tokens.asked) == 1:
+        client.poll(clock.now() + 0.1)
+    tokens.asked[1].set_result("second")
+    while sasl_broker.count(ApiKey.SASL_AUTHENTICATE) == 1:
+        client.poll(clock.now() + 0.01)
+    assert ask(client, sasl_broker).error_code == 0
+    assert sasl_broker.accepted == 1
+
+
+def test_an_error_in_place_of_a_late_token_fails_the_login(
+    sasl_broker: ScriptedBroker, make_client: MakeClient, late: dict[str, Any]
+) -> None:
+    clock = ManualClock(1000.0)
+    client = make_client(metadata=None, config=late, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    tokens: LateTokens = late["sasl_oauth_token_provider"]
+    future = client.send(BrokerMetadata(1, "127.0.0.1", sasl_broker.port), HeartbeatRequest, HEARTBEAT)
+    while not tokens.asked:
+        client.poll(clock.now() + 0.01, future)
+    tokens.asked[0].set_exception(OSError("the provider is down"))
+    client.poll(clock.now() + 60, future)
+    assert isinstance(future.exception, AuthenticationError)
+    assert "OSError: the provider is down" in str(future.exception)

@@ -16,8 +16,10 @@ from pyconsumer.compat.aiokafka.admin.new_partitions import NewPartitions
 from pyconsumer.compat.aiokafka.admin.new_topic import NewTopic
 from pyconsumer.compat.aiokafka.admin.records_to_delete import RecordsToDelete
 from pyconsumer.compat.aiokafka.admin.responses import Response, Shape
+from pyconsumer.compat.aiokafka.border import border
 from pyconsumer.compat.aiokafka.client import AIOKafkaClient, ClientOfAdmin
 from pyconsumer.compat.aiokafka.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.compat.aiokafka.tokens import await_tokens
 from pyconsumer.compat.kafka.settings import translate
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -64,6 +66,7 @@ _FIRST_VERSION_WITH_CREATION_FLAG: Final = 4  # of Metadata
 _LAST_VERSION_WITHOUT_OPERATIONS: Final = 2  # of DescribeGroups
 
 
+@border.guard
 class AIOKafkaAdminClient:
     """An admin client for programs that were written for aiokafka.
 
@@ -81,9 +84,10 @@ class AIOKafkaAdminClient:
 
     def __init__(self, **configs: Any) -> None:
         if configs.pop("loop", None) is not None:
-            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
         if configs.get("api_version") is not None:
-            warnings.warn("api_version has no effect: versions are negotiated", DeprecationWarning, stacklevel=2)
+            warnings.warn("api_version has no effect: versions are negotiated", DeprecationWarning, stacklevel=3)
+        self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.admin = AsyncKafkaAdminClient(translate(configs, defaults=_DEFAULTS))
         self._request_timeout_ms: int = self.admin.config.request_timeout_ms
         self._started = False
@@ -98,6 +102,8 @@ class AIOKafkaAdminClient:
         """
         if self._closed:
             raise IllegalStateError("the admin client is closed: make a new one")
+        if self._tokens is not None:
+            self._tokens.bind()
         if self._started:
             return
         try:

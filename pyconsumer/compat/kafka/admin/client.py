@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Never, Self
+from typing import Any, ClassVar, Final, Never, Self
 
 import pyconsumer
 from pyconsumer import admin as ours
@@ -31,7 +31,9 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionDescription,
     TransactionListing,
 )
+from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.client_async import ClientOfAdmin, KafkaClient
+from pyconsumer.compat.kafka.defaults import ADMIN_DEFAULTS
 from pyconsumer.compat.kafka.errors import NoError
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.compat.kafka.structs import GroupInformation
@@ -59,6 +61,7 @@ _CHECK_INTERVAL_S: Final = 0.1
 _HANGING_MARGIN_MS: Final = 300_000  # as in Kafka's own tool
 
 
+@border.guard
 class KafkaAdminClient:
     """An admin client for programs that were written for kafka-python.
 
@@ -73,10 +76,13 @@ class KafkaAdminClient:
         client: the wrapped :class:`pyconsumer.KafkaAdminClient`.
     """
 
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = ADMIN_DEFAULTS
+
     def __init__(self, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         self.client = cluster_calls.Client(translate(configs, defaults=_DEFAULTS))
-        self.config = GivenConfig(self.client.config, configs)
+        self.config = GivenConfig(self.client.config, self.DEFAULT_CONFIG, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.client.config, bootstrap_ms)
@@ -479,7 +485,7 @@ class KafkaAdminClient:
             if changes:
                 self.client.alter_configs({_resource(resource): changes}, validate_only=validate_only)
         except BrokerResponseError as error:
-            return str(error)
+            return str(border.crossed(error))
         return "OK"
 
     # -- groups ------------------------------------------------------------------------------------------------------
@@ -515,7 +521,7 @@ class KafkaAdminClient:
     def delete_groups(self, group_ids: Iterable[str], group_coordinator_id: int | None = None) -> dict[str, str]:
         """Delete groups without members, and return by group ``"OK"`` or the name of the error."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
-        return {group: "OK" if error is None else type(error).__name__ for group, error in outcome.items()}
+        return {group: "OK" if error is None else border.kind(error).__name__ for group, error in outcome.items()}
 
     def list_group_offsets(self, group_specs: Any) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
         """Return committed offsets by group.
@@ -544,7 +550,7 @@ class KafkaAdminClient:
         try:
             self.client.alter_group_offsets(group_id, {tp: _epoch_known(offset) for tp, offset in offsets.items()})
         except BrokerResponseError as error:
-            outcome = type(error)
+            outcome = border.kind(error)
         return dict.fromkeys(offsets, outcome)
 
     def reset_group_offsets(
@@ -589,7 +595,7 @@ class KafkaAdminClient:
             if wanted:
                 self.client.delete_group_offsets(group_id, wanted)
         except GroupSubscribedToTopicError as error:
-            outcome = type(error)
+            outcome = border.kind(error)
         return dict.fromkeys(wanted, outcome)
 
     def remove_group_members(
@@ -606,7 +612,7 @@ class KafkaAdminClient:
         if not wanted:
             return {}
         found = self.client.run(partial(cluster_calls.remove_members, group_id=group_id, members=wanted))
-        return {name: type(for_code(code)) if code else NoError for name, code in found.items()}
+        return {name: border.kind(for_code(code)) if code else NoError for name, code in found.items()}
 
     # -- groups, by the names of kafka-python 2.x --------------------------------------------------------------------
 
@@ -639,7 +645,7 @@ class KafkaAdminClient:
     ) -> list[tuple[str, type[KafkaError]]]:
         """Delete groups, and return pairs of group id and class of the error (kafka-python 2.x)."""
         outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
-        return [(group, NoError if error is None else type(error)) for group, error in outcome.items()]
+        return [(group, NoError if error is None else border.kind(error)) for group, error in outcome.items()]
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -708,7 +714,7 @@ class KafkaAdminClient:
 
 def _unsupported(name: str, instead: str) -> Any:
     def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
-        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer: {instead}")
+        raise border.crossed(UnsupportedVersionError(f"{name}() is not available in pyconsumer: {instead}"))
 
     call.__name__ = name
     call.__doc__ = f"Raise ``UnsupportedVersionError``: {instead}."

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyconsumer import admin as ours
+from pyconsumer.compat.border import text_of
 from pyconsumer.compat.kafka.admin.cluster_calls import PartitionResult, ReplicaElectionResult
 from pyconsumer.compat.kafka.admin.types import (
     ConfigFilterType,
@@ -21,6 +22,7 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionListing,
     TransactionState,
 )
+from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.structs import GroupInformation, MemberInformation
 from pyconsumer.errors import BrokerResponseError, KafkaError
 from pyconsumer.protocol.api_keys import ApiKey
@@ -86,7 +88,7 @@ def code(error: KafkaError | None) -> tuple[int, str | None]:
     """Return the code of an error and its message, or 0 for success."""
     if error is None:
         return 0, None
-    return (error.errno if isinstance(error, BrokerResponseError) else -1), str(error)
+    return (error.errno if isinstance(error, BrokerResponseError) else -1), text_of(border.crossed(error))
 
 
 # -- cluster and topics ----------------------------------------------------------------------------------------------

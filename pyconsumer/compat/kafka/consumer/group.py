@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyconsumer
+from pyconsumer.compat.border import crosses
+from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.consumer.fetcher import ConsumerRecord
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
+from pyconsumer.compat.kafka.defaults import CONSUMER_DEFAULTS
+from pyconsumer.compat.kafka.internals import ConsumerInternals
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -34,7 +40,8 @@ _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 _IDLE_MS: Final = 540_000
 
 
-class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
+@border.guard
+class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     """A consumer for programs that were written for kafka-python.
 
     Args:
@@ -51,18 +58,21 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     the beginning of a topic's name.
     """
 
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = CONSUMER_DEFAULTS
+    _form = ConsumerRecord
+
     def __init__(self, *topics: str, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         self._default_callback: CommitCallback | None = configs.pop("default_offset_commit_callback", None)
         self._bootstrap_ms: float = bootstrap_ms
-        assignors = configs.get("partition_assignment_strategy")
-        if assignors is not None and not isinstance(assignors, str):
-            configs["partition_assignment_strategy"] = [_ours(assignor) for assignor in assignors]
+        if configs.get("partition_assignment_strategy") is not None:
+            configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], True)
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
         super().__init__(_checked(translate(configs, defaults=_DEFAULTS)))
-        self.config: Any = GivenConfig(self.config, configs)
+        self.config: Any = GivenConfig(self.config, self.DEFAULT_CONFIG, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -119,6 +129,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
         super().subscribe([topics] if isinstance(topics, str) else topics, wanted, listener)
 
+    @crosses
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
     ) -> ConsumerRecords[Any, Any]:
@@ -133,11 +144,17 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
             ValueError: ``update_offsets`` is False, which kafka-python uses for its own iteration.
         """
         if self._subscriptions.has_none:
-            with self._guard:
+            with border.context(self._guard):
                 return ConsumerRecords()
         if not update_offsets:
             raise ValueError("update_offsets=False is not supported: to read records again, seek back")
-        return super().poll(timeout_ms, max_records)
+        try:
+            return super().poll(timeout_ms, max_records)
+        except Exception as error:
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        raise crossed
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
@@ -166,7 +183,10 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         callback: Callable[..., object] | None = None,
     ) -> RequestFuture[None]:
         """Commit offsets without waiting. ``default_offset_commit_callback`` is called if no callback is given."""
-        return super().commit_async(offsets, self._default_callback if callback is None else callback)
+        callback = self._default_callback if callback is None else callback
+        future = super().commit_async(offsets, None if callback is None else border.callback(callback))
+        future.add_callback(lambda done: done.exception and border.crossed(done.exception))
+        return future
 
     def close(  # type: ignore[override]
         self, autocommit: bool | None = None, timeout_ms: float | None = None
@@ -187,9 +207,3 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle:
         raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
     return settings
-
-
-def _ours(assignor: Any) -> Any:
-    """Return the name of an assignor of kafka-python's, which is that of the protocol. Other names are unchanged."""
-    module = getattr(assignor, "__module__", "") or ""
-    return assignor.name if module.startswith("kafka.") and isinstance(assignor.name, str) else assignor

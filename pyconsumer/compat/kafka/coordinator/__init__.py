@@ -1,1 +1,1 @@
-"""``kafka.coordinator``: the assignors."""
+"""``kafka.coordinator``: assignors, and the values that they take and return."""

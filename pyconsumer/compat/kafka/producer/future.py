@@ -2,7 +2,111 @@
 
 from __future__ import annotations
 
-from pyconsumer.producer.implementation import FutureRecordMetadata
+from collections.abc import Callable, Generator
+from typing import Any
+
+from pyconsumer.compat.kafka.border import border
+from pyconsumer.producer.implementation import BatchResult
+from pyconsumer.producer.implementation import FutureRecordMetadata as SentRecord
 from pyconsumer.structs import RecordMetadata
 
 __all__ = ["FutureRecordMetadata", "RecordMetadata"]
+
+
+class FutureRecordMetadata:
+    """The result of one ``send``. Its errors are those of :mod:`pyconsumer.compat.kafka.errors`.
+
+    Args:
+        sent: the future of our producer.
+    """
+
+    __slots__ = ("__weakref__", "_sent")
+
+    #: kafka-python's setting for callbacks that raise. Here they are always logged.
+    error_on_callbacks = False
+
+    def __init__(self, sent: SentRecord) -> None:
+        self._sent = sent
+
+    @property
+    def place(self) -> tuple[BatchResult, int]:
+        """The result of the batch, and the record's index in it."""
+        return self._sent.place
+
+    @property
+    def is_done(self) -> bool:
+        """True if the record was acknowledged or has failed."""
+        return self._sent.is_done
+
+    def done(self) -> bool:
+        """Return whether the record was acknowledged or has failed."""
+        return self._sent.is_done
+
+    def succeeded(self) -> bool:
+        """Return whether the record was acknowledged."""
+        return self._sent.succeeded()
+
+    def failed(self) -> bool:
+        """Return whether the record has failed."""
+        return self._sent.failed()
+
+    def retriable(self) -> bool:
+        """Return whether the record has failed with an error that may pass by itself."""
+        error = self.exception
+        return error is not None and bool(getattr(error, "retriable", False))
+
+    @property
+    def exception(self) -> Exception | None:
+        """The error, or None before the end and after a success."""
+        error = self._sent.exception
+        return None if error is None else border.crossed(error)
+
+    @property
+    def value(self) -> RecordMetadata | None:
+        """The metadata, or None if there is no successful result yet."""
+        return self._sent.value
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the result.
+
+        Args:
+            timeout: seconds. None waits for the record's delivery timeout at most, which ends every future.
+
+        Raises:
+            KafkaTimeoutError: it is not there in time. The record may still be sent.
+            IllegalStateError: called in a callback of a record, and it is not there yet.
+            KafkaError: why the record could not be sent.
+        """
+        try:
+            return self._sent.get(timeout)
+        except Exception as error:
+            border.crossed(error)  # the same object
+            raise
+
+    result = get
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """Wait for the result in a coroutine. Raises as :meth:`get`."""
+        return border.awaited(self._sent).__await__()
+
+    def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """Call ``function(*args, metadata, **kwargs)`` after success, in the sender thread (or now, if it is done)."""
+        self._sent.add_callback(function, *args, **kwargs)
+        return self
+
+    def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """Call ``function(*args, error, **kwargs)`` after failure, in the sender thread (or now, if it is done)."""
+        self._sent.add_errback(border.callback(function), *args, **kwargs)
+        return self
+
+    def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """Add ``function`` both as callback and as errback."""
+        return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
+
+    def chain(self, future: Any) -> FutureRecordMetadata:
+        """Pass the result on to ``future.success(metadata)``, or the error to ``future.failure(error)``."""
+        return self.add_callback(future.success).add_errback(future.failure)
+
+    def __repr__(self) -> str:
+        state = "pending" if not self.is_done else "failed" if self.failed() else "succeeded"
+        return f"<FutureRecordMetadata {state}>"

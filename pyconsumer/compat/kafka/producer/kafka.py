@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import pyconsumer
 from pyconsumer.clock import seconds_of
+from pyconsumer.compat.border import crosses
+from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
+from pyconsumer.compat.kafka.internals import ProducerInternals
 from pyconsumer.compat.kafka.partitioner.default import as_function
+from pyconsumer.compat.kafka.producer.future import FutureRecordMetadata
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.errors import KafkaTimeoutError
@@ -26,7 +31,8 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
-class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
+@border.guard
+class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     """A producer for programs that were written for kafka-python.
 
     Args:
@@ -40,7 +46,10 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = PRODUCER_DEFAULTS
+
     def __init__(self, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         configs.pop("allow_auto_create_topics", None)  # the broker decides
         mine = frozenset(("max_in_flight_requests_per_connection",))
@@ -50,7 +59,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         if configs.get("partitioner") is not None:
             configs["partitioner"] = as_function(configs["partitioner"])
         super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine))
-        self.config: Any = GivenConfig(self.config, configs)
+        self.config: Any = GivenConfig(self.config, self.DEFAULT_CONFIG, given)
         self._bootstrap_ms: float = bootstrap_ms
         try:
             if configs.get("api_version") is None:
@@ -71,6 +80,32 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     def max_usable_produce_magic(api_version: Any = None) -> int:
         """Return the version of record batches: always 2."""
         return 2
+
+    @crosses
+    def send(  # type: ignore[override]
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Send a record, and return its future. See :meth:`pyconsumer.KafkaProducer.send`.
+
+        An exception of a serializer is raised as it is.
+        """
+        try:
+            return FutureRecordMetadata(super().send(topic, value, key, headers, partition, timestamp_ms))
+        except Exception as error:
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        raise crossed
+
+    def transaction(self) -> Any:
+        """Run a block as a transaction: ``with producer.transaction():``."""
+        return border.context(super().transaction())
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
         """Return counters since the start, by group and name. ``raw`` has no effect."""

@@ -9,6 +9,7 @@ Its parts, one file each:
   so that both raise the same messages.
 * ``check.pxi``: ``check_records``.
 * ``record.pxi``: ``ConsumerRecord``, and its subclass that the garbage collector tracks.
+* ``forms.pxi``: records in the forms of kafka-python and aiokafka.
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
@@ -46,6 +47,14 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import batch_error, check_crc, scan, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
 from pyconsumer.protocol.records.cursor import aborts, read_end_transaction_marker
+from pyconsumer.protocol.records.open_record import (
+    CLASS_DICT,
+    FIELDS,
+    open_fields,
+    open_repr,
+    reduced_open,
+    same_open,
+)
 from pyconsumer.protocol.records.record import (
     RecordOrigin,
     record_repr,
@@ -56,7 +65,7 @@ from pyconsumer.protocol.records.record import (
 from pyconsumer.structs import TopicPartition
 
 #: Changes whenever the Python modules expect something else of this one: a build of older sources is not used.
-REVISION = 9
+REVISION = 10
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -78,6 +87,7 @@ def crc32c(data, uint32_t before=0, *, bint by_tables=False):
 include "parse.pxi"
 include "check.pxi"
 include "record.pxi"
+include "forms.pxi"
 include "memory.pxi"
 include "columns.pxi"
 include "decompress.pxi"

@@ -17,6 +17,7 @@ cdef class Cursor:
     cdef int64_t next
     cdef int32_t leader_epoch
     cdef bint check_crcs
+    cdef object form  # of the records: see forms.pxi
     cdef object max_decompressed_bytes
     cdef size_t most_unpacked  # the same, as a C number
     # The record set. It is behind a pointer, so that the garbage collector does not see the object in the view:
@@ -60,7 +61,9 @@ cdef class Cursor:
         bint check_crcs=True,
         aborted=None,
         max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES,
+        form=None,
     ):
+        check_form(form)
         if self.view is not NULL or self.is_released:
             raise TypeError("a cursor is made once")
         self.view = <Py_buffer *>malloc(sizeof(Py_buffer))
@@ -73,6 +76,7 @@ cdef class Cursor:
         self.topic_partition = topic_partition
         self.fetch_offset = self.next = fetch_offset
         self.check_crcs = check_crcs
+        self.form = form
         self.max_decompressed_bytes = max_decompressed_bytes
         self.most_unpacked = size_limit(max_decompressed_bytes)
         self.aborted = sorted(aborted or (), key=first_offset, reverse=True)
@@ -136,9 +140,9 @@ cdef class Cursor:
                     if not self.open_next():
                         break
                 elif self.pending:
-                    self.take_pending(records, max_records - len(records))
+                    self.take_pending(records, max_records - len(records), self.form)
                 else:
-                    self.decode(records, max_records - len(records))
+                    self.decode(records, max_records - len(records), self.form)
             self.after_take(len(records), max_records)
         finally:
             self.is_busy = False
@@ -165,7 +169,7 @@ cdef class Cursor:
                         break
                 elif self.pending:
                     records = []
-                    self.take_pending(records, min(room, 100))
+                    self.take_pending(records, min(room, 100), None)
                     columns.add(records)
                 else:
                     if self.place > expected:
@@ -452,18 +456,20 @@ cdef class Cursor:
             origin = RecordOrigin(topic, partition, head.leader_epoch, timestamp_type)
         return origin
 
-    cdef int take_pending(self, list records, Py_ssize_t room) except -1:
+    cdef int take_pending(self, list records, Py_ssize_t room, form) except -1:
         cdef list pending = self.pending
+        cdef ConsumerRecord record
         while room > 0 and pending:
-            records.append(pending.pop())
+            record = <ConsumerRecord?>pending.pop()
+            records.append(record if form is None else formed_of(form, record, record.key, record.value))
+            self.next = record.offset_ + 1
             room -= 1
-        self.next = (<ConsumerRecord?>records[len(records) - 1]).offset_ + 1
         if not pending:
             self.finish_batch()
         return 0
 
     @cython.nonecheck(False)  # each record passes it
-    cdef int decode(self, list records, Py_ssize_t room) except -1:
+    cdef int decode(self, list records, Py_ssize_t room, form) except -1:
         """Append up to ``room`` records of the open batch."""
         cdef RecordView found
         cdef ConsumerRecord record
@@ -484,6 +490,11 @@ cdef class Cursor:
             self.remaining -= 1
             if result == PASSED:
                 continue
+            if form is not None:
+                records.append(self.formed_view(form, &found))
+                self.delivering = True
+                self.next = found.offset + 1
+                continue
             record = ConsumerRecord.__new__(ConsumerRecord)
             record.origin_ = origin
             record.offset_ = found.offset
@@ -502,6 +513,28 @@ cdef class Cursor:
         if self.remaining == 0:
             self.end_batch()
         return 0
+
+    cdef object formed_view(self, form, const RecordView *found):
+        """Return a record of the open batch in another form than ours."""
+        cdef const BatchHeader *head = &self.current
+        cdef object key = None, value = None, headers = None
+        if found.key_length >= 0:
+            key = PyBytes_FromStringAndSize(<const char *>found.key, found.key_length)
+        if found.value_length >= 0:
+            value = PyBytes_FromStringAndSize(<const char *>found.value, found.value_length)
+        if found.headers_length:
+            headers = PyBytes_FromStringAndSize(<const char *>found.headers, found.headers_length)
+        return formed(
+            form,
+            self.origin,
+            found.offset,
+            head.max_timestamp if timestamp_type_of(head) == 1 else found.timestamp,
+            key,
+            value,
+            <int32_t>found.key_length,
+            <int32_t>found.value_length,
+            headers,
+        )
 
     cdef inline Py_ssize_t distance_ahead(self) noexcept:
         """Return the distance from a record's bytes to the bytes of the next batch to prefetch; 0 for no prefetch.

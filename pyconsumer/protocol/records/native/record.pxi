@@ -233,7 +233,7 @@ def make_record(origin, int64_t offset, int64_t timestamp, key, value):
     return record
 
 
-def convert(raw, Py_ssize_t start, key, value, good):
+def convert(raw, Py_ssize_t start, key, value, good, form=None):
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
     See ``conversion.convert``. If a record need not be tracked, it is changed in place and not copied: nothing else
@@ -245,6 +245,7 @@ def convert(raw, Py_ssize_t start, key, value, good):
     cdef bint has_key = key is not None, has_value = value is not None
     cdef bint text_key = key is bytes_decode, text_value = value is bytes_decode
     cdef bint of_key
+    check_form(form)
     if start < 0:
         raise ValueError(f"records are converted from an index on, not from {start}")
     if has_key:
@@ -269,6 +270,9 @@ def convert(raw, Py_ssize_t start, key, value, good):
                     new_value = value(record, new_value) if whole_value else value(new_value)
         except Exception as error:
             return index, "key" if of_key else "value", error
+        if form is not None:
+            good.append(formed_of(form, record, new_key, new_value))
+            continue
         if is_simple(new_key) and is_simple(new_value):
             record.key_ = new_key
             record.value_ = new_value

@@ -80,6 +80,34 @@ def test_the_poll_timeout_expires_when_the_interval_is_reached() -> None:
     assert not heartbeat.poll_expired(599.0)
 
 
+def test_a_member_that_rebalances_between_polls_is_measured_only_with_partitions() -> None:
+    heartbeat = timer()
+    heartbeat.count_with_partitions()
+    assert not heartbeat.poll_expired(10_000.0)
+    assert heartbeat.next_deadline() < 300.0, "the session and heartbeats go on"
+    heartbeat.on_assigned(0, 5_000.0)
+    assert not heartbeat.poll_expired(10_000.0), "a standby waits without end"
+    heartbeat.on_assigned(2, 10_000.0)
+    assert not heartbeat.poll_expired(10_299.0), "the clock starts with the first partition"
+    heartbeat.reset_timeouts(10_200.0)
+    heartbeat.on_assigned(1, 10_200.0)
+    assert heartbeat.poll_expired(10_300.0), "a rebalance that leaves it some, without the application, is no poll"
+    heartbeat.poll(10_400.0)
+    assert not heartbeat.poll_expired(10_400.0)
+    heartbeat.on_assigned(0, 10_500.0)
+    assert not heartbeat.poll_expired(20_000.0)
+    heartbeat.on_assigned(1, 20_000.0)
+    assert not heartbeat.poll_expired(20_299.0)
+
+
+def test_every_other_member_is_measured_whenever_it_is_in_its_group() -> None:
+    heartbeat = timer()
+    heartbeat.on_assigned(0, 0.0)
+    assert heartbeat.poll_expired(300.0)
+    heartbeat.on_assigned(1, 300.0)
+    assert heartbeat.poll_expired(300.0)
+
+
 def test_a_response_does_not_move_the_next_heartbeat() -> None:
     heartbeat = timer()
     heartbeat.sent(0.0)

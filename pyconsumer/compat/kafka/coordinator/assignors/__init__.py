@@ -1,1 +1,1 @@
-"""``kafka.coordinator.assignors``: names for ours. One's own assignor derives from :mod:`pyconsumer.assignors`."""
+"""``kafka.coordinator.assignors``: names of assignors, and the base class of a program's own."""

@@ -1,7 +1,13 @@
-"""``kafka.coordinator.assignors.cooperative_sticky``."""
+"""``kafka.coordinator.assignors.cooperative_sticky``: a name for our assignor ``cooperative-sticky``."""
 
 from __future__ import annotations
 
-from pyconsumer.assignors import CooperativeStickyAssignor
+from pyconsumer.compat.kafka.coordinator.assignors.named import NamedAssignor
 
 __all__ = ["CooperativeStickyAssignor"]
+
+
+class CooperativeStickyAssignor(NamedAssignor):
+    """Names our assignor ``cooperative-sticky`` in ``partition_assignment_strategy``."""
+
+    name = "cooperative-sticky"

@@ -1,7 +1,13 @@
-"""``kafka.coordinator.assignors.range``."""
+"""``kafka.coordinator.assignors.range``: a name for our assignor ``range``."""
 
 from __future__ import annotations
 
-from pyconsumer.assignors import RangeAssignor as RangePartitionAssignor
+from pyconsumer.compat.kafka.coordinator.assignors.named import NamedAssignor
 
 __all__ = ["RangePartitionAssignor"]
+
+
+class RangePartitionAssignor(NamedAssignor):
+    """Names our assignor ``range`` in ``partition_assignment_strategy``."""
+
+    name = "range"

@@ -1,7 +1,13 @@
-"""``kafka.coordinator.assignors.roundrobin``."""
+"""``kafka.coordinator.assignors.roundrobin``: a name for our assignor ``roundrobin``."""
 
 from __future__ import annotations
 
-from pyconsumer.assignors import RoundRobinAssignor as RoundRobinPartitionAssignor
+from pyconsumer.compat.kafka.coordinator.assignors.named import NamedAssignor
 
 __all__ = ["RoundRobinPartitionAssignor"]
+
+
+class RoundRobinPartitionAssignor(NamedAssignor):
+    """Names our assignor ``roundrobin`` in ``partition_assignment_strategy``."""
+
+    name = "roundrobin"

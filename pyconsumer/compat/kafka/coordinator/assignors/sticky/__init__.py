@@ -1,1 +1,1 @@
-"""``kafka.coordinator.assignors.sticky``."""
+"""``kafka.coordinator.assignors.sticky``: a name for our assignor ``sticky``."""

@@ -1,7 +1,13 @@
-"""``kafka.coordinator.assignors.sticky.sticky_assignor``."""
+"""``kafka.coordinator.assignors.sticky.sticky_assignor``: a name for our assignor ``sticky``."""
 
 from __future__ import annotations
 
-from pyconsumer.assignors import StickyAssignor as StickyPartitionAssignor
+from pyconsumer.compat.kafka.coordinator.assignors.named import NamedAssignor
 
 __all__ = ["StickyPartitionAssignor"]
+
+
+class StickyPartitionAssignor(NamedAssignor):
+    """Names our assignor ``sticky`` in ``partition_assignment_strategy``."""
+
+    name = "sticky"

@@ -9,11 +9,15 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Self
 
-from pyconsumer.aio import AsyncKafkaProducer
+from pyconsumer.aio.wrapped_producer import WrappedProducer
 from pyconsumer.background_log import background
 from pyconsumer.compat.aiokafka.batch import BatchBuilder
-from pyconsumer.compat.aiokafka.consumer import as_offsets
+from pyconsumer.compat.aiokafka.border import producer_border as border
+from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
+from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
+from pyconsumer.compat.aiokafka.tokens import await_tokens
+from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
@@ -28,8 +32,12 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "request_timeout_ms": 40_000,
 }
 
+#: aiokafka's default of ``acks``, which frameworks import: as if it were not given.
+_missing: Final = object()
 
-class AIOKafkaProducer:
+
+@border.guard
+class AIOKafkaProducer(ProducerInternals):
     """A producer for programs that were written for aiokafka.
 
     Args:
@@ -45,16 +53,24 @@ class AIOKafkaProducer:
 
     def __init__(self, **configs: Any) -> None:
         if configs.pop("loop", None) is not None:
-            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
+        self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
+        if type(configs.get("acks")) is object:  # the sentinel, ours or the original's
+            del configs["acks"]
         for name in ("key_serializer", "value_serializer"):
             if configs.get(name) is not None:
                 configs[name] = as_serializer(configs[name])
         if "max_batch_size" in configs:
             configs["batch_size"] = configs.pop("max_batch_size")
+        if configs.get("transactional_id") is not None:
+            configs["enable_idempotence"] = True  # as there, whatever is given
         if not configs.get("transactional_id") and not configs.get("enable_idempotence"):
             configs = {"acks": 1, **configs, "enable_idempotence": False}
-        self.producer = AsyncKafkaProducer(translate(configs, defaults=_DEFAULTS))
+        self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
+        self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
+        self._started: asyncio.Future[None] | None = None
+        self._stopped = False
 
     async def start(self) -> None:
         """Connect, and with a ``transactional_id`` prepare for transactions.
@@ -63,15 +79,21 @@ class AIOKafkaProducer:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the producer then, too.
         """
         config = self.producer.config
+        if self._tokens is not None:
+            self._tokens.bind()
         try:
             await asyncio.to_thread(background()(connect), config, config.request_timeout_ms)
         except NoBrokersAvailableError as error:
             raise KafkaConnectionError(str(error)) from error
         if config.transactional_id is not None:
             await self.producer.init_transactions()
+        self._started = asyncio.get_running_loop().create_future()
 
     async def stop(self) -> None:
         """Send the buffered records and close. A second call has no effect."""
+        self._stopped = True
+        if self._started is not None and not self._started.done():
+            self._started.set_result(None)
         await self.producer.close()
         if self._futures:
             await asyncio.wait(self._futures)
@@ -89,6 +111,7 @@ class AIOKafkaProducer:
     ) -> None:
         await self.stop()
 
+    @crosses
     async def send(
         self,
         topic: str,
@@ -102,8 +125,15 @@ class AIOKafkaProducer:
 
         The order of the arguments is aiokafka's, not that of :meth:`pyconsumer.aio.AsyncKafkaProducer.send`.
         """
-        sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
-        return self._future(sent)
+        try:
+            sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
+        except Exception as error:
+            crossed = border.crossed(error)
+            if crossed is error:
+                raise
+        else:
+            return self._future(sent)
+        raise crossed
 
     def create_batch(self) -> BatchBuilder:
         """Return an empty batch, to fill and pass to :meth:`send_batch`."""
@@ -131,6 +161,7 @@ class AIOKafkaProducer:
         future.add_done_callback(self._futures.discard)
         return future
 
+    @crosses
     async def send_and_wait(
         self,
         topic: str,
@@ -167,7 +198,7 @@ class AIOKafkaProducer:
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         """Run a block as a transaction: ``async with producer.transaction():``."""
-        return self.producer.transaction()
+        return border.context(self.producer.transaction())
 
     async def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_id: str) -> None:
         """Commit offsets of a group as part of the transaction.
@@ -186,7 +217,10 @@ class AIOKafkaProducer:
 
 
 async def _outcome(sent: FutureRecordMetadata, *, wanted: bool) -> RecordMetadata | None:
-    found = await sent
+    try:
+        found = await sent
+    except Exception as error:
+        raise border.crossed(error)  # noqa: B904 - the same object
     if not wanted:
         return None
     by_broker = sent.place[0].log_append_time_ms >= 0

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import re
 import time
 import warnings
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
-from pyconsumer.aio.group_consumer import GroupConsumer
-from pyconsumer.compat.aiokafka.background import Follower
-from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.background import GroupTask
+from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
+from pyconsumer.compat.aiokafka.border import consumer_border as border
+from pyconsumer.compat.aiokafka.internals import ConsumerInternals
+from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
+from pyconsumer.compat.aiokafka.reading import RecordConsumer
+from pyconsumer.compat.aiokafka.structs import ConsumerRecord
+from pyconsumer.compat.aiokafka.tokens import await_tokens
+from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
-from pyconsumer.consumer.arguments import as_partition
+from pyconsumer.consumer.arguments import as_partition, check_subscription
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import (
     IllegalStateError,
@@ -25,10 +32,13 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
+
+_log = logging.getLogger("pyconsumer.compat.aiokafka")
+
+T = TypeVar("T")
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost:9092",
@@ -50,7 +60,8 @@ def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartit
     }
 
 
-class AIOKafkaConsumer:
+@border.guard
+class AIOKafkaConsumer(ConsumerInternals):
     """A consumer for programs that were written for aiokafka.
 
     Args:
@@ -61,9 +72,9 @@ class AIOKafkaConsumer:
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or is not supported.
 
-    ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. Rebalances happen in
-    ``getone``, ``getmany`` and iteration; between them a task takes part, so a member that is busy with a record does
-    not delay the others. Reads of several tasks run one after the other.
+    ``start`` joins the group, or without a group finds all partitions. A thread sends heartbeats. A task takes part in
+    rebalances and commits, so a member that is busy with a record does not delay the others, and one without partitions
+    gets its share when another leaves. Reads of several tasks run one after the other.
 
     Attributes:
         consumer: the wrapped :class:`pyconsumer.aio.AsyncKafkaConsumer`.
@@ -71,18 +82,25 @@ class AIOKafkaConsumer:
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         if configs.get("loop") is not None:
-            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=3)
+        self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
         for name in _WITHOUT_EFFECT:
             configs.pop(name, None)
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
+        if configs.get("partition_assignment_strategy") is not None:
+            configs["partition_assignment_strategy"] = adapted(configs["partition_assignment_strategy"], False)
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
-        self.consumer = GroupConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
+        self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
+        self.consumer = RecordConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
-        self._follower = Follower(self.consumer, self._turn)
+        self._group_task = GroupTask(self.consumer)
+        self._listening = Listening()
+        self._now = self.consumer.clock.now
+        self._prefetched = self.consumer.prefetched  # records that may be returned at once
         self._stopped = False
         self._read_at_ms: int | None = None
 
@@ -98,36 +116,50 @@ class AIOKafkaConsumer:
             UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
+        if self._tokens is not None:
+            self._tokens.bind()
         try:
             await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker could be reached: {error}") from error
+        self._group_task.start()
         await self._assigned()
         for topic in sorted(self.consumer.subscription()):
             if self.consumer.config.group_id is None and not self.consumer.known_partitions(topic):
                 raise UnknownTopicOrPartitionError(f"there is no topic {topic!r}")
-        self._follower.start()
 
     async def _assigned(self) -> None:
         """Wait until a subscription has been assigned, as aiokafka's calls do. A member may get no partition."""
         consumer = self.consumer
-        if consumer.subscribes and not consumer.assignment():
-            async with self._turn:
-                try:
-                    await consumer.join(consumer.config.request_timeout_ms)
-                except NoOffsetForPartitionError:
-                    pass  # the next read raises it
+        if consumer.subscribes and not consumer.assignment() and not self._listening.is_called_here:
+            self._group_task.start()
+            try:
+                await consumer.join(consumer.config.request_timeout_ms)
+            except NoOffsetForPartitionError:
+                pass  # the next read raises it
 
     async def stop(self) -> None:
         """Commit if commits are automatic, leave the group, close the connections. A second call has no effect.
 
-        In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way).
+        In a ``finally`` after an exception nothing is committed (aiokafka commits, and loses records that way). The
+        listener is not called, and errors of the group are logged.
+
+        Raises:
+            IllegalStateError: the listener called this.
         """
+        await self._end(self.consumer.close)
+
+    async def _end(self, close: Callable[[], Awaitable[None]]) -> None:
+        if self._listening.is_called_here:
+            raise IllegalStateError("stop must not be called from a rebalance listener")
         self._stopped = True
+        self._listening.is_silent = True
         try:
-            await self.consumer.close()
+            await close()
+        except Exception:
+            _log.exception("an error occurred while %r was stopped", self)
         finally:
-            await self._follower.stop()
+            await self._group_task.stop()
 
     async def __aenter__(self) -> Self:
         try:
@@ -140,8 +172,7 @@ class AIOKafkaConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._stopped = True
-        await self.consumer.__aexit__(kind, error, traceback)
+        await self._end(lambda: self.consumer.__aexit__(kind, error, traceback))
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -151,11 +182,22 @@ class AIOKafkaConsumer:
         Raises:
             ConsumerStoppedError: the consumer was stopped, before or during this call.
         """
-        while True:
-            async with self._turn:
-                found = await self._read(partitions, math.inf, 1)
-            for records in found.values():
-                return records[0]
+        prefetched = self._prefetched
+        records = prefetched.records
+        if records and not partitions and self._now() < prefetched.until:
+            self.consumer.latest = record = records.pop()
+            return record
+        self._check_reads()
+        async with self._turn:
+            while True:
+                if partitions:
+                    found = await self._reading(self.consumer.read(math.inf, 1, partitions))
+                    for several in found.values():
+                        return several[0]
+                else:
+                    one = await self._reading(self.consumer.read_one(math.inf, ahead=True))
+                    if one is not None:
+                        return one
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -171,36 +213,40 @@ class AIOKafkaConsumer:
                 returns nothing.)
             ValueError: ``max_records`` is less than 1.
         """
-        async with self._turn:
-            if self._stopped:
-                raise ConsumerStoppedError("the consumer was stopped")
+        self._check_reads()
+        if self._turn.locked():
+            began = self._now()
             try:
-                return await self._read(partitions, timeout_ms, max_records)
-            except ConsumerStoppedError:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self._turn.acquire()
+            except TimeoutError:
                 return {}
-
-    async def _read(
-        self, partitions: tuple[TopicPartition, ...], timeout_ms: float, max_records: int | None
-    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        consumer = self.consumer
-        others: set[TopicPartition] = set()
+            timeout_ms = max(0.0, timeout_ms - (self._now() - began) * 1000)
+        else:
+            await self._turn.acquire()
         try:
-            if self._stopped:
-                raise ConsumerStoppedError("the consumer was stopped")
-            self._follower.begin_read()
-            if partitions:
-                others = consumer.assignment() - set(partitions) - consumer.paused()
-                consumer.pause(*others)
-            found = dict(await consumer.poll(timeout_ms, max_records))
-            self._read_at_ms = int(time.time() * 1000)
-            return found
+            return dict(await self._reading(self.consumer.read(timeout_ms, max_records, partitions)))
+        except ConsumerStoppedError:
+            return {}
+        finally:
+            self._turn.release()
+
+    def _check_reads(self) -> None:
+        if self._stopped:
+            raise ConsumerStoppedError("the consumer was stopped")
+        if self._listening.is_called_here:
+            raise IllegalStateError("records must not be read in a rebalance listener: reads wait for its end")
+
+    async def _reading(self, read: Awaitable[T]) -> T:
+        self._group_task.start()
+        try:
+            found = await read
         except IllegalStateError as error:
             if self._stopped and not isinstance(error, ConsumerStoppedError):
                 raise ConsumerStoppedError("the consumer was stopped") from error
             raise
-        finally:
-            if others and not self._stopped:
-                consumer.resume(*(others & consumer.assignment()))
+        self._read_at_ms = int(time.time() * 1000)
+        return found
 
     def __aiter__(self) -> Self:
         if self._stopped:
@@ -208,13 +254,11 @@ class AIOKafkaConsumer:
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
-        """Return the next record. The loop ends when the consumer is stopped."""
-        if self._turn.locked():
-            async with self._turn:
-                pass
-        if not self._stopped:
-            self._follower.begin_read()
-        return await anext(self.consumer)
+        """Return the next record, by :meth:`getone`. The loop ends when the consumer is stopped."""
+        try:
+            return await self.getone()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -236,7 +280,12 @@ class AIOKafkaConsumer:
             beginning_with(pattern)
         except re.error as error:
             raise ValueError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
-        self.consumer.subscribe(topics, beginning_with(pattern), listener)
+        check_subscription(topics, pattern, listener)
+        self.consumer.subscribe(
+            topics, beginning_with(pattern), None if listener is None else ListenerCalls(self._listening)
+        )
+        self._listening.listener = listener
+        self._listening.is_silent = False
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""
@@ -244,7 +293,8 @@ class AIOKafkaConsumer:
 
     def unsubscribe(self) -> Awaitable[None]:
         """Drop the subscription. The result must be awaited only if the next call subscribes again."""
-        return asyncio.ensure_future(self.consumer.unsubscribe())
+        self._listening.is_silent = True
+        return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign partitions by hand."""
@@ -275,11 +325,12 @@ class AIOKafkaConsumer:
 
         Raises:
             ValueError: it is not an offset.
+            IllegalStateError: the partition is not assigned.
         """
         number = whole_number(offset)
         if number is None or number < 0:
             raise ValueError(f"an offset must be a whole number of 0 or more, not {offset!r}")
-        self.consumer.seek(partition, number)
+        self.consumer.seek_kept(as_partition(partition), number)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue from the start of the log, in these partitions or in all. Return when the positions are known."""
@@ -344,22 +395,26 @@ class AIOKafkaConsumer:
     # -- commits and the log -----------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
-        """Commit offsets, by default all positions.
+        """Commit offsets, by default all positions of the present assignment.
 
         Args:
             offsets: the next offset of each partition, or a pair of it and metadata.
 
         Raises:
             ValueError: ``offsets`` is empty, or not a mapping of partitions to offsets.
-            IllegalStateError: a partition is not assigned.
+            IllegalStateError: a partition is not assigned, or went to another member.
+
+        A call during a rebalance waits for its end, at most ``request_timeout_ms``. In a listener it does not.
         """
+        if offsets is not None and (not isinstance(offsets, Mapping) or not offsets):
+            raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
+        if not self._listening.is_called_here:
+            await self.consumer.until_settled(self.consumer.config.request_timeout_ms)
         if offsets is not None:
             self._check_offsets(offsets)
         await self.consumer.commit(as_offsets(offsets))
 
-    def _check_offsets(self, offsets: Any) -> None:
-        if not isinstance(offsets, Mapping) or not offsets:
-            raise ValueError(f"offsets must be a mapping of partitions to offsets, not {offsets!r}")
+    def _check_offsets(self, offsets: Mapping[TopicPartition, Any]) -> None:
         for tp, value in offsets.items():
             self._check_assigned(tp)
             if isinstance(value, tuple) and not isinstance(value, OffsetAndMetadata) and len(value) != 2:

@@ -1,0 +1,19 @@
+"""``WrappedProducer``: a producer whose owner may look at its metadata. :mod:`pyconsumer.compat.aiokafka` wraps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyconsumer.aio.producer import AsyncKafkaProducer
+from pyconsumer.network.metadata import Metadata
+
+__all__ = ["WrappedProducer"]
+
+
+class WrappedProducer(AsyncKafkaProducer[Any, Any]):
+    """An ``AsyncKafkaProducer`` that shows what it knows of the cluster."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """The brokers and topics that are known."""
+        return self._delegate.metadata

@@ -1,0 +1,1 @@
+"""``aiokafka.coordinator``: assignors, and the values that they take and return."""

@@ -1,0 +1,1 @@
+"""``aiokafka.coordinator.assignors.sticky``: a name for our assignor ``sticky``."""

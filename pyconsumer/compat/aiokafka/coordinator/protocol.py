@@ -1,0 +1,11 @@
+"""``aiokafka.coordinator.protocol``: the same as in :mod:`pyconsumer.compat.kafka.coordinator.protocol`."""
+
+from __future__ import annotations
+
+from pyconsumer.compat.kafka.coordinator.protocol import (
+    ConsumerProtocol,
+    ConsumerProtocolMemberAssignment,
+    ConsumerProtocolMemberMetadata,
+)
+
+__all__ = ["ConsumerProtocol", "ConsumerProtocolMemberAssignment", "ConsumerProtocolMemberMetadata"]

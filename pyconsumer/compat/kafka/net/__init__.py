@@ -1,0 +1,1 @@
+"""``kafka.net``: only :mod:`pyconsumer.compat.kafka.net.sasl.oauth`."""

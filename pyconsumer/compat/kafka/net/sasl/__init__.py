@@ -1,0 +1,1 @@
+"""``kafka.net.sasl``: only :mod:`pyconsumer.compat.kafka.net.sasl.oauth`."""

@@ -1,0 +1,7 @@
+"""``kafka.partitioner.sticky``."""
+
+from __future__ import annotations
+
+from pyconsumer.compat.kafka.partitioner.default import StickyPartitioner
+
+__all__ = ["StickyPartitioner"]

@@ -1,0 +1,1 @@
+"""``kafka.record``: names for annotations. Records are read and written by compiled code."""

@@ -1,0 +1,35 @@
+"""The clients whose API we have, with the version of each. It imports nothing heavy, as ``installing`` does."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["COMPAT", "LAYERS", "Layer"]
+
+#: The beginning of the names of our modules.
+COMPAT: Final = "pyconsumer.compat."
+
+
+class Layer(NamedTuple):
+    """A client whose imports can lead to ours.
+
+    Attributes:
+        name: of its package.
+        distribution: its name at PyPI.
+        version: the version whose API our layer has.
+    """
+
+    name: str
+    distribution: str
+    version: str
+
+    @property
+    def home(self) -> str:
+        """The name of our package."""
+        return f"{COMPAT}{self.name}"
+
+
+#: The layers by the name of the package.
+LAYERS: Final = {
+    layer.name: layer for layer in (Layer("aiokafka", "aiokafka", "0.14.0"), Layer("kafka", "kafka-python", "3.0.12"))
+}

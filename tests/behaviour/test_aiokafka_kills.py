@@ -1,0 +1,110 @@
+"""Members of ``pyconsumer.compat.aiokafka`` are killed while their handlers work. No record is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient
+from pyconsumer.admin import ConfigResource, ConfigResourceType
+from tests.behaviour.consumer_support import fill
+from tests.support.cluster import Cluster
+from tests.support.process import GuardedProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+PARTITIONS = 4
+RECORDS = 150  # of each partition
+KILLS = 6
+WITHIN_S = 200.0
+
+
+class Steps:
+    """What all members have told, and what contradicts the rules."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.ready = 0
+        self.done: set[tuple[int, int]] = set()
+        self.committed: dict[int, int] = {}
+        self.begun_after_commit: list[tuple[int, int, int]] = []
+
+    def note(self, line: str) -> None:
+        what, *more = json.loads(line)
+        with self.changed:
+            if what == "ready":
+                self.ready += 1
+            elif what == "begin":
+                partition, offsets = more
+                before = self.committed.get(partition, 0)
+                self.begun_after_commit += [(partition, offset, before) for offset in offsets if offset < before]
+            elif what == "done":
+                self.done |= {(more[0], offset) for offset in more[1]}
+            else:
+                self.committed[more[0]] = max(more[1], self.committed.get(more[0], 0))
+            self.changed.notify_all()
+
+    def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Return whether the condition holds within this time."""
+        with self.changed:
+            return self.changed.wait_for(condition, seconds)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("commits", ["auto", "manual"])
+def test_members_that_are_killed_at_work_lose_no_record(
+    cluster: Cluster, make_topic: Callable[..., str], group_id: str, protocol: str, commits: str
+) -> None:
+    topic = make_topic(PARTITIONS)
+    for partition in range(PARTITIONS):
+        fill(cluster, topic, RECORDS, partition=partition)
+    settings: dict[str, Any] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": group_id,
+        "group_protocol": protocol,
+        "auto_offset_reset": "earliest",
+    }
+    if protocol == "classic":
+        settings |= {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
+    else:
+        change = {ConfigResource(ConfigResourceType.GROUP, group_id): {"consumer.session.timeout.ms": "6000"}}
+        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.alter_configs(change)
+    steps, chance = Steps(), random.Random(f"{protocol} {commits}")
+    members: list[GuardedProcess] = []
+
+    def join() -> None:
+        command = [sys.executable, "-m", "tests.support.aiokafka_member", json.dumps(settings), topic, commits]
+        members.append(GuardedProcess([*command, str(len(members))], on_line=steps.note, cwd=ROOT))
+
+    alive: list[GuardedProcess] = []
+    try:
+        for _ in range(3):
+            join()
+        alive += members
+        assert steps.wait(lambda: steps.ready >= 3, WITHIN_S)
+        for _ in range(KILLS):
+            steps.wait(lambda: False, chance.uniform(0.1, 2.0))  # any moment
+            victim = alive.pop(chance.randrange(len(alive)))
+            victim.kill()
+            if len(alive) < 2 or (len(alive) < 4 and chance.random() < 0.8):
+                join()
+                alive.append(members[-1])
+        started = time.monotonic()
+        everything = {(partition, offset) for partition in range(PARTITIONS) for offset in range(RECORDS)}
+        complete = steps.wait(lambda: steps.done >= everything, WITHIN_S)
+        missing = sorted(everything - steps.done)
+        assert complete, (missing[:20], len(missing), time.monotonic() - started, alive[0].stderr[-2000:])
+        assert not steps.begun_after_commit, "only records after the last commit come twice"
+    finally:
+        for member in members:
+            member.stop()
