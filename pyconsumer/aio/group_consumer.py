@@ -25,23 +25,23 @@ __all__ = ["GroupConsumer"]
 T = TypeVar("T")
 
 
-def _nothing() -> None:
-    """Raise no error."""
-
-
 class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
     """An ``AsyncKafkaConsumer`` whose owner drives its group by :meth:`serve`.
 
     Attributes:
-        raise_failure: called by each call for records, and in ``join``. It raises an error of the task, once.
-        latest: the record that was returned alone and last, or None.
+        latest: a list of the record that was returned alone and last, or of None. The owner puts a record there that it
+            takes out of ``prefetched`` itself.
+        prefetched: records that the owner may return without a call, as iteration does.
     """
 
-    raise_failure: Callable[[], object] = staticmethod(_nothing)
-    latest: ConsumerRecord[Any, Any] | None = None
+    def live_between_reads(self, raise_failure: Callable[[], object]) -> None:
+        """Let the member rebalance by :meth:`serve` only. Call this before anything else.
 
-    def live_between_reads(self) -> None:
-        """Let the member rebalance by :meth:`serve` only. Call this before anything else."""
+        Args:
+            raise_failure: called by each call for records, and in ``join``. It raises an error of the task, once.
+        """
+        self.raise_failure = raise_failure
+        self.latest: list[ConsumerRecord[Any, Any] | None] = [None]
         self.clock = self._delegate.clock
         self.prefetched = self._prefetched
         self._idle = asyncio.Event()
@@ -96,7 +96,7 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
         """
         found: ConsumerRecord[Any, Any] | None
         found = await self._read(timeout_ms, self._delegate.take_one, "getone")
-        self.latest = found
+        self.latest[0] = found
         if ahead and found is not None:
             self._iteration.start()
         return found
@@ -124,24 +124,25 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
             delegate.on_interrupt(error)
             raise
         finally:
+            self._hand_is_known = False  # the task may have looked during the wait
             guard.end()
 
     def _forget_hand(self) -> None:
         """Record that all records which were returned are done, because more are asked for."""
-        self.latest = None
+        self.latest[0] = None
         self._hand_is_known = False
-        self._subscriptions.in_hand = {}
+        self._subscriptions.note_in_hand({})
 
     def _note_hand(self) -> None:
         """Note which records the application has in its hands, before the assignment may change."""
         if self._hand_is_known:
             return
-        latest = self.latest
+        latest = self.latest[0]
         if latest is None:
-            self._subscriptions.in_hand = self._delegate.fetcher.buffer.in_hand()
+            self._subscriptions.note_in_hand(self._delegate.fetcher.buffer.in_hand())
         else:
             state = self._subscriptions.get(TopicPartition(latest.topic, latest.partition))
-            self._subscriptions.in_hand = {} if state is None else {state: latest.offset}
+            self._subscriptions.note_in_hand({} if state is None else {state: latest.offset})
         self._hand_is_known = True
 
     # -- the group ---------------------------------------------------------------------------------------------------
@@ -189,10 +190,10 @@ class GroupConsumer(AsyncKafkaConsumer[Any, Any]):
 
     def _begin_work(self) -> None:
         self._idle.clear()
-        self._delegate.group_is_busy = True
+        self._delegate.mark_group_busy(True)
 
     def _end_work(self) -> None:
-        self._delegate.group_is_busy = False
+        self._delegate.mark_group_busy(False)
         self._idle.set()
         self._driver.recheck()
 

@@ -1,17 +1,15 @@
-"""The border of a layer: what our clients raise gets the class that the copied client raises.
+"""The border of a layer: an error of our clients gets the class that the copied client raises.
 
 Rules
 
 1. An error that crosses has a class of two bases: the copied client's, then ours. So ``except aiokafka.errors.X`` and
-   ``except pyconsumer.errors.Y`` both catch it. Such a class is made once for each pair. It has the copied client's
-   name, flags, code and text of ``str``.
+   ``except pyconsumer.errors.Y`` both catch it. :mod:`pyconsumer.compat.error_classes` makes these classes.
 2. The class of the object itself is changed, so its traceback, its notes and its attributes stay.
 3. An exception of the program's own serializer or deserializer crosses as it is, and ours is a note of it.
 4. Where the copied client's class is no ``KafkaError``, that of the layer does not catch the error.
-5. Nothing is called for a call that succeeds. A class is guarded by one line, ``@border.guard``: each of its public
+5. A call that succeeds only passes a ``try``. A class is guarded by one line, ``@border.guard``: each of its public
    methods, coroutines and properties, the inherited ones included. A method that is marked by :func:`crosses` does it
    by itself, without the frame of a wrapper.
-6. Errors that crossed can be pickled and copied. A pickle names the modules of this package.
 """
 
 from __future__ import annotations
@@ -23,141 +21,25 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from pyconsumer import errors as ours
+from pyconsumer.compat.error_classes import Translated, pair
 from pyconsumer.errors import BrokerResponseError, InvalidOffsetError, KafkaError, SerializationError
 
-__all__ = ["Border", "Translated", "crosses", "make_classes", "pair", "text_of"]
+__all__ = ["Border", "GuardedContext", "crosses"]
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
-Theirs = type[BaseException]
 
 #: The special methods of clients that may raise.
 _SPECIAL: Final = frozenset(
     ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__", "__next__", "__aiter__", "__anext__")
 )
-
-
 #: Bases that stand for an error only if no other class does.
 _MIXINS: Final = (ours.InvalidMetadataError, ours.RetriableError, ours.KafkaError)
 
 
-class Translated(Exception):
-    """The mark of a class that was made from two. It is the first base, so it decides the layout of the objects."""
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        theirs, mine = type(self).__bases__[1:]
-        return _rebuilt_pair, (theirs, mine, self.args), self.__dict__ or None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.__reduce_ex__(4)
-
-
-_pairs: dict[tuple[type, type], type[Any]] = {}
-
-
-def pair(theirs: type, mine: type) -> type[Any]:
-    """Return the class that is both an error of a copied client and one of ours. It is the same at each call."""
-    made = _pairs.get((theirs, mine))
-    if made is None:
-        made = type(theirs.__name__, (Translated, theirs, mine), {"__doc__": mine.__doc__})
-        made.__module__, made.__qualname__ = theirs.__module__, theirs.__qualname__
-        if issubclass(mine, BrokerResponseError):
-            # Ours sets `message` of every class. A code that the copied client does not know stays.
-            kept = mine if getattr(theirs, "errno", None) == -1 else theirs
-            for name in ("errno", "message"):
-                if hasattr(kept, name):
-                    setattr(made, name, getattr(kept, name))
-        made = _pairs.setdefault((theirs, mine), made)
-    return made
-
-
-def _rebuilt_pair(theirs: type, mine: type, args: tuple[Any, ...]) -> Any:
-    made = pair(theirs, mine)
-    error = mine.__new__(made, *args)
-    error.args = args
-    return error
-
-
-def _rebuilt(cls: type[BaseException], args: tuple[Any, ...]) -> BaseException:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    return error
-
-
-def text_of(error: BaseException) -> str:
-    """Return the text of an error without the name and code that the copied client's ``str`` puts before it."""
-    kept = error.__dict__.get("text")
-    if kept is not None:
-        return str(kept)
-    if isinstance(error, Translated):
-        if isinstance(error, BrokerResponseError):
-            return Exception.__str__(error) or " ".join((error.__doc__ or "").split())
-        mine: Any = type(error).__bases__[2]
-        return str(mine.__str__(error))
-    return Exception.__str__(error)
-
-
-# -- the classes of a layer ------------------------------------------------------------------------------------------
-
-
-def _shown(self: BaseException) -> str:
-    """As both copied clients show an error: its class, then its text."""
-    name = type(self).__name__
-    text = text_of(self)
-    return f"{name}: {text}" if text or self.args else name
-
-
-def _shown_with_code(self: Any) -> str:
-    return f"[Error {getattr(self, 'errno', None)}] {_shown(self)}"
-
-
-def _reduced(self: BaseException) -> tuple[Any, ...]:
-    """Pickle without ``__init__``, whose arguments need not be those of the error."""
-    return _rebuilt, (type(self), self.args), self.__dict__ or None
-
-
-def make_classes(table: str, module: str, special: Mapping[str, Mapping[str, Any]]) -> dict[str, type[Any]]:
-    """Return the error classes of a layer by name, other names included.
-
-    Args:
-        table: the rows: see :mod:`pyconsumer.compat.error_table`.
-        module: the name of the module that the classes belong to.
-        special: further attributes of some classes.
-    """
-    found: dict[str, type[Any]] = {}
-    builtin = {"Exception": Exception, "RuntimeError": RuntimeError}
-    for row in table.strip().splitlines():
-        name, bases, *rest = row.split()
-        if bases == "=":
-            found[name] = found[rest[0]]
-            continue
-        errno, message, flags = rest
-        space: dict[str, Any] = {"__module__": module, "__qualname__": name}
-        if errno != "-":
-            space["errno"] = int(errno)
-            mine = ours.BY_CODE.get(int(errno))
-            space["description"] = " ".join(((mine and mine.__doc__) or "No error.").split())
-            space["__doc__"] = space["description"]
-        if message != "-":
-            space["message"] = message
-        if name == "KafkaError":
-            space |= {"retriable": False, "invalid_metadata": False, "__str__": _shown, "__reduce__": _reduced}
-        elif name == "BrokerResponseError":
-            space["__str__"] = _shown_with_code
-        for flag in flags.split(","):
-            if flag != "-":
-                space[{"retriable": "retriable", "refresh": "invalid_metadata"}[flag]] = True
-        space |= special.get(name, {})
-        found[name] = type(name, tuple(builtin.get(base) or found[base] for base in bases.split(",")), space)
-    return found
-
-
-# -- the border ------------------------------------------------------------------------------------------------------
-
-
 def crosses(function: F) -> F:
     """Mark a method that hands its errors to :meth:`Border.crossed` by itself, so that it gets no wrapper."""
-    function.crosses_by_itself = True  # type: ignore[attr-defined]
+    vars(function)["crosses_by_itself"] = True
     return function
 
 
@@ -218,7 +100,7 @@ class Border:
         return self._classes["KafkaError"]
 
     def crossed(self, error: Exception) -> Exception:
-        """Return what the program gets for an error: the same object with a class of two bases, as a rule.
+        """Return the error for the program: the same object with a class of two bases, as a rule.
 
         An error that is not ours, and one that has crossed before, is returned as it is.
         """
@@ -236,14 +118,14 @@ class Border:
         theirs = self.kind(error)
         if isinstance(error, InvalidOffsetError):  # both copied clients give the partitions as an argument
             error.__dict__["text"] = str(error)
-            error.args = (self._partitions(error),)
+            error.__setstate__({"args": (self._partitions(error),)})
         error.__class__ = pair(theirs, type(error))
         return error
 
     # -- methods -----------------------------------------------------------------------------------------------------
 
     def guard(self, cls: C) -> C:
-        """Class decorator: translate what the public methods, coroutines and properties of a class raise."""
+        """Class decorator: translate the errors of the public methods, coroutines and properties of a class."""
         for name in dir(cls):
             if name.startswith("_") and name not in _SPECIAL:
                 continue
@@ -255,7 +137,7 @@ class Border:
         return cls
 
     def guarded(self, function: F) -> F:
-        """Return a function or coroutine function that translates what the given one raises."""
+        """Return a function or coroutine function that translates the errors of the given one."""
         crossed = self.crossed
         guarded: Any
         if inspect.iscoroutinefunction(function):
@@ -297,7 +179,7 @@ class Border:
     # -- futures, callbacks and contexts -----------------------------------------------------------------------------
 
     async def awaited(self, awaitable: Awaitable[Any]) -> Any:
-        """Wait for something, and translate what it raises."""
+        """Wait for an awaitable, and translate its error."""
         try:
             return await awaitable
         except Exception as error:
@@ -317,7 +199,7 @@ class Border:
         return translated
 
     def context(self, manager: Any) -> GuardedContext:
-        """Return a context manager, plain or asynchronous, that translates what the given one raises."""
+        """Return a context manager, plain or asynchronous, that translates the errors of the given one."""
         return GuardedContext(self, manager)
 
 

@@ -1,7 +1,7 @@
 """The error classes of kafka-python and aiokafka, and which of them stands for which of ours. No state.
 
 Names, bases, codes and flags are those of kafka-python 3.0.12 and aiokafka 0.14.0: a test compares all of them with the
-originals. :func:`pyconsumer.compat.border.make_classes` makes the classes.
+originals. :func:`pyconsumer.compat.error_classes.make_classes` makes the classes.
 
 A row: name, bases, ``errno``, ``message``, and the flags that it sets: ``retriable``, ``refresh``
 (``invalid_metadata``). ``-`` is none. A row ``NAME = OTHER`` is another name for the same class.

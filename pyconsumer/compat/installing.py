@@ -190,7 +190,7 @@ class _Alias(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         alias = module.__spec__.name if module.__spec__ is not None else self._home
-        vars(module)["__spec__"] = self._spec  # the import system has replaced it, and importlib.reload needs ours
+        module.__spec__ = self._spec  # the import system has replaced it, and importlib.reload needs ours
         _add_name(module, alias)
 
     def get_code(self, name: str) -> Any:
@@ -239,13 +239,12 @@ def _add_name(module: ModuleType, alias: str) -> None:
     notify: Any = getattr(sys.modules.get("wrapt"), "notify_module_loaded", None)
     if notify is None:
         return
-    names = vars(module)
-    own = names["__name__"]
-    names["__name__"] = alias
+    own = module.__name__
+    module.__name__ = alias
     try:
         notify(module)
     finally:
-        names["__name__"] = own
+        module.__name__ = own
 
 
 def _missing_spec(fullname: str, original: str) -> ModuleSpec | None:
@@ -272,9 +271,10 @@ class _Finder(MetaPathFinder):
         home = f"{COMPAT}{fullname}"
         ours = importlib.util.find_spec(home)
         if ours is not None:
-            spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin)
-            spec.submodule_search_locations = ours.submodule_search_locations
-            spec.has_location = ours.has_location
+            folders = ours.submodule_search_locations
+            spec = ModuleSpec(fullname, _Alias(home), origin=ours.origin, is_package=folders is not None)
+            if spec.submodule_search_locations is not None:
+                spec.submodule_search_locations.extend(folders or ())
             return spec
 
         # Neither has a module without row. The folder of our package is the only one that other finders look into.
@@ -287,9 +287,14 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path)
         if spec is None:
             return _missing_spec(fullname, alias)
-        if type(spec.loader) is SourceFileLoader:
-            spec.loader = _Named(spec.loader.name, spec.loader.path)
-        return spec
+        if type(spec.loader) is not SourceFileLoader:
+            return spec
+        return importlib.util.spec_from_file_location(
+            fullname,
+            spec.loader.path,
+            loader=_Named(fullname, spec.loader.path),
+            submodule_search_locations=spec.submodule_search_locations,
+        )
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
         """Return the distributions of the installed names, for ``importlib.metadata``."""

@@ -298,6 +298,10 @@ class ConsumerDelegate:
             self._longest_wait = self.config.max_poll_interval_ms / 2000  # a call that waits counts as polling
             self.coordinator.live_between_polls()
 
+    def mark_group_busy(self, is_busy: bool) -> None:
+        """Record that the task begins or ends a piece of work."""
+        self.group_is_busy = is_busy
+
     def buffered_apart(self, now: float, drain: Callable[[], T | None]) -> T | None:
         """As :meth:`buffered`, where a task drives the group. Return None if :meth:`fetched_apart` must run instead."""
         coordinator = self.coordinator

@@ -81,8 +81,9 @@ class RecordProgress:
     def add(self, records: ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]]) -> None:
         """Note records that are about to be processed, in the order in which they were read."""
         with self._changed:
-            # A record of compat.kafka is a tuple.
-            for record in (records,) if hasattr(records, "leader_epoch") else records:
+            # A record of compat.kafka is a tuple, too.
+            each: Any = (records,) if hasattr(records, "leader_epoch") else records
+            for record in each:
                 tp = TopicPartition(record.topic, record.partition)
                 self._partitions.setdefault(tp, _Partition()).add(record.offset, record.leader_epoch)
 

@@ -18,7 +18,7 @@ Rules
 9. Automatic commits take :meth:`all_finished`. A call that asks for records finishes those of the calls before, so in a
    poll these are the positions. A member that rebalances between polls gives :attr:`in_hand`: for the state of a
    partition the offset of the first record that its application may still be working on.
-10. An eager rebalance revokes every partition and gives some of them back. A member with ``keeps_positions`` goes on at
+10. An eager rebalance revokes every partition and gives some of them back. A member with ``keeps_positions`` continues at
    its positions in these (:meth:`remember_revoked`), because its application may still be working on their records.
    That holds for the very next generation. After a later one another member may have had them in between, and the
    committed offset counts. In Java, where only a poll rebalances, it always does.
@@ -413,6 +413,14 @@ class SubscriptionState:
             raise IllegalStateError(f"not assigned to this consumer: {names}. Another member may have committed")
         for tp, offset in offsets.items():
             self._assignment[tp].store(offset)
+
+    def keep_positions(self) -> None:
+        """Continue at the positions of partitions that an eager rebalance gives back (rule 10)."""
+        self.keeps_positions = True
+
+    def note_in_hand(self, begins: Mapping[TopicPartitionState, int]) -> None:
+        """Note where the records begin that the application may still be working on (rule 9)."""
+        self.in_hand = begins
 
     def all_finished(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets of :meth:`all_consumed`, but none behind a record in the application's hands (rule 9)."""

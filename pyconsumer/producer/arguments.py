@@ -136,7 +136,9 @@ def checked_group(given: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
         TypeError: it has another type.
         ValueError: it names no group.
     """
-    group = ConsumerGroupMetadata(given) if isinstance(given, str) else given
+    group: Any = ConsumerGroupMetadata(given) if isinstance(given, str) else given
+    if isinstance(group, tuple) and hasattr(group, "group_id"):  # that of compat.kafka, a named tuple with the state
+        group = ConsumerGroupMetadata(*group[:4])
     if not isinstance(group, ConsumerGroupMetadata):
         raise TypeError(f"group_metadata is consumer.group_metadata() or a group id, not {given!r}")
     if not group.group_id:

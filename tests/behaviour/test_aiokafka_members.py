@@ -37,6 +37,17 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
+async def two_more_commits(member: Any) -> None:
+    """Wait for two commits. The first of them may have begun before this call."""
+
+    def count() -> int:
+        total: int = member.consumer.metrics()["consumer-coordinator-metrics"]["commit-total"]
+        return total
+
+    before = count()
+    await until(lambda: count() > before + 1)
+
+
 class Group:
     """Members of one group, which end with the test."""
 
@@ -200,13 +211,33 @@ async def test_automatic_commits_leave_out_the_records_of_the_latest_read(
                         last = record.offset
                         break
         assert last == 2
-        await until(lambda: member.consumer.metrics()["consumer-coordinator-metrics"]["commit-total"] > 2)
+        await two_more_commits(member)
         assert await member.committed(tp) == 2, "the third record is in the program's hands"
+        member.pause(tp)
         async with asyncio.timeout(WITHIN_S):
-            await member.getmany(timeout_ms=10_000)
-        before = member.consumer.metrics()["consumer-coordinator-metrics"]["commit-total"]
-        await until(lambda: member.consumer.metrics()["consumer-coordinator-metrics"]["commit-total"] > before + 1)
+            assert not await member.getmany(timeout_ms=10)
+        await two_more_commits(member)
         assert await member.committed(tp) == 3
+
+
+@pytest.mark.asyncio
+async def test_a_record_that_comes_after_a_wait_is_left_out_like_any_other(
+    cluster: Cluster, topic: str, group_id: str
+) -> None:
+    fill(cluster, topic, 1)
+    tp = TopicPartition(topic, 0)
+    async with grouped(cluster, topic, group_id) as group:
+        member = await group.join(auto_commit_interval_ms=50)
+        async with asyncio.timeout(WITHIN_S):
+            await member.getone()
+        waiting = asyncio.create_task(member.getone())
+        await two_more_commits(member)
+        assert await member.committed(tp) == 1, "the second read says that the first record is done"
+        fill(cluster, topic, 1)
+        async with asyncio.timeout(WITHIN_S):
+            assert (await waiting).offset == 1
+        await two_more_commits(member)
+        assert await member.committed(tp) == 1
 
 
 @pytest.mark.asyncio

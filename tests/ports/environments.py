@@ -9,6 +9,7 @@ Rules
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import sys
 import tempfile
@@ -69,6 +70,13 @@ _LONG_S = 600.0
 @cache
 def python_of(name: str) -> str:
     """Return the Python of an environment, which has the wheel of this checkout. It is made if it is not there."""
+    (ROOT / "build" / "ports").mkdir(parents=True, exist_ok=True)
+    with (ROOT / "build" / "ports" / "lock").open("w") as lock:  # of other processes of this session
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _made(name)
+
+
+def _made(name: str) -> str:
     clients = ENVIRONMENTS[name]
     known = hashlib.sha256("\n".join([sys.version, *_FRAMEWORKS, *_BESIDE, *clients]).encode()).hexdigest()[:12]
     folder = ROOT / "build" / "ports" / f"{name}-{known}"

@@ -17,7 +17,8 @@ import pytest
 
 from pyconsumer import errors as ours
 from pyconsumer.compat.aiokafka import border as aiokafka_border
-from pyconsumer.compat.border import Border, Translated, crosses, pair
+from pyconsumer.compat.border import Border, crosses
+from pyconsumer.compat.error_classes import Translated, pair
 from pyconsumer.compat.kafka.border import border as kafka_border
 from pyconsumer.structs import TopicPartition
 

@@ -15,11 +15,11 @@ Order
    revoked) take these, and never records of the latest read: the program may still be working on them. So a commit is
    at least once, also if the program dies in the middle of a record. (aiokafka commits what it has handed out.)
 3. A rebalance does not wait for the program. Records in its hands whose partition goes to another member come there
-   again. A partition that the member keeps goes on at its position, so these do not come again. If the member has
-   missed a generation, it goes on at the committed offset.
+   again. A partition that the member keeps continues at its position, so these do not come again. If the member has
+   missed a generation, it continues at the committed offset.
 4. ``max_poll_interval_ms`` is the longest time between two reads of a member that has partitions. After that it leaves,
    and its next read joins again. A member without partitions has nothing to read, and waits for its turn without end.
-5. An error of the group comes out of the next read, or of ``start``, once. Then the task goes on. It does so after
+5. An error of the group comes out of the next read, or of ``start``, once. Then the task continues. It does so after
    :data:`RETRY_S` in any case, so that a standby that reads nothing recovers, too. ``stop`` raises none.
 6. The task refers to the consumer weakly while it waits. A consumer that is dropped without ``stop`` leaves its group,
    and the task is cancelled.
@@ -36,7 +36,7 @@ from pyconsumer.aio.group_consumer import GroupConsumer
 
 __all__ = ["GroupTask", "Trouble"]
 
-#: After an error that no read has raised, the task goes on after this time (seconds).
+#: After an error that no read has raised, the task continues after this time (seconds).
 RETRY_S: Final = 5.0
 
 
@@ -54,7 +54,7 @@ class Trouble:
             self._raised.clear()
 
     def raise_once(self) -> None:
-        """Raise the error, if there is one, and let the task go on."""
+        """Raise the error, if there is one, and let the task continue."""
         error, self._error = self._error, None
         if error is not None:
             self._raised.set()
@@ -80,8 +80,7 @@ class GroupTask:
         self._consumer = consumer
         self._trouble = Trouble()
         self._task: asyncio.Task[None] | None = None
-        consumer.live_between_reads()
-        consumer.raise_failure = self._trouble.raise_once
+        consumer.live_between_reads(self._trouble.raise_once)
 
     def start(self) -> None:
         """Start the task in the running loop, unless that is done."""
@@ -90,7 +89,6 @@ class GroupTask:
             find = weakref.ref(self._consumer)
             self._task = loop.create_task(_live(find, self._trouble), name=f"group of {self._consumer!r}")
             self._dropped = weakref.finalize(self._consumer, _cancel, loop, self._task)
-            self._dropped.atexit = False
 
     async def stop(self) -> None:
         """End the task, after the consumer was closed."""

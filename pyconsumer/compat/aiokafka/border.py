@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyconsumer.compat.aiokafka import errors
-from pyconsumer.compat.border import Border, pair
+from pyconsumer.compat.border import Border
+from pyconsumer.compat.error_classes import pair
 from pyconsumer.compat.error_table import AIOKAFKA_FOR_OURS
 from pyconsumer.errors import (
     IllegalStateError,

@@ -1,6 +1,6 @@
 """``aiokafka.errors``: the error classes of aiokafka 0.14.0, made from :mod:`pyconsumer.compat.error_table`.
 
-What the clients of this layer raise is an error of this module and of :mod:`pyconsumer.errors`: ``except`` for either
+The clients of this layer raise errors of this module that are errors of :mod:`pyconsumer.errors`: ``except`` of either
 catches it. ``ConsumerStoppedError`` and ``IllegalOperation`` are no ``KafkaError`` of this module, as in aiokafka.
 Names of ours that aiokafka does not have can be imported from here, too.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyconsumer import errors as _ours
-from pyconsumer.compat.border import make_classes as _make_classes
+from pyconsumer.compat.error_classes import make_classes as _make_classes
 from pyconsumer.compat.error_table import AIOKAFKA as _TABLE
 
 _LOST: Final = (

@@ -6,7 +6,7 @@ Rules
    it. Both may be empty: the first before the first join, and both of a member without partitions. In a cooperative
    group, and under ``group_protocol="consumer"``, the sets have what changes. aiokafka has neither.
 2. Lost partitions are revoked ones: aiokafka's listener has no third method.
-3. Methods may be plain or coroutine functions. An exception is logged, and the rebalance goes on.
+3. Methods may be plain or coroutine functions. An exception is logged, and the rebalance continues.
 4. ``stop`` and ``unsubscribe`` call nothing.
 5. A read in a listener is an error, because reads wait for the end of the rebalance. That includes the tasks that the
    listener starts, until it ends.
@@ -44,6 +44,15 @@ class Listening:
         self.is_silent = False
         self._calls = 0  # in progress
         self._told_of_nothing = False  # since the last assignment
+
+    def begin(self, listener: Any) -> None:
+        """Call this listener from now on. None for none."""
+        self.listener = listener
+        self.is_silent = False
+
+    def be_silent(self) -> None:
+        """Call nothing from now on."""
+        self.is_silent = True
 
     @property
     def is_called_here(self) -> bool:

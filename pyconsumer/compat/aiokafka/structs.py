@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyconsumer.compat.kafka.structs import BrokerMetadata
+from pyconsumer.compat.kafka.structs import BrokerMetadata, TopicPartition
 from pyconsumer.protocol.records.native_module import compiled
 from pyconsumer.protocol.records.open_record import OpenRecord
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
 
 __all__ = [
     "BrokerMetadata",
@@ -24,6 +24,31 @@ if TYPE_CHECKING:
 else:
     #: That of the decoder in use.
     ConsumerRecord = compiled("OpenRecord") or OpenRecord
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the next offset to read, and a text of the program."""
+
+    offset: int
+    metadata: str
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Result of ``offsets_for_times``: the first offset at or after a time, and that record's timestamp in ms."""
+
+    offset: int
+    timestamp: int | None
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition in metadata. ``leader`` is -1 without a leader, ``error`` None or an error."""
+
+    topic: str
+    partition: int
+    leader: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    error: Any
 
 
 class RecordMetadata(NamedTuple):

@@ -1,6 +1,6 @@
 """``kafka.errors``: the error classes of kafka-python 3.0.12, made from :mod:`pyconsumer.compat.error_table`.
 
-What the clients of this layer raise is an error of this module and of :mod:`pyconsumer.errors`: ``except`` for either
+The clients of this layer raise errors of this module that are errors of :mod:`pyconsumer.errors`: ``except`` of either
 catches it. Names of ours that kafka-python does not have can be imported from here, too. A few errors never occur. They
 exist so that programs that name them still run.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyconsumer import errors as _ours
-from pyconsumer.compat.border import make_classes as _make_classes
+from pyconsumer.compat.error_classes import make_classes as _make_classes
 from pyconsumer.compat.error_table import KAFKA as _TABLE
 
 _LOST: Final = "The offsets were not committed: the group has rebalanced, and another member owns the partitions."

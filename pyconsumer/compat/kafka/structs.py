@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer import structs as _ours
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp
 
 __all__ = [
     "BrokerMetadata",
@@ -30,27 +30,52 @@ class MemberState:
     STABLE = "<stable>"
 
 
-class ConsumerGroupMetadata(_ours.ConsumerGroupMetadata):
+if TYPE_CHECKING:
+    TopicPartition = _ours.TopicPartition
+else:
+
+    class _AcceptsOurs(type):
+        """The class of :class:`TopicPartition`: partitions that the clients return are instances of it, too."""
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, _ours.TopicPartition)
+
+    class TopicPartition(_ours.TopicPartition, metaclass=_AcceptsOurs):
+        """One partition of a topic: ``(topic, partition)``. As text it is that of a named tuple.
+
+        The clients return :class:`pyconsumer.TopicPartition`, which is equal and has the same hash. Its text is
+        ``orders-0``.
+        """
+
+        __slots__ = ()
+
+        __str__ = _ours.TopicPartition.__repr__
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition in metadata, as in kafka-python 2.x. ``leader`` is -1 without a leader."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    offline_replicas: Sequence[int]
+    error: Any
+
+
+class ConsumerGroupMetadata(NamedTuple):
     """A consumer's identity in its group, and its state.
 
-    Attributes:
-        state: one of :class:`MemberState`. Not part of the identity.
+    ``generation_id`` is -1 and ``member_id`` empty outside of a group. ``state`` is one of :class:`MemberState`.
     """
 
-    __slots__ = ("state",)
-
-    state: str
-
-    def __init__(
-        self,
-        group_id: str | None = None,
-        generation_id: int = -1,
-        member_id: str = "",
-        group_instance_id: str | None = None,
-        state: str = MemberState.UNJOINED,
-    ) -> None:
-        super().__init__(group_id, generation_id, member_id, group_instance_id)  # type: ignore[arg-type]
-        object.__setattr__(self, "state", state)
+    group_id: str | None = None
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    state: str = MemberState.UNJOINED
 
 
 class TopicPartitionReplica(NamedTuple):

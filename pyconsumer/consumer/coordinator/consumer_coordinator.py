@@ -240,7 +240,7 @@ class ConsumerCoordinator:
 
     def live_between_polls(self) -> None:
         """Let the member rebalance between polls, by :meth:`advance`."""
-        self._subscriptions.keeps_positions = True
+        self._subscriptions.keep_positions()
         self._core.heartbeat_timers.count_with_partitions()
 
     @property

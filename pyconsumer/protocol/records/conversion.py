@@ -23,8 +23,8 @@ def convert(
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    A key or value that is None is not converted. With a ``form`` (see ``record.make_form``) the records are made in it. The compiled function may change the records in ``raw``, so the caller
-    must not share them.
+    A key or value that is None is not converted. With a ``form``, which ``record.check_form`` accepts, the records are
+    made in it. The compiled function may change the records in ``raw``, so the caller must not share them.
 
     Returns:
         The index of the record that failed, ``"key"`` or ``"value"``, and the error. Without a failure:

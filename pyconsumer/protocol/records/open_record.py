@@ -79,8 +79,8 @@ def open_repr(record: Any) -> str:
     return f"{type(record).__qualname__}({fields})"
 
 
-def same_open(one: Any, other: Any) -> bool:
-    """Return whether two records of one class are equal, or ``NotImplemented`` for other classes, as a dataclass does."""
+def same_open(one: Any, other: Any) -> Any:
+    """Return whether two records of one class are equal, ``NotImplemented`` for other classes, as a dataclass does."""
     if type(one) is not type(other):
         return NotImplemented
     return open_fields(one) == open_fields(other)

@@ -39,6 +39,7 @@ client = elasticapm.Client(
     metrics_interval="0ms",
     central_config=False,
     cloud_provider="none",
+    span_compression_enabled=False,  # which depends on how long the sends take
 )
 producer = KafkaProducer(bootstrap_servers=address)
 client.begin_transaction("request")

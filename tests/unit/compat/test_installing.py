@@ -251,7 +251,7 @@ assert not os.environ.get("PYCONSUMER_COMPAT")
     )
 
 
-def test_installing_both_is_all_or_nothing(program: Program) -> None:
+def test_installing_both_fails_as_a_whole(program: Program) -> None:
     program(
         """
 import kafka
@@ -265,7 +265,7 @@ except ImportError:
     )
 
 
-def test_a_second_install_does_nothing(program: Program) -> None:
+def test_a_second_install_is_ignored(program: Program) -> None:
     program(
         """
 import os, sys
@@ -331,7 +331,7 @@ def test_python_installs_the_clients_of_the_variable_when_it_starts(program: Pro
     assert done.lines == ["pyconsumer.compat.aiokafka.consumer.consumer True"]
 
 
-def test_without_the_variable_nothing_is_imported(program: Program) -> None:
+def test_python_imports_no_module_of_ours_without_the_variable(program: Program) -> None:
     loaded = "import sys; print(*sorted(name for name in sys.modules))"
     without = set(program(loaded).stdout.split())
     assert not [name for name in without if name.startswith("pyconsumer")]

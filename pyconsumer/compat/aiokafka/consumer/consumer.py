@@ -18,7 +18,7 @@ from pyconsumer.compat.aiokafka.border import consumer_border as border
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
 from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
-from pyconsumer.compat.aiokafka.structs import ConsumerRecord
+from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndTimestamp
 from pyconsumer.compat.aiokafka.tokens import await_tokens
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
@@ -32,7 +32,7 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition, whole_number
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = ["AIOKafkaConsumer", "as_offsets"]
 
@@ -100,7 +100,8 @@ class AIOKafkaConsumer(ConsumerInternals):
         self._group_task = GroupTask(self.consumer)
         self._listening = Listening()
         self._now = self.consumer.clock.now
-        self._prefetched = self.consumer.prefetched  # records that may be returned at once
+        self._prefetched = self.consumer.prefetched
+        self._latest = self.consumer.latest
         self._stopped = False
         self._read_at_ms: int | None = None
 
@@ -153,7 +154,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         if self._listening.is_called_here:
             raise IllegalStateError("stop must not be called from a rebalance listener")
         self._stopped = True
-        self._listening.is_silent = True
+        self._listening.be_silent()
         try:
             await close()
         except Exception:
@@ -185,7 +186,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         prefetched = self._prefetched
         records = prefetched.records
         if records and not partitions and self._now() < prefetched.until:
-            self.consumer.latest = record = records.pop()
+            self._latest[0] = record = records.pop()
             return record
         self._check_reads()
         async with self._turn:
@@ -284,8 +285,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         self.consumer.subscribe(
             topics, beginning_with(pattern), None if listener is None else ListenerCalls(self._listening)
         )
-        self._listening.listener = listener
-        self._listening.is_silent = False
+        self._listening.begin(listener)
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""
@@ -293,7 +293,7 @@ class AIOKafkaConsumer(ConsumerInternals):
 
     def unsubscribe(self) -> Awaitable[None]:
         """Drop the subscription. The result must be awaited only if the next call subscribes again."""
-        self._listening.is_silent = True
+        self._listening.be_silent()
         return asyncio.ensure_future(border.awaited(self.consumer.unsubscribe()))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyconsumer import admin as ours
-from pyconsumer.compat.border import text_of
+from pyconsumer.compat.error_classes import text_of
 from pyconsumer.compat.kafka.admin.cluster_calls import PartitionResult, ReplicaElectionResult
 from pyconsumer.compat.kafka.admin.types import (
     ConfigFilterType,

@@ -104,7 +104,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """Return the assigned partitions. Any thread may call this."""
         return self._subscriptions.assignment()
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
+    def group_metadata(self) -> ConsumerGroupMetadata:  # type: ignore[override]
         """Return this member's identity in its group, and its state. Any thread may call this."""
         group = self._delegate.coordinator
         if group is None:

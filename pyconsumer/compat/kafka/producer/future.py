@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyconsumer.compat.kafka.border import border
+from pyconsumer.compat.kafka.structs import TopicPartition
 from pyconsumer.producer.implementation import BatchResult
 from pyconsumer.producer.implementation import FutureRecordMetadata as SentRecord
-from pyconsumer.structs import RecordMetadata
+from pyconsumer.structs import RecordMetadata as OurMetadata
 
 __all__ = ["FutureRecordMetadata", "RecordMetadata"]
+
+
+class RecordMetadata(NamedTuple):
+    """The place of a produced record: kafka-python's tuple.
+
+    ``offset`` is -1 with ``acks=0``. ``timestamp`` is in ms since the epoch. ``checksum`` is always None. Sizes are in
+    bytes, -1 for None, and for a record without headers.
+    """
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int
+    checksum: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int
 
 
 class FutureRecordMetadata:
@@ -32,6 +51,11 @@ class FutureRecordMetadata:
     def place(self) -> tuple[BatchResult, int]:
         """The result of the batch, and the record's index in it."""
         return self._sent.place
+
+    @property
+    def _produce_future(self) -> BatchResult:
+        """The result of the batch, of which OpenTelemetry's instrumentation reads ``topic_partition``."""
+        return self._sent.place[0]
 
     @property
     def is_done(self) -> bool:
@@ -64,7 +88,8 @@ class FutureRecordMetadata:
     @property
     def value(self) -> RecordMetadata | None:
         """The metadata, or None if there is no successful result yet."""
-        return self._sent.value
+        found = self._sent.value
+        return None if found is None else _metadata(found)
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the result.
@@ -78,7 +103,7 @@ class FutureRecordMetadata:
             KafkaError: why the record could not be sent.
         """
         try:
-            return self._sent.get(timeout)
+            return _metadata(self._sent.get(timeout))
         except Exception as error:
             border.crossed(error)  # the same object
             raise
@@ -87,11 +112,14 @@ class FutureRecordMetadata:
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         """Wait for the result in a coroutine. Raises as :meth:`get`."""
-        return border.awaited(self._sent).__await__()
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> RecordMetadata:
+        return _metadata(await border.awaited(self._sent))
 
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
         """Call ``function(*args, metadata, **kwargs)`` after success, in the sender thread (or now, if it is done)."""
-        self._sent.add_callback(function, *args, **kwargs)
+        self._sent.add_callback(_with_metadata, function, args, kwargs)
         return self
 
     def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
@@ -110,3 +138,14 @@ class FutureRecordMetadata:
     def __repr__(self) -> str:
         state = "pending" if not self.is_done else "failed" if self.failed() else "succeeded"
         return f"<FutureRecordMetadata {state}>"
+
+
+def _metadata(found: OurMetadata) -> RecordMetadata:
+    topic, partition, offset, timestamp, *sizes = found
+    return RecordMetadata(topic, partition, TopicPartition(topic, partition), offset, timestamp, None, *sizes)
+
+
+def _with_metadata(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], found: OurMetadata
+) -> None:
+    function(*args, _metadata(found), **kwargs)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import pyconsumer
 from pyconsumer.clock import seconds_of
 from pyconsumer.compat.border import crosses
+from pyconsumer.compat.kafka import structs
 from pyconsumer.compat.kafka.border import border
 from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
 from pyconsumer.compat.kafka.internals import ProducerInternals
@@ -96,6 +97,11 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         An exception of a serializer is raised as it is.
         """
         try:
+            transactions = self._transactions
+            if self._is_plain and (transactions is None or transactions.is_open):  # as there, without its frame
+                appended = self._append(topic, value, key, headers, partition, timestamp_ms)
+                if appended is not None:
+                    return FutureRecordMetadata(appended)
             return FutureRecordMetadata(super().send(topic, value, key, headers, partition, timestamp_ms))
         except Exception as error:
             crossed = border.crossed(error)
@@ -126,7 +132,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     def send_offsets_to_transaction(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        group_metadata: ConsumerGroupMetadata | str | None = None,
+        group_metadata: structs.ConsumerGroupMetadata | ConsumerGroupMetadata | str | None = None,
         timeout_ms: int | None = None,
         *,
         consumer_group_id: str | None = None,
@@ -142,7 +148,7 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
         group = consumer_group_id if group_metadata is None else group_metadata
         if group is None:
             raise TypeError("send_offsets_to_transaction() needs group_metadata, or the group's id")
-        super().send_offsets_to_transaction(offsets, group, timeout_ms)
+        super().send_offsets_to_transaction(offsets, group, timeout_ms)  # type: ignore[arg-type]
 
     def close(  # type: ignore[override]
         self, timeout: float | None = None, null_logger: bool = False, *, timeout_ms: float | None = None

@@ -342,6 +342,7 @@ cdef int _publish_open_members() except -1:
         members[name] = PyDescr_NewMember(<PyTypeObject *>OpenRecord, &pyconsumer_open_members[i])
     members.update(CLASS_DICT)
     members["__dict__"] = property(variables)
+    members.pop("__ne__", None)  # a dataclass that derives from it has an __eq__ of its own
     PYCONSUMER_NAME(OpenRecord, "pyconsumer.compat.aiokafka.structs.ConsumerRecord")
     PyType_Modified(<PyTypeObject *>OpenRecord)
     # If a compiler laid out the members differently, this module must not be used.
