@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyconsumer.compat.aiokafka.errors import IllegalArgumentError
+
 __all__ = ["NewTopic"]
 
 
@@ -18,7 +20,7 @@ class NewTopic:
         topic_configs: settings of the topic, by name.
 
     Raises:
-        ValueError: the numbers and ``replica_assignments`` are both given, or both missing.
+        IllegalArgumentError: the numbers and ``replica_assignments`` are both given, or both missing.
     """
 
     def __init__(
@@ -30,7 +32,9 @@ class NewTopic:
         topic_configs: Mapping[str, str] | None = None,
     ) -> None:
         if (num_partitions == -1 or replication_factor == -1) == (replica_assignments is None):
-            raise ValueError("give num_partitions and replication_factor, or replica_assignments and -1 for both")
+            raise IllegalArgumentError(
+                "give num_partitions and replication_factor, or replica_assignments and -1 for both"
+            )
         self.name = name
         self.num_partitions = num_partitions
         self.replication_factor = replication_factor

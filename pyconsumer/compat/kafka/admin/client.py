@@ -612,7 +612,7 @@ class KafkaAdminClient:
         if not wanted:
             return {}
         found = self.client.run(partial(cluster_calls.remove_members, group_id=group_id, members=wanted))
-        return {name: type(for_code(code)) if code else NoError for name, code in found.items()}
+        return {name: border.kind(for_code(code)) if code else NoError for name, code in found.items()}
 
     # -- groups, by the names of kafka-python 2.x --------------------------------------------------------------------
 
