@@ -25,8 +25,6 @@ _BEGINS_WRONG = re.compile(r"(What|Whether|Where|Who|How)\b")
 _ABOVE: dict[str, dict[str, int]] = {
     "compiled sources": {"long": 2},
     "tests": {"what": 5, "long": 1},
-    "tests/simulation": {"what": 32, "nobody": 7, "private": 9, "long": 2},
-    "tests/simulation/transactions": {"what": 8, "nobody": 8, "private": 1, "long": 1},
     "tests/support": {"what": 60, "nobody": 21, "private": 13, "long": 4},
     "tests/support/odd": {"what": 6},
     "tests/support/site": {"what": 3, "nobody": 1},
