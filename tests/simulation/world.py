@@ -78,7 +78,7 @@ class Schedule:
         draws: seeds everything that is random.
         command: replays the schedule.
         as_bytes: messages go through the codec. There is no other difference.
-        """
+    """
 
     def __init__(self, draws: str, command: str, clock: WatchedClock, *, seed: int, as_bytes: bool) -> None:
         self.seed = seed
