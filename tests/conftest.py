@@ -1,4 +1,4 @@
-"""For all tests: the requirement lists, certificates, Kafka's tools, and a look at what a test leaves behind."""
+"""For all tests: the requirement lists, certificates, Kafka's tools, and a check for leftovers of tests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserv
 
 
 def pytest_configure() -> None:
-    """Load hypothesis's profile, and let Ctrl-C end what tests start, which it would not under a shell's ``&``.
+    """Load hypothesis's profile, and let Ctrl-C end the programs that tests start, also under a shell's ``&``.
 
     Raises:
         pytest.UsageError: tests that start programs would test an installed copy instead of these sources.
@@ -52,7 +52,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Garbage collections of the tests leave out what has been imported and collected: a full one takes 0.2 s of it."""
+    """Garbage collections of the tests leave out the modules imported before: a full one takes 0.2 s for them."""
     gc.collect()
     gc.freeze()
 
@@ -69,8 +69,8 @@ if EVENT_LOOP != "asyncio":
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """With ``-n 4 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
 
-    Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka, and
-    those that start programs with Spark, beside which a second one would find Python too slow to start. Those
+    Tests that share an expensive fixture are one group: Spark's session, three brokers, the oldest Apache Kafka. So
+    are tests that start programs with Spark, since Python starts too slowly for two of them at a time. Those
     on a single broker are a group for each module, so that processes share them out. A process that gets one starts its
     own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
     Before them those that parse all sources, which one process does once.
@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _name_group(item: pytest.Item, group: str) -> None:
-    """Let the name of an item end with that of its group: by this pytest-xdist's controller knows what is a group.
+    """Let the name of an item end with that of its group: by this pytest-xdist's controller knows the groups.
 
     pytest-xdist has written it already, but where pytest 9.2 no longer looks (pytest-xdist issue 1386, open with 3.8):
     groups fall apart without a word, and each process starts its own Spark and its own Apache Kafka.
@@ -266,7 +266,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """A process of pytest-xdist has ended: keep what it left behind."""
+    """A process of pytest-xdist has ended: keep its leftovers."""
     node.config.stash.setdefault(_LEFT_BY_WORKERS, {}).update(getattr(node, "workeroutput", {}).get("left behind", {}))
 
 

@@ -71,6 +71,10 @@ class KafkaAdminClient:
         """Make an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+
+        Example::
+
+            admin = KafkaAdminClient.from_file("client.properties", request_timeout_ms=10_000)
         """
         from pyconsumer.settings.properties import from_file
 
@@ -517,6 +521,10 @@ class KafkaAdminClient:
 
         Raises:
             InvalidTxnStateError: no open transaction begins there.
+
+        Example::
+
+            admin.abort_transaction(TopicPartition("orders", 0), start_offset=1_234)
         """
         return self._run(lambda until: transactions.abort(self._calls, partition, start_offset, until), timeout_ms)
 
@@ -559,7 +567,12 @@ class KafkaAdminClient:
             self._lock.release()
 
     def close(self) -> None:
-        """Wait for a call that another thread is making, then close all connections. A second call has no effect."""
+        """Wait for a call that another thread is making, then close all connections. A second call has no effect.
+
+        Example::
+
+            admin.close()
+        """
         if self._pid != os.getpid():
             return
         with self._lock:

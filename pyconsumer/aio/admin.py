@@ -134,6 +134,10 @@ class AsyncKafkaAdminClient:
         """Return an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+
+        Example::
+
+            admin = AsyncKafkaAdminClient.from_file("client.properties", request_timeout_ms=10_000)
         """
         from pyconsumer.settings.properties import from_file
 
@@ -175,7 +179,12 @@ class AsyncKafkaAdminClient:
     fence_producers = _awaited(KafkaAdminClient.fence_producers)
 
     async def close(self) -> None:
-        """Close the connections at once. A call of another task in progress fails. A second call has no effect."""
+        """Close the connections at once. A call of another task in progress fails. A second call has no effect.
+
+        Example::
+
+            await admin.close()
+        """
         self.calls.close()
 
     __reduce__ = refuse_pickling

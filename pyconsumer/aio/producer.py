@@ -109,18 +109,33 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
     The producer belongs to the loop of its first call, and all tasks of that loop may use it. Use it in ``async with``,
-    or await :meth:`close`. Callbacks that are added to a future run in the producer's thread; await the future instead.
+    or await :meth:`close`. Callbacks that are added to a future run in the producer's thread. Await the future instead.
 
-    Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`, which documents each call in full.
+    Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`. If the task of a call is cancelled:
+
+    * :meth:`send` has sent no record if it was waiting. A record whose future was returned is sent in any case.
+    * :meth:`send_many` and :meth:`send_arrow` have enqueued the records for which there was memory until then.
+    * :meth:`commit_transaction` continues, and its outcome is unknown. Call it again to learn the outcome.
+    * :meth:`transaction` aborts the transaction.
+    * :meth:`close` continues, and another call waits until it is done.
+
+    Example::
+
+        async with AsyncKafkaProducer(bootstrap_servers="localhost:9092") as producer:
+            await producer.send_and_wait("orders", b"two coffees", key=b"table 4")
     """
 
     _open = False
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
-        """Return a producer with settings from a properties file and from the environment.
+        """Make a producer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+
+        Example::
+
+            producer = AsyncKafkaProducer.from_file("client.properties", linger_ms=20)
         """
         from pyconsumer.settings.properties import from_file
 
@@ -183,17 +198,6 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Enqueue a record to be sent; wait up to ``max_block_ms`` while metadata is missing or the buffer is full.
-
-        Returns:
-            The future of its :class:`pyconsumer.structs.RecordMetadata`: ``metadata = await (await send(...))``.
-
-        Raises:
-            KafkaError, ValueError: as :meth:`pyconsumer.KafkaProducer.send`.
-
-        A call that is cancelled while it waits sends nothing. A record that was enqueued is sent, also if the task is
-        cancelled afterwards.
-        """
         self._driver.bind()
         self._sends += 1
         if not self._sends % _SENDS_PER_CHECK:
@@ -212,7 +216,6 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record and wait for the broker's response. Raises as :meth:`send`, and the broker's error."""
         future = await self.send(topic, value, key, headers, partition, timestamp_ms)
         return await future
 
@@ -225,31 +228,16 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one future for all; see :meth:`pyconsumer.KafkaProducer.send_many`.
-
-        A call that is cancelled has enqueued those of its records for which there was memory until then.
-        """
         self._driver.bind()
         return await self._driver.run(self._delegate.send_many_steps(topic, values, keys, partition, timestamp_ms))
 
     async def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
-        """Send the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
         self._driver.bind()
         return await self._driver.run(self._delegate.send_arrow_steps(topic, table, partition))
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send all records that were enqueued before this call, and wait until each has succeeded or failed.
-
-        Args:
-            timeout_ms: longest time to wait; None: as long as deliveries may take. By name only, because other clients
-                count in seconds.
-
-        Raises:
-            KafkaTimeoutError: some records have neither succeeded nor failed in time; they are still being sent.
-            TypeError: the time was not given by name.
-        """
         self._driver.bind()
         seconds = checked_seconds("flush", positional, timeout_ms)
         with self._delegate.flushing() as waiting:
@@ -261,18 +249,15 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
                 raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms") from None
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Raises as :meth:`send` if metadata is missing."""
         self._driver.bind()
         return await self._driver.run(self._delegate.partitions_steps(topic))
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
     async def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Prepare for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
         await self._call(lambda transactions: transactions.initialize(), timeout_ms)
 
     def begin_transaction(self) -> None:
-        """Begin a transaction; see :meth:`pyconsumer.KafkaProducer.begin_transaction`."""
         self._delegate.begin_transaction()
 
     async def send_offsets_to_transaction(
@@ -281,33 +266,18 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         group_metadata: ConsumerGroupMetadata | str,
         timeout_ms: int | None = None,
     ) -> None:
-        """Commit the positions of a consumer as part of the transaction (KIP-447).
-
-        See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
-        """
         begin = self._delegate.adding_offsets(offsets, group_metadata)
         if begin is not None:
             await self._call(begin, timeout_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
-        """Send the buffered records and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`.
-
-        If the call is cancelled, the commit continues, and its outcome is unknown; call this again to learn it.
-        """
         await self._call(lambda transactions: transactions.commit(), timeout_ms)
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Abort the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
         await self._call(lambda transactions: transactions.abort(), timeout_ms)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """Run a block as a transaction: commit at its end, abort if it raises, is cancelled, or cannot be committed.
-
-        Raises:
-            TransactionAbortableError: the transaction failed and was aborted; the block may be repeated.
-            ApplicationRecoverableError: this producer was fenced; close it, create another one and repeat the block.
-        """
         self.begin_transaction()
         try:
             yield self
@@ -318,7 +288,6 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
 
     @property
     def is_initialized(self) -> bool:
-        """Return whether :meth:`init_transactions` has succeeded."""
         return self._delegate.is_initialized
 
     async def _abort_if_open(self) -> None:
@@ -342,22 +311,9 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Return counters since the start, by group and name."""
         return self._delegate.metrics()
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send the buffered records and end the producer's thread. An open transaction is aborted.
-
-        If the task is cancelled, closing continues; another call waits until it is done.
-
-        Args:
-            timeout_ms: as in :meth:`pyconsumer.KafkaProducer.close`. By name only, because other clients count in
-                seconds.
-
-        Raises:
-            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
-            TypeError: the time was not given by name.
-        """
         checked_seconds("close", positional, timeout_ms)
         if self._closing is None:
             self._open = False

@@ -72,6 +72,10 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     Raises:
         ConfigurationError: a name is unknown or cannot be imported, something is no assignor, or two have the
             same name.
+
+    Example::
+
+        assignors = resolve("cooperative-sticky, range")
     """
     if isinstance(strategies, (str, Assignor, type)):
         strategies = [strategies]
@@ -123,6 +127,10 @@ def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
 
     Raises:
         ConfigurationError: they have none in common.
+
+    Example::
+
+        common_protocol(resolve("cooperative-sticky, range"))  # RebalanceProtocol.EAGER
     """
     common = set(RebalanceProtocol)
     for assignor in assignors:

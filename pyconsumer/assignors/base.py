@@ -81,10 +81,21 @@ class ClusterView(Protocol):
     """The part of the cluster's metadata that an assignor may use."""
 
     def partitions_for(self, topic: str) -> Sequence[PartitionMetadata] | None:
-        """Return the partitions of a topic, or None if the topic is unknown."""
+        """Return the partitions of a topic, or None if the topic is unknown.
+
+        Example::
+
+            leaders = [partition.leader for partition in cluster.partitions_for("orders") or ()]
+        """
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
-        """Return a broker's address and rack, or None if the broker is unknown."""
+        """Return a broker's address and rack, or None if the broker is unknown.
+
+        Example::
+
+            broker = cluster.broker(1)
+            rack = broker.rack if broker is not None else None
+        """
 
 
 class Assignor(ABC):
@@ -97,7 +108,14 @@ class Assignor(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name on the wire, by which members vote. It must differ from Kafka's own (range, roundrobin, sticky, ...)."""
+        """Name on the wire, by which members vote. It must differ from Kafka's own (range, roundrobin, sticky, ...).
+
+        Example::
+
+            @property
+            def name(self) -> str:
+                return "by-rack"
+        """
 
     @abstractmethod
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
@@ -109,33 +127,78 @@ class Assignor(ABC):
 
         Returns:
             A share for every member id of ``subscriptions``.
+
+        Example::
+
+            def assign(self, cluster, subscriptions):
+                shares = {member_id: [] for member_id in subscriptions}
+                for topic, partitions in subscribed_topics(cluster, subscriptions).items():
+                    subscribed = sorted_members(subscriptions, topic)
+                    smallest = min(subscribed, key=lambda member_id: len(shares[member_id]))
+                    shares[smallest] += [TopicPartition(topic, number) for number in range(len(partitions))]
+                return {member_id: Assignment(tuple(share)) for member_id, share in shares.items()}
         """
 
     def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """Return the rebalance protocols that it supports. All configured assignors must have one in common."""
+        """Return the rebalance protocols that it supports. All configured assignors must have one in common.
+
+        Example::
+
+            def supported_protocols(self):
+                return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+        """
         return (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Return user data to send when the member joins, or None. Called once for each join."""
+        """Return user data to send when the member joins, or None. Called once for each join.
+
+        Example::
+
+            def subscription_user_data(self, topics):
+                return b"weight=2"
+        """
         return None
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:  # noqa: B027
-        """Receive the new assignment. Called on every member, before the rebalance listener."""
+        """Receive the new assignment. Called on every member, before the rebalance listener.
+
+        Example::
+
+            def on_assignment(self, assignment, metadata):
+                self.generation_id = metadata.generation_id
+        """
 
     # -- what few assignors need -------------------------------------------------------------------------------------
 
     def configure(self, config: Config, clock: Clock) -> None:  # noqa: B027
-        """Receive the consumer's settings and clock. Called once, before any other method. Java's ``Configurable``."""
+        """Receive the consumer's settings and clock. Called once, before any other method. Java's ``Configurable``.
+
+        Example::
+
+            def configure(self, config, clock):
+                self.rack = config.client_rack
+        """
 
     def rebalance_due_in(self) -> float:
         """Return the seconds from now until the member requests a rebalance by itself. Infinity for never.
 
         Called after each :meth:`on_assignment`. The latest result counts, unless a rebalance happens before.
+
+        Example::
+
+            def rebalance_due_in(self):
+                return 60.0  # balance again in a minute
         """
         return math.inf
 
     def on_voted_out(self) -> None:  # noqa: B027
-        """Learn that the members chose another assignor. Called instead of :meth:`on_assignment`."""
+        """Learn that the members chose another assignor. Called instead of :meth:`on_assignment`.
+
+        Example::
+
+            def on_voted_out(self):
+                self.generation_id = None
+        """
 
     def announce_leaving(self, leaves: bool) -> bool:
         """Learn that the member is about to leave permanently (True), or that it no longer is (False).
@@ -143,6 +206,12 @@ class Assignor(ABC):
         Returns:
             True if the leader must be informed. The member, which has revoked its partitions, then joins once more
             before it leaves, and :meth:`subscription_user_data` returns the message to the leader.
+
+        Example::
+
+            def announce_leaving(self, leaves):
+                self.leaves = leaves  # for subscription_user_data
+                return leaves
         """
         return False
 
@@ -160,23 +229,51 @@ class PartitionAssignor(Assignor):
     def assign_partitions(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """Divide partitions, given their number in each topic (topics in order, without unknown and empty ones)."""
+        """Divide partitions, given their number in each topic (topics in order, without unknown and empty ones).
+
+        Example::
+
+            def assign_partitions(self, counts, subscriptions):
+                shares = {}
+                for topic, count in counts.items():
+                    members = sorted_members(subscriptions, topic)
+                    for number, partition in enumerate(self.partitions(topic, count)):
+                        self.put(shares, members[number % len(members)], partition)
+                return shares
+        """
 
     @staticmethod
     def partitions(topic: str, count: int) -> list[TopicPartition]:
-        """Return the partitions of a topic with ``count`` of them, in order."""
+        """Return the partitions of a topic with ``count`` of them, in order.
+
+        Example::
+
+            PartitionAssignor.partitions("orders", 2)  # those with the numbers 0 and 1
+        """
         return [TopicPartition(topic, number) for number in range(count)]
 
     @staticmethod
     def put(shares: MutableMapping[str, list[TopicPartition]], member_id: str, partition: TopicPartition) -> None:
-        """Append a partition to a member's share. Create the share if it is missing."""
+        """Append a partition to a member's share. Create the share if it is missing.
+
+        Example::
+
+            shares = {}
+            PartitionAssignor.put(shares, "member-1", TopicPartition("orders", 0))
+        """
         shares.setdefault(member_id, []).append(partition)
 
 
 def subscribed_topics(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription]
 ) -> dict[str, Sequence[PartitionMetadata]]:
-    """Return the partitions of all subscribed topics. Topics are in order, without unknown and empty ones."""
+    """Return the partitions of all subscribed topics. Topics are in order, without unknown and empty ones.
+
+    Example::
+
+        for topic, partitions in subscribed_topics(cluster, subscriptions).items():
+            print(topic, len(partitions))
+    """
     names = {topic for subscription in subscriptions.values() for topic in subscription.topics}
     known = ((topic, cluster.partitions_for(topic)) for topic in sorted(names))
     return {topic: partitions for topic, partitions in known if partitions}
@@ -192,6 +289,10 @@ def sorted_members(subscriptions: Mapping[str, Subscription], topic: str | None 
 
     Args:
         topic: return only members that are subscribed to it.
+
+    Example::
+
+        sorted_members({"b": Subscription(("orders",)), "a": Subscription(("orders",))})  # ["a", "b"]
     """
 
     def key(member_id: str) -> tuple[bool, bytes]:

@@ -20,7 +20,7 @@ class Cell:
 
     Attributes:
         size_bytes: of each value.
-        codec: what the records are compressed with, or ``none``.
+        codec: compression of the records, or ``none``.
         keyed: whether records have a key and two headers.
         partitions: of the topic.
         broker: :data:`APACHE` or :data:`EMBEDDED`.

@@ -1,6 +1,6 @@
 """The program of a Python client. Run as a child process by the benchmarks.
 
-``python -m tests.benchmarks.client_program JSON`` runs one of :data:`PROGRAMS` and prints what it found as JSON.
+``python -m tests.benchmarks.client_program JSON`` runs one of :data:`PROGRAMS` and prints the results as JSON.
 The Java and Go programs beside this one do the same and print the same.
 """
 
@@ -25,7 +25,7 @@ _INSPECTED = 1000
 
 
 class Tally:
-    """Counts what was read and keeps CRC-32Cs of values and keys per partition, in the order of reading."""
+    """Counts the records read and keeps CRC-32Cs of values and keys per partition, in the order of reading."""
 
     def __init__(self, partitions: int, wanted: int) -> None:
         self.wanted = wanted
@@ -105,7 +105,7 @@ def peak_bytes() -> int:
 
 
 def forget_peak() -> None:
-    """From now on :func:`peak_bytes` starts anew, from what is in use now."""
+    """Reset :func:`peak_bytes` to the memory in use now."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -126,7 +126,7 @@ def _open(arguments: dict[str, Any], **settings: Any) -> Client:
 
 
 def _in_group(milliseconds: int | None = None) -> dict[str, Any]:
-    """Settings of a member of a new group, which commits from time to time if it is told how often."""
+    """Settings of a member of a new group, which commits periodically if an interval is given."""
     settings: dict[str, Any] = {"group.id": f"benchmark-{uuid.uuid4()}", "enable.auto.commit": milliseconds is not None}
     return settings if milliseconds is None else settings | {"auto.commit.interval.ms": milliseconds}
 

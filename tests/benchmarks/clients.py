@@ -1,7 +1,7 @@
 """The Python clients behind one small interface, so that every one of them runs the same programs.
 
-A client is opened, told what to read, and asked for records again and again. What it gives back are lists that its
-own API made. Nothing is done per record here that a user would not do.
+A client is opened, given a topic, and asked for records repeatedly. It returns the lists that its own API made.
+The work per record here is no more than a user would do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Client:
 
     Args:
         servers: host:port.
-        topic: what is read.
+        topic: the topic to read.
         partitions: how many the topic has.
         keyed: whether keys are looked at, too.
         settings: more of the client's own settings.
@@ -172,7 +172,7 @@ class KafkaPython(_LikeKafkaPython):
 
 
 class AIOKafka(Client):
-    """Each call is a run of its event loop. A call brings thousands of records, so that this costs next to nothing."""
+    """Each call is a run of its event loop. A call returns thousands of records, so this cost is negligible."""
 
     note = "`getmany()`"
     package = "aiokafka"

@@ -25,7 +25,7 @@ _KEYS = ("records", "size_bytes", "checksums", "key_checksums")
 
 
 def consume(setup: Setup) -> None:
-    """The core cells ``rounds`` times, or with ``grid`` what the grid has besides them, once."""
+    """The core cells ``rounds`` times, or with ``grid`` the other cells of the grid, once."""
     cells = [cell for cell in GRID if cell not in CORE] if setup.grid else CORE
     rounds = 1 if setup.grid else setup.rounds
     for cell in cells:

@@ -1,4 +1,4 @@
-"""Both group protocols, ours beside Java's: large groups that change, and members that have nothing to do."""
+"""Both group protocols, ours beside Java's: large groups that change, and idle members."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EVENTS = {"join": "joins", "leave": "leaves"}
 
 
 class Kind(NamedTuple):
-    """What is measured: a client, a protocol, and how often the broker computes an assignment at most (ms)."""
+    """A measured combination: a client, a protocol, and the least time between two assignments by the broker (ms)."""
 
     client: str
     protocol: str
@@ -111,7 +111,7 @@ def _run(setup: Setup, server: Server, kind: Kind, topic: str) -> dict[str, Any]
 
 
 def _answer(program: GuardedProcess) -> dict[str, Any]:
-    """What a program printed last, once it has ended."""
+    """The last line that a program printed, once it has ended."""
     wait_until(lambda: not program.running, 600, "the group's program ends")
     lines = program.stdout.splitlines()
     assert lines, program.stderr[-2000:]

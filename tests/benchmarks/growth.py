@@ -1,4 +1,4 @@
-"""The workload ``growth``: what one more partition costs a consumer, and one more connection a broker.
+"""The workload ``growth``: the cost of one more partition for a consumer, and of one more connection for a broker.
 
 Consumers read the same number of records from 1 to 10,000 partitions, and are timed from their construction to the
 first record. Brokers get 10 to 5,000 connections, of which each sends one request after another.

@@ -1,7 +1,7 @@
 """A large group of our consumers in one process, each in a thread, that forms, grows and shrinks, and then idles.
 
-``LargeGroup.java`` does the same with Java's consumers. For each partition it is noted when any member last got a
-record of it: the longest time without one is the cost of a rebalance whoever waits for what becomes of the records.
+``LargeGroup.java`` does the same with Java's consumers. For each partition the time of its last record
+at any member is noted. The longest time without one is the cost of a rebalance for an application downstream.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Group:
         )
 
     def during(self, event: Callable[[], None]) -> dict[str, Any]:
-        """What an event costs."""
+        """The cost of an event."""
         start = time.perf_counter()
         self.worst = [0.0] * self.partitions
         event()
@@ -120,7 +120,7 @@ def main(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def idle_cpu() -> float:
-    """Processor time per second while nothing happens."""
+    """Processor time per second of an idle group."""
     time.sleep(IDLE_AFTER_S)
     before = time.process_time()
     time.sleep(IDLE_S)

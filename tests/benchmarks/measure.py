@@ -1,4 +1,4 @@
-"""Runs of contenders: in turn, each in a process of its own, and their answers compared with what is true."""
+"""Runs of contenders: in turn, each in a process of its own, and their answers compared with the known contents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class WrongAnswerError(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to measure: a name for the table and what makes one run of it (and raises if the answer is wrong)."""
+    """Something to measure: a name for the table and a function for one run (raises if the answer is wrong)."""
 
     name: str
     measure: Callable[[], Run]
@@ -45,7 +45,7 @@ class Contender:
 
 
 def alternate(contenders: Sequence[Contender], rounds: int, say: Callable[[str], None], scope: Scope) -> None:
-    """Run all contenders once, then all again, and so on: what disturbs the machine disturbs each of them.
+    """Run all contenders once, then all again, and so on, so that a disturbance of the machine affects all of them.
 
     Runs that ``scope`` has already are left out. New ones go there, also those that failed.
     """
@@ -66,7 +66,7 @@ def _run(contender: Contender, round_: int, say: Callable[[str], None]) -> Run:
 
 
 def _brief(error: Exception) -> str:
-    """The line of a message that says most: the last one, or of a failed command what it printed last."""
+    """The most informative line of a message: the last one, or for a failed command the last line of its output."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[-1].strip()[:200] if lines else type(error).__name__
 
@@ -92,7 +92,7 @@ def process_cpu_s(pid: int) -> float:
 
 
 def timed(action: Callable[[], Finished]) -> tuple[Finished, float, float]:
-    """Run a command. What it left, the seconds it took and its processor time."""
+    """Run a command. Return its completed process, the seconds it took and its processor time."""
     cpu, start = children_cpu_s(), time.perf_counter()
     finished = action()
     return finished, time.perf_counter() - start, children_cpu_s() - cpu
@@ -126,7 +126,7 @@ def answer(finished: Finished) -> dict[str, Any]:
 
 
 def checked(what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Raise :class:`WrongAnswerError` unless ``found`` says what ``wanted`` says."""
+    """Raise :class:`WrongAnswerError` unless ``found`` agrees with ``wanted``."""
     for key in keys:
         if found[key] != wanted[key]:
             raise WrongAnswerError(f"{what}: {key} is {_short(found[key])}, it should be {_short(wanted[key])}")

@@ -1,4 +1,4 @@
-"""The workload ``memory``: what a consumer of large records takes, and whether that grows."""
+"""The workload ``memory``: the memory of a consumer of large records, and whether it grows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The program that :mod:`tests.benchmarks.pairs` runs in turn with one package and with another.
 
-It uses nothing of the package that is not in both, and prints what it found as JSON.
+It uses only names that both packages have, and prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def import_(_: dict[str, Any]) -> dict[str, Any]:
 
 
 def spark(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Read all columns by Spark into nothing. Processor time of all its processes."""
+    """Read all columns by Spark and discard them. Processor time of all its processes."""
     return spark_program.main({**arguments, "format": "pyconsumer", "columns": "", "jars": []})
 
 

@@ -2,8 +2,8 @@
 
 Each pair runs a program with the package of one folder and with that of the other, in processes of their own, on one
 embedded broker that is this checkout's. Who is first changes from pair to pair. The ratio after / before is the
-geometric mean of the pairs, with the interval that holds it with 95 % (Student's t of the logarithms): what slows the
-machine slows both of a pair. Something is slower if the whole interval is above 1.
+geometric mean of the pairs, with the interval that holds it with 95 % (Student's t of the logarithms). A load on
+the machine slows both of a pair. Something is slower if the whole interval is above 1.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def plot_tables(tables: Sequence[Mapping[str, Any]], path: Path, *, scale: float
     """Contenders' medians, with a line from the least to the most.
 
     Args:
-        scale: what figures are divided by.
-        axis: what the numbers are.
+        scale: the divisor of the figures.
+        axis: the title of the axis.
     """
     pyplot = _pyplot()
     shown = [(table["title"], _bars(table["series"], scale)) for table in tables]

@@ -1,7 +1,7 @@
-"""The limit: one thread that sends fetch requests to one broker and looks at nothing but the headers of batches.
+"""The limit: one thread that sends fetch requests to one broker and reads only the headers of batches.
 
-The next request leaves as soon as an answer is there, as in our own consumer. Nothing is decoded, decompressed or
-checked, so what comes out is what broker, system and a Python thread can move at most.
+The next request leaves as soon as an answer is there, as in our own consumer. Records are not decoded,
+decompressed or checked, so the result is the most that broker, system and a Python thread can move.
 """
 
 from __future__ import annotations

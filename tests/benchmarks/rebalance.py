@@ -1,6 +1,6 @@
 """Costs of a rebalance: our consumers and Java's on Apache Kafka, and larger groups of ours in simulated time.
 
-What is measured is the longest time in which a partition that stays with its member brings no record, while another
+The measure is the longest time without a record from a partition that stays with its member, while another
 member joins or leaves. Records are written to every partition all the time.
 """
 

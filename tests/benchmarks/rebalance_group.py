@@ -92,7 +92,7 @@ def _until_settled(members: list[Member], partitions: int) -> float:
 
 
 def during(event: Callable[[], None], members: list[Member], partitions: int) -> dict[str, Any]:
-    """Return what the event costs the partitions that stay with their members. Nothing may be an event, too."""
+    """Return the cost of an event for the partitions that stay with their members. The event may do nothing, too."""
     staying = list(members)
     before = {member: member.assignment for member in staying}
     for member in staying:

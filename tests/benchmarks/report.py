@@ -36,7 +36,7 @@ _Draw = Callable[[Sequence[Mapping[str, Any]], Path], None]
 
 @dataclass(frozen=True)
 class Page:
-    """Text of a page before its tables, and by the file's name what its plots are made of."""
+    """Text of a page before its tables, and the data of its plots by the file's name."""
 
     title: str
     text: str
@@ -62,7 +62,7 @@ def _rates_of(name: str, tables: Sequence[Mapping[str, Any]], path: Path) -> Non
 
 
 def _ratios_of(name: str, tables: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Draws the matrix with this name, everything divided by what Java reached."""
+    """Draws the matrix with this name, all figures divided by Java's."""
     for table in tables:
         if table["name"] == name:
             title = f"{table['title']}: x {REFERENCE}"
@@ -167,7 +167,7 @@ More:
 
 
 def about(command: str, rounds: int) -> dict[str, Any]:
-    """Return what a page says of the call that made it: the machine and its load now."""
+    """Return a page's description of the call that made it: the machine and its load now."""
     return {
         "command": command,
         "machine": machine(),
@@ -178,7 +178,7 @@ def about(command: str, rounds: int) -> dict[str, Any]:
 
 
 def machine() -> str:
-    """Return what it ran on, in a line."""
+    """Return a description of the machine, in a line."""
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -197,7 +197,7 @@ def update(
     """Put new tables in the place of old ones of the same name and write the files of each page.
 
     Args:
-        made_by: what :func:`about` says.
+        made_by: the text of :func:`about`.
         order: names of workloads. Tables are shown in this order.
 
     Returns:
@@ -245,7 +245,7 @@ def _update(
 
 
 def _other_call(made_by: Mapping[str, Any], newest: Mapping[str, Any]) -> str:
-    """Return what is said below a table that was not made by the newest call."""
+    """Return the note below a table that was not made by the newest call."""
     if made_by == newest:
         return ""
     commands = ", ".join(f"`{command}`" for command in made_by["command"].split("\n$ "))

@@ -1,4 +1,4 @@
-"""Every finished run as a line of JSON, so that an aborted benchmark goes on and pages can be made again."""
+"""Every finished run as a line of JSON, so that an aborted benchmark can continue and pages can be made again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Run:
     """One measured run.
 
     Attributes:
-        contender: its name in tables, and ``note``: what is said about it there.
+        contender: its name in tables, and ``note``: a remark about it there.
         amount, seconds: how much in how long.
         cpu_s: processor time of the contender's process, all threads.
         peak_bytes: the most memory that its process ever had.
@@ -54,7 +54,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Scope:
-    """The runs of one workload on one kind of topic (a cell's name, or nothing)."""
+    """The runs of one workload on one kind of topic (a cell's name, or empty)."""
 
     results: Results
     workload: str
@@ -97,7 +97,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> Results:
-        """Return what a file holds. A last line that a crash has cut off is removed."""
+        """Return the contents of a file. A last line that a crash has cut off is removed."""
         results = cls(path)
         if path.exists():
             text = path.read_bytes()

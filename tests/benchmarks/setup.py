@@ -79,7 +79,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic that was filled, and what is in it: number of records, their bytes, checksums by partition."""
+    """A topic that was filled, and its contents: number of records, their bytes, checksums by partition."""
 
     server: Server
     name: str
@@ -95,7 +95,7 @@ class Topic:
         return int(self.truth["records"])
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the programs want to know of it."""
+        """Return the facts that the programs need."""
         found = {"servers": self.servers, "topic": self.name, "partitions": self.partitions, "records": self.records}
         return found | {"keyed": any(self.truth["key_checksums"])}
 
@@ -110,9 +110,9 @@ class Setup:
     Attributes:
         rounds: how often each contender runs.
         scale: factor for the numbers of records.
-        only: parts of the names of the contenders that are wanted. Nothing for all.
+        only: parts of the names of the contenders that are wanted. Empty for all.
         grid: whether to run all cells, once, instead of the core cells.
-        cells: parts of the names of the cells that are wanted. Nothing for all.
+        cells: parts of the names of the cells that are wanted. Empty for all.
     """
 
     say: Callable[[str], None]
@@ -148,7 +148,7 @@ class Setup:
         return self._servers[broker]
 
     def _warm_up(self, server: Server) -> None:
-        """Let the broker's JVM compile what it needs to answer fetches and commits.
+        """Let the broker's JVM compile its code for fetches and commits.
 
         Or it takes four times as long for the first run as for the fifth, at the expense of who comes first.
         """

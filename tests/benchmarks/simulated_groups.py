@@ -1,7 +1,7 @@
-"""Large groups in simulated time: the real coordinators of both sides, a network of up to 3 ms, nobody computes.
+"""Large groups in simulated time: the real coordinators of both sides, a network of up to 3 ms, no computing.
 
-Shows what the protocol costs by itself. Members poll every 20 ms and read from every partition that they may. Nothing
-fails. See :mod:`tests.simulation` for what is real and what is not.
+Shows the cost of the protocol by itself. Members poll every 20 ms and read from all partitions that they own, and no
+request fails. :mod:`tests.simulation` lists the parts that are real and those that are simulated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WITHIN_S = 120.0
 
 
 class Reader(Member):
-    """Polls, and notes how long each partition brought nothing while it was its own.
+    """Polls, and notes how long each partition brought no record while it was its own.
 
     Attributes:
         worst: by partition, the longest time without progress since :meth:`begin`, seconds.

@@ -1,4 +1,4 @@
-"""The workload ``spark``: our source and Spark's own connector read a topic into nothing."""
+"""The workload ``spark``: our source and Spark's own connector read a topic and discard the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a topic with Spark into nothing. Run as a child process by the benchmarks."""
+"""Reads a topic with Spark and discards the rows. Run as a child process by the benchmarks."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 One broker at a time, the embedded one or Apache Kafka. It is started with an empty folder, and gets a topic with
 batches of one or of 500 records in one or in 1,000 partitions. Then it is killed, started, stopped cleanly, and started
-again. What is shown of each start is the time beyond that of the start with the empty folder, in the same run.
+again. For each start the table has the time beyond that of the start with the empty folder, in the same run.
 """
 
 from __future__ import annotations

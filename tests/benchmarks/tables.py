@@ -22,7 +22,7 @@ class Table:
     Attributes:
         name: by which a newer one takes its place. Begins with the workload's name.
         unit: of the medians, such as ``records/s``.
-        reference: the contender that the others are set in relation to, or nothing.
+        reference: the contender that the others are compared with, or empty.
         page: the name of the page that shows it.
     """
 
@@ -35,7 +35,7 @@ class Table:
     page: str = "benchmarks"
 
     def take(self, series: Iterable[Series], value: Any = None) -> Table:
-        """Add a row for each contender: of its rates, or of what ``value`` says of a run."""
+        """Add a row for each contender: of its rates, or of the result of ``value`` for a run."""
         self.series += [row(item, value or (lambda run: run.rate)) for item in series]
         return self
 
@@ -46,7 +46,7 @@ class Matrix:
 
     Attributes:
         columns: names of contenders.
-        rows: of each kind of topic its title and, by contender, ``[median, least, most]`` (or nothing).
+        rows: of each kind of topic its title and, by contender, ``[median, least, most]`` (or none).
     """
 
     name: str
@@ -59,7 +59,7 @@ class Matrix:
 
 
 def row(series: Series, value: Any) -> dict[str, Any]:
-    """A row of a table: median, least and most of a figure, and what else is known of each contender."""
+    """A row of a table: median, least and most of a figure, and further facts about each contender."""
     found = [value(run) for run in series.runs]
     costs = [run.cpu_s_per_million for run in series.runs if run.cpu_s_per_million is not None]
     peaks = [run.peak_bytes for run in series.runs if run.peak_bytes]
@@ -136,7 +136,7 @@ def _matrix(table: Mapping[str, Any]) -> str:
 
 
 def _triple(found: Sequence[float] | str | None, unit: str) -> str:
-    """``5 (4-6)``, ``5`` if there was one run, or what went wrong."""
+    """``5 (4-6)``, ``5`` if there was one run, or the error."""
     if not found or isinstance(found, str):
         return "failed" if found else ""
     median, least, most = (figure(value, unit) for value in found)
@@ -161,7 +161,7 @@ def _optional(value: float | None, digits: int) -> str:
 
 
 def cell_values(series: Series, value: Any) -> list[float] | str | None:
-    """Return what a matrix shows of a contender: median, least, most, or the error."""
+    """Return a contender's cell of a matrix: median, least, most, or the error."""
     found = [each for run in series.runs if (each := value(run)) is not None]
     if not found:
         return series.errors[-1] if series.errors and not series.runs else None

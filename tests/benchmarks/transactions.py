@@ -1,8 +1,12 @@
 """``python -m tests.benchmarks.transactions``: our transactions beside Java's, and our copying loop beside aiokafka's.
 
-For each kind of broker it prints: ms for a transaction of 100 records of 100 bytes (median of 200), records per second
-of Kafka's ProducerPerformance with a transactional id, and records per second copied from topic to topic exactly once,
-in batches of 500. Runs alternate, and the best of three counts.
+For each kind of broker it prints three figures:
+
+* ms for a transaction of 100 records of 100 bytes (median of 200)
+* records per second of Kafka's ProducerPerformance with a transactional id
+* records per second copied from topic to topic exactly once, in batches of 500
+
+Runs alternate, and the best of three counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All workloads: what measures each, and what makes tables of its results."""
+"""All workloads: a function that measures each, and one that makes tables of its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Workload:
 
     Attributes:
         measure: puts runs into the results, those that are not there yet.
-        tables: what is shown of them, however many there are.
+        tables: makes tables of the runs, however many there are.
     """
 
     measure: Callable[[Setup], None]

@@ -13,7 +13,7 @@ from tests.simulation.world import PROTOCOLS, BrokenRule, World
 
 
 def schedule_parser(program: str, description: str | None, rules: Iterable[str]) -> argparse.ArgumentParser:
-    """Return a parser of what both simulations take."""
+    """Return a parser of the arguments that both simulations take."""
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--seed", type=int, default=0, help="the (first) schedule")
     parser.add_argument("--count", type=int, default=1, help="how many schedules, from that seed on")

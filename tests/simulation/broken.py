@@ -87,7 +87,7 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
 
 
 def _keep_all(rebalancer: RebalanceSteps) -> None:
-    """Keeps what the assignment takes away, and the listener does not hear of it."""
+    """Keeps revoked partitions, and does not call the listener."""
     complete, subscriptions = rebalancer.complete, rebalancer._subscriptions
 
     def keeping(step: CompleteJoin) -> Iterator[Any]:

@@ -5,7 +5,7 @@ Appends are late or refused. The coordinator restarts from its log. Partitions a
 
 1. One owner: no two members that the coordinator knows use one partition.
 2. No commit that was acknowledged is ever undone: who takes a partition reads at least that offset.
-3. Nobody starves: when the disturbances end, the group becomes Stable, and every partition has its owner.
+3. No partition starves: when the disturbances end, the group becomes Stable, and every partition has its owner.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ class Simulation:
 
 
 class _Base:
-    """Common to members of both kinds: what they use, and their commits."""
+    """Common to members of both kinds: the partitions in use, and their commits."""
 
     def __init__(self, world: Simulation, name: str) -> None:
         self.world = world
@@ -272,7 +272,7 @@ class _Base:
         return self.world.clock.now() < self.paused_until
 
     def take(self, partition: TopicPartition) -> None:
-        """Begin to use a partition, from what is committed."""
+        """Begin to use a partition, from its committed offset."""
         world = self.world
         self.uses[partition] = world.acknowledged.get(partition, 0)
         found = world.coordinator.fetch_offsets(GROUP, [partition])

@@ -1,10 +1,10 @@
 """The rules for groups with members of the consumer protocol (KIP-848), alone or beside classic ones.
 
-What differs from :mod:`.rules`
+Differences from :mod:`.rules`
 
 1. No partition has two owners among the members that the coordinator knows, whatever their epochs.
 2. A commit may name an epoch before the present one, as long as the member has had the partition since (KIP-1251).
-   Nobody but the same member moves an offset back.
+   Only the same member moves an offset back.
 7. When the faults are over, every member is stable in the epoch that the coordinator knows, which is the group's.
 """
 
@@ -32,7 +32,7 @@ class ConsumerRules(Rules):
     def on_commit_stored(
         self, client: str, member_id: str, generation: int, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """The coordinator wrote a commit. Returns what it replaces."""
+        """The coordinator wrote a commit. Returns the one it replaces."""
         replaced = {tp: self.last[tp].offset if tp in self.last else -1 for tp in offsets}
         self.commits += 1
         written = self._stored.setdefault(client.partition("/")[0], set())

@@ -103,7 +103,7 @@ class Background(HeartbeatThread):
         self.notify()
 
     def advance(self) -> None:
-        """Do what is to be done now, and sleep."""
+        """Do the work that is due, and sleep."""
         if self.stopped or not self._member.alive or self._member.paused:
             return
         if self._wake is not None:
@@ -153,7 +153,7 @@ class Member(ConsumerRebalanceListener):
         settings: of the consumer, in place of the usual ones.
 
     Attributes:
-        told: the partitions that the listener was told to own.
+        told: the partitions that the member owns by the calls of its listener.
         patience: how long closing may take, seconds.
         slow_callback: how long the next callback takes, seconds.
         fenced_callback: it runs without network.
@@ -298,7 +298,7 @@ class Member(ConsumerRebalanceListener):
             self._inbox.pop(0)()
 
     def _run(self) -> None:
-        """Go on where the application waits, until it waits again."""
+        """Resume the application where it waits, until it waits again."""
         if self._running or self.paused or not self.alive or self.ended:
             return
         self._running = True
@@ -398,7 +398,7 @@ class Member(ConsumerRebalanceListener):
                 self.subscriptions.seek(tp, FetchPosition(0))
 
     def _read(self) -> None:
-        """Records of one partition are handed out."""
+        """Records of one partition are returned to the application."""
         partitions = self.subscriptions.assigned_list()
         if partitions:
             tp = self.world.random.choice(partitions)

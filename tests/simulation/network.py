@@ -1,8 +1,8 @@
 """The network: connections that deliver in order, each with its own delays, and that fail in every way.
 
-A connection breaks (both ends learn of it, what was under way to the broker may still arrive), swallows everything
-until somebody's patience ends, or loses the answer to what was carried out. Requests on one connection are served in
-turn, as a broker does. Between connections there is no order.
+A connection breaks, swallows everything until a timeout ends it, or loses the answer to a request that was carried
+out. Both ends notice a broken connection, but requests in flight may still reach the broker. Requests on one connection
+are served in turn, as a broker does. Between connections there is no order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ REQUEST_TIMEOUT = 5.0
 
 
 class Exchange:
-    """One request and what became of it."""
+    """One request and its outcome."""
 
     __slots__ = ("answered", "connection", "future", "request", "timer", "version")
 
@@ -70,7 +70,7 @@ class Connection:
             world.timer.schedule(self._arrival, lambda: self._arrive(exchange))
 
     def hold(self, seconds: float) -> None:
-        """Let what is sent from now on arrive later, and that of further messages with it."""
+        """Delay messages that are sent from now on."""
         self._arrival = max(self._arrival, self._world.clock.now() + seconds)
 
     def _timed_out(self, exchange: Exchange) -> None:
@@ -126,7 +126,7 @@ class Connection:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def close(self, why: str) -> None:
-        """Break it. What was under way to the broker may arrive nevertheless."""
+        """Break it. Requests in flight may still reach the broker."""
         if not self.open:
             return
         self.open = False
@@ -146,7 +146,7 @@ class SimulatedClient:
     Args:
         world: it lives in.
         name: for the trace.
-        deliver: takes what is to be run in the client's thread.
+        deliver: takes functions to run in the client's thread.
         woken: called by :meth:`wakeup`.
     """
 

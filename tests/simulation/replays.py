@@ -17,7 +17,7 @@ BLOCK = 20
 
 
 def digest_of(code: str, hash_seed: str) -> str:
-    """Return a digest of what code prints in a process of its own, where strings have other hashes."""
+    """Return a digest of the output of code in a process of its own, where strings have other hashes."""
     result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

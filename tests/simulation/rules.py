@@ -2,15 +2,15 @@
 
 1. No partition has two owners among the members of the group's present generation.
 2. A partition without owner has one again within session timeout + rebalance timeout + delay + 10 round trips of the
-   last fault, and of the last request that arrived late over a connection that broke: a commit of a dead member
-   begins its session anew. The delay is that of the delayed assignor, and 0 with others.
-3. A commit that was acknowledged is in the log. What OffsetFetch answers is the last commit in the log, or while that
-   is not acknowledged the one before. No commit of a generation that is over gets there. Nobody but its own writer
-   moves an offset back.
+   last fault. A request that arrives late over a broken connection counts as a fault, since a commit of a dead member
+   restarts its session. The delay is that of the delayed assignor, and 0 with others.
+3. A commit that was acknowledged is in the log. OffsetFetch returns the last commit in the log, or the one before
+while the last is not acknowledged. No commit of an earlier generation gets there. Only the writer of an offset
+moves it back.
 4. A listener hears of a partition in turn that it is assigned and that it is revoked or lost. Under the eager protocol
-   all go before any comes. Nothing is heard while a callback runs, nor after the end.
-5. While the delay of a vanished member lasts, nobody is given what it had. See :mod:`.waiting`.
-6. Once a member knows that its generation is lost, it is handed no record before it has heard which partitions it lost.
+   all are revoked before any is assigned. No callback starts while another runs, or after the end.
+5. While the delay of a vanished member lasts, its partitions have no owner. See :mod:`.waiting`.
+6. Once a member knows that its generation is lost, it gets no record until its listener knows the lost partitions.
 7. When the faults are over, the group is stable in bounded time: all members in one generation.
 """
 
@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
 
 class Rules:
-    """See the module. A broken rule is told to the world, which ends the schedule."""
+    """See the module. A broken rule is reported to the world, which ends the schedule."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -67,7 +67,7 @@ class Rules:
     def on_commit_stored(
         self, client: str, member_id: str, generation: int, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """The coordinator wrote a commit. Returns what it replaces."""
+        """The coordinator wrote a commit. Returns the one it replaces."""
         world = self._world
         replaced = {tp: self.last[tp].offset if tp in self.last else -1 for tp in offsets}
         if generation != self._generation:
@@ -89,7 +89,7 @@ class Rules:
         return replaced
 
     def on_commit_acknowledged(self, member: Member, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """A member was told that its commit succeeded."""
+        """A member was informed that its commit succeeded."""
         for tp, offset in offsets.items():
             if (tp, offset.offset) not in self._stored.get(member.name, ()):
                 self._world.fail(f"{member.name} was told that {offset.offset} is committed for {tp}; it is not stored")
@@ -183,7 +183,7 @@ class Rules:
     # -- callbacks ---------------------------------------------------------------------------------------------------
 
     def on_callback(self, member: Member, name: str, partitions: Sequence[TopicPartition], *, eager: bool) -> None:
-        """A listener is called. ``member.told`` is what it was told to own until now."""
+        """A listener is called. ``member.told`` has the partitions of its earlier calls."""
         told, given = member.told, set(partitions)
         where = f"{member.name}: {name}({', '.join(map(str, partitions))})"
         if member.in_callback:

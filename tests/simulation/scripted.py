@@ -1,4 +1,4 @@
-"""A group without random faults: what happens, and when, a test says. Members and coordinator are those of a schedule.
+"""A group without random faults: a test chooses the events and their times. The rest is as in a schedule.
 
 Members poll, stall, vanish, leave and come. The coordinator's broker restarts from its log. Whenever an
 assignment changes, partitions with two owners in one generation are looked for. Every callback is checked, as in a
@@ -20,7 +20,7 @@ from tests.simulation.world import World
 
 
 class ScriptedMember(Member):
-    """A member that does what the test says.
+    """A member that is driven by the test.
 
     Attributes:
         lost: the partitions of each call of ``on_partitions_lost``.

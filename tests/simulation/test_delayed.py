@@ -1,4 +1,4 @@
-"""The list's examples of cooperative and delayed rebalancing, with real coordinators: what is sent, decided and owned.
+"""The list's examples of cooperative and delayed rebalancing, with real coordinators: messages, decisions and owners.
 
 Example A ends where example B begins, so one group plays both. P1 of the list is partition 0.
 """
@@ -41,7 +41,7 @@ class Round(NamedTuple):
 
 
 class Recording(WatchedAssignor):
-    """Notes what its member decides as leader. ``plain``: as the cooperative sticky assignor would."""
+    """Notes the decisions of its member as leader. ``plain``: as the cooperative sticky assignor would."""
 
     def __init__(self, group: Group) -> None:
         super().__init__(group.world)
@@ -152,7 +152,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 @contextmanager
 def undisturbed(group: Group, **kept: str) -> Iterator[None]:
-    """Members go on reading these partitions without a break."""
+    """Members read these partitions without a break."""
     world = group.world
     on = [True]
     generation = dict.fromkeys(kept, 0)

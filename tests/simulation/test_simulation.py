@@ -1,4 +1,4 @@
-"""The simulation itself: it notices what is broken, replays exactly, and does what it is said to do."""
+"""The simulation itself: it notices broken rules, replays exactly, and works as documented."""
 
 from __future__ import annotations
 

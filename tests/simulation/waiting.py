@@ -1,7 +1,7 @@
-"""The delayed assignor under observation: what a vanished member had is given to nobody before its delay is over.
+"""The delayed assignor under observation: partitions of a vanished member stay unassigned until its delay is over.
 
-The assignor goes by what members bring along. The rule here goes by what happened: who was really given what, and when
-a leader first missed whom.
+The assignor relies on the members' user data. The rule here relies on the events: the assignments that were made, and
+the time at which a leader first missed a member.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Waiting:
         self.delayed = 0
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
-        """A member was told what it has."""
+        """A member got its assignment."""
         had = self._had.setdefault(metadata.generation_id, {})
         had[metadata.member_id] = metadata.group_instance_id, set(assignment.partitions)
 

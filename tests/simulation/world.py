@@ -42,7 +42,7 @@ M = TypeVar("M", bound=Message)
 
 
 class BrokenRule(AssertionError):
-    """A rule was broken. The text tells which, how to see it again, and what happened before."""
+    """A rule was broken. The text names it, the command for a replay, and the events before."""
 
 
 class WatchedClock(ManualClock):
@@ -77,7 +77,7 @@ class Schedule:
     Args:
         draws: seeds everything that is random.
         command: replays the schedule.
-        as_bytes: messages go through the codec. It changes nothing else.
+        as_bytes: messages go through the codec. There is no other difference.
     """
 
     def __init__(self, draws: str, command: str, clock: WatchedClock, *, seed: int, as_bytes: bool) -> None:
@@ -152,7 +152,7 @@ class World(Schedule):
         nested: a callback of a member takes its time.
         faults: how often each happened.
         as_bytes: messages go through the codec. It changes nothing else.
-        rebalance_delay: how long what a vanished member had waits for it, seconds.
+        rebalance_delay: how long the partitions of a vanished member wait for it, seconds.
         static: members have instance ids.
         mixed: some members do not have the delayed assignor, and vote it out while they are there.
         recovery: seconds from the last fault until the group was settled.

@@ -1,1 +1,1 @@
-"""Helpers of the tests: real Kafka, proxies, raw clients, processes. Nothing in the package uses them."""
+"""Helpers of the tests: real Kafka, proxies, raw clients, processes. The package uses none of them."""

@@ -130,7 +130,7 @@ class ApacheKafka:
             self.tools.run("StorageTool", "format", quorum, f"--cluster-id={cluster_id}", "-c", str(settings))
 
     def launch(self) -> None:
-        """Start the process, and wait for nothing."""
+        """Start the process without waiting for it."""
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         heap = ("-Xms64m", "-Xmx384m") if self._small else ("-Xms256m", "-Xmx1g")
         command = [
@@ -163,7 +163,7 @@ class ApacheKafka:
             time.sleep(0.05)
 
     def log(self, start: int = 0) -> str:
-        """Return what the broker logged, from a byte position of its log file."""
+        """Return the broker's log from a byte position of its file."""
         if not self.log_file.exists():
             return ""
         with self.log_file.open("rb") as file:
@@ -171,14 +171,14 @@ class ApacheKafka:
             return file.read().decode("utf-8", "replace")
 
     def stop(self) -> None:
-        """Stop in good order and remove a folder of its own. A second call changes nothing."""
+        """Stop in good order and remove a folder of its own. A second call has no effect."""
         self.pause()
         self.release_ports()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def pause(self) -> None:
-        """Stop in good order but keep the data and the ports. :meth:`start` goes on from there."""
+        """Stop in good order but keep the data and the ports. :meth:`start` continues from there."""
         if self._process is not None:
             self._process.stop()
             self._process = None
@@ -374,7 +374,7 @@ class ApacheKafkaNodes:
             node.kill()
 
     def stop(self) -> None:
-        """End it. Nobody reads its data afterwards, so in no good order. A folder of its own is removed."""
+        """Kill it without a clean shutdown, since its data is not read afterwards. A folder of its own is removed."""
         self.kill()
         for node in self.nodes.values():
             node.release_ports()

@@ -1,4 +1,4 @@
-"""Finds tests that assert nothing, by reading the syntax trees of the tests. Imports none of them.
+"""Finds tests without an assertion, by reading the syntax trees of the tests. Imports none of them.
 
 A function asserts if its body has an `assert`, a `raise AssertionError`, one of pytest's `raises`, `warns`,
 `deprecated_call` and `fail`, a mock's `assert_...`, or calls a function of the tests that asserts. A plain name is
@@ -32,7 +32,7 @@ class _Module:
 
 
 def silent_tests(folder: Path = TESTS) -> list[str]:
-    """Return the tests of test modules that assert nothing, as ``path::name``."""
+    """Return the tests of test modules that have no assertion, as ``path::name``."""
     found: dict[str, _Module] = {}
     for path in modules(folder, ()):
         name = str(path.relative_to(folder.parent))

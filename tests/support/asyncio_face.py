@@ -1,6 +1,6 @@
 """The clients for asyncio behind the blocking interfaces, so that the same behaviour tests run on both.
 
-A test that calls a client from a callback of it is the difficult case: the loop is running, so a blocking call cannot
+A test that calls a client from a callback of it is the difficult case. The loop is running, so a blocking call cannot
 run it, and the call has to be made in the task that called back. So each task runs in a greenlet: a callback, however
 deep, switches back to the task, which awaits the call inside and then lets the callback continue.
 """

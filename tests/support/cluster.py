@@ -52,8 +52,8 @@ class Cluster:
 
     Attributes:
         kind: ``embedded``, ``apache`` or ``apache_old``.
-        server: the :class:`EmbeddedCluster`, :class:`ApacheKafka` or :class:`ApacheKafkaNodes` itself, for what only
-            that one can do.
+        server: the :class:`EmbeddedCluster`, :class:`ApacheKafka` or :class:`ApacheKafkaNodes` itself, for its own
+        features.
         node_ids: of its brokers.
         down: those that were killed and not started again.
         certificates: the authority and certificates of its TLS listeners.
@@ -141,7 +141,7 @@ class Cluster:
         self.restart(node)
 
     def freeze(self) -> None:
-        """SIGSTOP to the processes of all brokers. :meth:`thaw` lets them go on."""
+        """SIGSTOP to the processes of all brokers. :meth:`thaw` resumes them."""
         if isinstance(self.server, EmbeddedCluster):
             self._frozen = self.server.pid
             os.kill(self._frozen, signal.SIGSTOP)
@@ -196,7 +196,7 @@ def start_cluster(
         config: Kafka's broker settings, stronger than :data:`COMMON_CONFIG`.
         features: versions of features, on the embedded broker.
         data_dir: where data goes. A temporary folder by default.
-        server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
+        server_pem: certificate of the TLS listeners instead of ``certificates.server_pem``.
     """
     common = COMMON_CONFIG | CONSUMER_GROUPS
     settings = common | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})

@@ -1,4 +1,4 @@
-"""Which event loop tests of the clients for asyncio run on: asyncio's, or what ``PYCONSUMER_EVENT_LOOP`` names.
+"""Which event loop tests of the clients for asyncio run on: asyncio's, or the one named by ``PYCONSUMER_EVENT_LOOP``.
 
 ``PYCONSUMER_EVENT_LOOP=uvloop python -m pytest tests/behaviour -k "asyncio or aio"`` runs them on uvloop's: the tests
 marked ``faces`` whose face is asyncio, and those marked ``asyncio``.

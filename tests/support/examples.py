@@ -18,7 +18,7 @@ def examples(full: int) -> int:
 def load_profile() -> None:
     """Let tests without settings of their own try as many examples as this run should have.
 
-    No test fails because the machine is slow: an example has no deadline of its own, and neither has making it.
+    No test fails because the machine is slow: an example has no deadline of its own, and its generation has none.
     """
     settings.register_profile(
         "pyconsumer",

@@ -1,8 +1,8 @@
-"""One network for unit tests of clients: it keeps what was sent, and the test answers. No socket, no thread, no delay.
+"""One network for unit tests of clients: it keeps the requests, and the test answers. No socket, no thread, no delay.
 
 :class:`FakeNetwork` stands for :class:`~pyconsumer.network.client.NetworkClient` and the consumer's own
-``ConsumerNetworkClient``: a part of a client that is built with it cannot tell the difference. What a test answers goes
-through the wire format in the version that the request was made in. (Networks with delays and failures of their own are
+``ConsumerNetworkClient``: a part of a client that is built with it sees no difference. A test's answer goes
+through the wire format in the version of the request. (Networks with delays and failures of their own are
 in ``tests.simulation``; tests of the network client itself play a broker that reads and writes bytes.)
 """
 
@@ -91,10 +91,10 @@ class FakeNetwork:
         respond: called with each request that was sent, to answer it at once or later.
 
     Attributes:
-        sent: requests that nobody has taken yet.
+        sent: requests that the test has not taken yet.
         versions: the newest version of an API that the brokers know, where that is not the newest of all.
         backoffs, errors: of nodes, by id.
-        trouble: what :meth:`failures` says.
+        trouble: the result of :meth:`failures`.
         disconnected: nodes and connections that were closed.
         wakeups, flushes: how often they were asked for. ``on_flush`` is called each time.
         quiet: how many blocks with wakeups disabled are open.
@@ -195,7 +195,7 @@ class FakeNetwork:
         return self.sent.pop()
 
     def take_all(self) -> list[Any]:
-        """Return what was sent since the last call."""
+        """Return the requests sent since the last call."""
         taken, self.sent = self.sent, []
         return taken
 

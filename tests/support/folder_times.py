@@ -1,7 +1,7 @@
-"""A pytest plugin that ends a run with items, seconds and CPU seconds by folder, and with what is slow unmarked.
+"""A pytest plugin that ends a run with items, seconds and CPU seconds by folder, and with slow tests that have no mark.
 
-``--times-by file`` prints a line for each file instead, ``--times-by no`` nothing. CPU seconds include those of
-processes that a test started and waited for. Unlike the seconds, they hardly depend on what else the machine does.
+``--times-by file`` prints a line for each file instead, ``--times-by no`` no table. CPU seconds include those of
+processes that a test started and waited for. Unlike the seconds, they hardly depend on the machine's load.
 A test that measures something may have its table printed there, too: ``record_property("table", lines)``, of which the
 first line is the title.
 """

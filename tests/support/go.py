@@ -1,4 +1,4 @@
-"""Programs in Go: with franz-go, which has nothing in common with any other of the tests' clients, and with others."""
+"""Programs in Go: with franz-go, which shares no code with any other of the tests' clients, and with others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def franz_program(name: str) -> Path | None:
 
 
 def go_program(module: Path, name: str) -> Path | None:
-    """A program of a Go module, built once and kept, together with what Go fetches for it.
+    """A program of a Go module, built once and kept, together with the modules that Go fetches for it.
 
     Args:
         module: the folder with ``go.mod``.
@@ -38,7 +38,7 @@ def go_program(module: Path, name: str) -> Path | None:
         The program, or None if there is no Go.
 
     Raises:
-        AssertionError: it cannot be built. The message holds what Go said.
+        AssertionError: it cannot be built. The message has Go's output.
     """
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:

@@ -1,9 +1,8 @@
 """Runs a command that must not outlive whoever started it.
 
-``python guard.py FD GRACE COMMAND...`` starts COMMAND and waits for one of two things: COMMAND ends (the guard
-then ends with its status), or the pipe whose reading end is FD closes, which happens at the latest when the
-process that holds the writing end dies, even by SIGKILL. Then COMMAND gets SIGTERM and, GRACE seconds later,
-SIGKILL. SIGTERM and SIGINT to the guard do the same.
+``python guard.py FD GRACE COMMAND...`` starts COMMAND and waits. If COMMAND ends, the guard ends with its status. If
+the pipe whose reading end is FD closes, COMMAND gets SIGTERM and, GRACE seconds later, SIGKILL. The pipe closes at the
+latest when the process that holds the writing end dies, even by SIGKILL. SIGTERM and SIGINT to the guard do the same.
 
 It stands alone: it runs as a script, before anything of the project can be imported.
 """

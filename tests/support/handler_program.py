@@ -1,4 +1,4 @@
-"""A program whose log handlers own clients, or whose standard error nobody reads. Started as a child: it may hang.
+"""A program whose log handlers own clients, or whose standard error is not read. Started as a child: it may hang.
 
 ``handler CLIENT WAY SERVERS TOPIC GROUP``: the handler of ``logging.config.dictConfig`` owns a client, and is closed
 under the lock of :mod:`logging` when the configuration is loaded again.
@@ -195,7 +195,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def use_with_full_pipe(who: str, servers: str, topic: str, group_id: str) -> None:
-    """Use something whose thread logs, while this thread logs nothing."""
+    """Use something whose thread logs, while this thread does not log."""
     log = logging.getLogger("pyconsumer")
     handler = logging.StreamHandler()
     if who == "consumer":

@@ -13,7 +13,7 @@ __all__ = ["other_copy"]
 def other_copy(root: Path, distributions: Iterable[Any] | None = None) -> str | None:
     """Return what to do if tests in a source tree would import an installed copy, or None if they would not.
 
-    Tests start programs in other folders. Those import what is installed, so it has to be an editable installation.
+    Tests start programs in other folders. Those import the installed package, so it has to be an editable installation.
 
     Args:
         root: the source tree.

@@ -134,12 +134,12 @@ def locked(path: Path) -> Iterator[None]:
 
 @functools.cache
 def what_java_says(java: str) -> str:
-    """Return what a Java says of its version."""
+    """Return the version that a Java reports."""
     return subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
 
 
 def _missing_java() -> str | None:
-    """Return what is wrong with the machine's Java, or None."""
+    """Return the reason why the machine's Java cannot be used, or None."""
     java = shutil.which("java")
     if java is None:
         return "no java on the PATH"
@@ -157,7 +157,7 @@ def _libs(version: str) -> Path:
 
 
 def missing_kafka(version: str = VERSION) -> str | None:
-    """Why Kafka's programs of this version cannot run here, or None. Fetches nothing."""
+    """Why Kafka's programs of this version cannot run here, or None. Does not fetch anything."""
     missing = _missing_java()
     if missing is None and not _libs(version).is_dir() and shutil.which("mvn") is None:
         missing = "no mvn on the PATH"
@@ -181,7 +181,7 @@ def fetch_jars(libs: Path, artifacts: Iterable[str], *, alone: bool = False) -> 
     """Let Maven copy artifacts (``group:name:version``) into a folder, once, and return it.
 
     Args:
-        alone: without what they need.
+        alone: without their dependencies.
     """
     if libs.is_dir():
         return libs

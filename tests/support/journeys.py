@@ -5,7 +5,7 @@
 ``python -m tests.support.journeys`` runs each of them against an embedded broker in a thread, and prints for each
 
 * the modules on its *way*: those on the call stack whenever the thing is handed on, at the functions of
-  :data:`HAND_OVERS`. That is what somebody reads who follows it from one end to the other.
+  :data:`HAND_OVERS`. A reader who follows it from one end to the other reads these.
 * all modules of ``pyconsumer`` in which any function was *entered* in the meantime, with everything else that a poll
   does (deadlines, metadata, the next fetch, counters).
 

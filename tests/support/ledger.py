@@ -1,18 +1,18 @@
-"""Keeps account of a group: what was written, what members did with it, and what the broker's log says was committed.
+"""Keeps account of a group: records written, the members' work on them, commits in the broker's log.
 
-What must hold in the end, whatever happened to the members and the brokers (:meth:`Ledger.check`):
+Rules that hold in the end, whatever happened to the members and the brokers (:meth:`Ledger.check`):
 
 1. Every record whose write was acknowledged was processed, at least once.
-2. What is committed is the end of the log: nobody waits for anything.
-3. In the log of ``__consumer_offsets`` no offset of a partition ever goes back. kafka-python's members may do that: a
-   commit that a rebalance has refused they send once more in the next generation. What is read again for that is held
-   against nobody. Nor is what the partition's new owner has begun to read before such a commit comes.
-4. Every commit that a member was told had succeeded is in that log.
-5. A record is written once: its number is found at one place, where its writer was told that it is.
+2. Committed offsets are the end of the log: no partition lags.
+3. In the log of ``__consumer_offsets`` no offset of a partition ever goes back. kafka-python's members may do that:
+they send a commit that a rebalance has rejected once more in the next generation. Records that are read again for
+that reason are allowed, and so are records that the partition's new owner reads before such a commit comes.
+4. Every commit that was acknowledged to a member is in that log.
+5. A record is written once: its number is found at one place, the one acknowledged to its writer.
 6. No member failed.
 
-:meth:`Ledger.rewinds` finds more: records that were processed after somebody had been told that they are committed.
-Only those do that who do not know yet that they are no members any more: they hear later that the partition is lost.
+:meth:`Ledger.rewinds` finds more: records that were processed after their commit was acknowledged to a member.
+Only a former member that does not know it yet may do that: its listener learns later that the partition is lost.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class GroupLog(NamedTuple):
     generations: list[Generation]
 
     def offsets(self) -> dict[int, int]:
-        """Return what is committed in the end, by partition."""
+        """Return the committed offsets in the end, by partition."""
         return {commit.partition: commit.offset for commit in self.commits}
 
 
@@ -92,7 +92,7 @@ def read_group_log(cluster: Cluster, group: str, *, partitions: int = 5) -> Grou
 
 @dataclass
 class Seen:
-    """Reports of one member. ``owned`` is what its listener was told to own."""
+    """Reports of one member. ``owned`` has the partitions assigned by calls of its listener."""
 
     name: str
     owned: set[int] = field(default_factory=set)
@@ -133,7 +133,7 @@ class Ledger:
             self.acknowledged[number] = partition, offset
 
     def close(self) -> None:
-        """Take no more lines: what members do while they are being ended is not what the test has looked at."""
+        """Take no more lines: the test does not check members while they are being ended."""
         with self._changed:
             self._closed = True
 
@@ -172,7 +172,7 @@ class Ledger:
             self._changed.notify_all()
 
     def wait(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
-        """Wait until members have told enough. ``AssertionError`` with where they stand when that takes too long."""
+        """Wait until members have reported enough. ``AssertionError`` with their positions if it takes too long."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while not condition():
@@ -204,7 +204,7 @@ class Ledger:
         return Counter(name for names in counted for name in names[:-1])
 
     def owned_twice(self) -> list[str]:
-        """Return what two members had at one time, by the times of the calls of their listeners.
+        """Return the partitions that two members owned at one time, by the times of the calls of their listeners.
 
         A member hears that it has lost a partition only after others may have it, so that does not count.
         """
@@ -242,7 +242,7 @@ class Ledger:
         return {partition: sorted(each) for partition, each in spans.items()}
 
     def missing(self) -> list[int]:
-        """Numbers of the records that were written and that nobody has processed."""
+        """Numbers of the records that were written and that no member has processed."""
         return [number for number in self.acknowledged if number not in self.processed]
 
     def rewinds(self) -> list[str]:
@@ -275,13 +275,13 @@ class Ledger:
         )
 
     def _was_expelled(self, name: str, partition: int, at: float) -> bool:
-        """Return whether a member heard later that it lost the partition, or was killed and heard nothing."""
+        """Return whether a member heard later that it lost the partition, or was killed before it could."""
         member = self.members[name]
         lost = any(what == "lost" and when >= at and partition in gone for what, gone, when in member.calls)
         return lost or member.killed
 
     def check(self, cluster: Cluster, group: str, topic: str, partitions: int) -> GroupLog:
-        """See the module. Everything must have been processed and committed before. Returns what the log holds."""
+        """See the module. Everything must have been processed and committed before. Returns the commits in the log."""
         assert not (lost := self.missing()), f"{len(lost)} records lost, such as {_places(lost, self.acknowledged)}"
         wrong = {number: places for number, places in self.places.items() if len(places) > 1}
         wrong |= {number: {at} for number, at in self.acknowledged.items() if self.places[number] != {at}}

@@ -45,7 +45,7 @@ _HOSTED = ("java", "franz")
 
 
 class LiveMember:
-    """A member and what it tells. ``alive``: it was not told to end yet."""
+    """A member and its reports. ``alive``: the test has not ended it yet."""
 
     def __init__(self, client: str, seen: Seen) -> None:
         self.client = client
@@ -57,7 +57,7 @@ class LiveMember:
         return self.seen.name
 
     def leave(self) -> None:
-        """Tell it to leave in good order. It does so when it comes to it."""
+        """Ask it to close and leave the group. It does so at its next turn."""
         self.alive = False
         self._leave()
 
@@ -68,7 +68,7 @@ class LiveMember:
         self._kill()
 
     def forget(self) -> None:
-        """Count on it no more: the group has not taken it. If it goes on trying it is to stop."""
+        """Count on it no more: the group has not taken it. If it still tries to join, end it."""
         self.alive = False
         with suppress(OSError):  # its program may have ended
             self._leave()
@@ -93,7 +93,7 @@ class _ProcessMember(LiveMember):
         self.process.kill()
 
     def freeze(self) -> None:
-        """SIGSTOP: nothing of it runs any more."""
+        """SIGSTOP: all its threads stop."""
         self.process.signal(signal.SIGSTOP)
 
     def freeze_at_work(self) -> None:
@@ -142,7 +142,7 @@ class _HostedMember(LiveMember):
 
 
 class Writer:
-    """Writes numbers in turn to the partitions until it is stopped. Tells the ledger what was acknowledged."""
+    """Writes numbers in turn to the partitions until it is stopped. Reports acknowledged records to the ledger."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class LiveGroup:
             self.writer._thread.join(100)
 
     def logs(self, which: list[LiveMember]) -> str:
-        """Return what members have logged last and where they are, for the report of a failure. Java's tell nothing."""
+        """Return the members' last log lines and positions for the report of a failure. Java's members have none."""
         members = [member for member in which if isinstance(member, _ProcessMember)]
         for member in members:
             if member.process.running:
@@ -302,7 +302,7 @@ class LiveGroup:
 
     @property
     def without_share(self) -> list[LiveMember]:
-        """The living that have nothing while others have all partitions, or empty if some partition has no owner."""
+        """Living members without a partition while others have all, or empty if some partition has no owner."""
         owned = {number for member in self.alive for number in member.seen.owned}
         return [member for member in self.alive if not member.seen.owned] if len(owned) == self.partitions else []
 
@@ -322,8 +322,9 @@ class LiveGroup:
     def settle_evenly(self, within_s: float = SETTLED_WITHIN_S) -> None:
         """Wait until the members also have as many partitions each as the others, within one.
 
-        Between the two rebalances of a cooperative group every partition can have an owner, one of which will revoke
-        some for the member that has too few: nothing else may begin there if the calls of listeners are compared later.
+        Between the two rebalances of a cooperative group every partition can have an owner, and one owner will still
+        revoke some for the member that has too few. A test that compares the listeners' calls must not start another
+        rebalance then.
         """
 
         def even() -> bool:
@@ -354,5 +355,5 @@ class LiveGroup:
             )
 
     def check(self) -> GroupLog:
-        """After :meth:`drain`: nothing was lost. See :mod:`tests.support.ledger`."""
+        """After :meth:`drain`: no record was lost. See :mod:`tests.support.ledger`."""
         return self.ledger.check(self.cluster, self.group, self.topic, self.partitions)

@@ -60,6 +60,8 @@ _RESULTS = {
     "transaction": ("AbstractContextManager[Self]", "AbstractAsyncContextManager[Self]"),
     "__iter__": (r"Iterator[ConsumerRecord[K, V]]", "Self"),
 }
+#: Parts of examples that read otherwise in a coroutine.
+_IN_EXAMPLES = {"future.get(timeout=10)": "(await future)"}
 _NAMES = {"__iter__": "__aiter__", "__next__": "__anext__", "__enter__": "__aenter__", "__exit__": "__aexit__"}
 #: Calls that are there for asyncio alone: name of the call before, text.
 _ADDED = {
@@ -73,7 +75,19 @@ _ADDED = {
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record and wait for the broker's response. Raises as :meth:`send`, and the broker's error."""
+        """Send a record and wait for the broker's response. Arguments are those of :meth:`send`.
+
+        Returns:
+            The record's partition, offset and timestamp.
+
+        Raises:
+            KafkaError, ValueError: as :meth:`send`, and the errors of its future.
+
+        Example::
+
+            metadata = await producer.send_and_wait("orders", b"two coffees", key=b"table 4")
+            metadata.topic  # 'orders'
+        """
         raise not_written("send_and_wait")
 '''
 }
@@ -179,8 +193,10 @@ def _example(line: str, waiting: set[str], variable: str) -> str:
     """Add ``await`` to a line of an example."""
     if not line.startswith(" " * 12) or re.match(r" {12}\w[\w, ]*: ", line):
         return line
+    for old, new in _IN_EXAMPLES.items():
+        line = line.replace(old, new)
     line = re.sub(rf"(?<!await )\b{variable}\.({'|'.join(sorted(waiting))})\(", rf"await {variable}.\1(", line)
-    return re.sub(rf"^( *)(for \w+ in|with) (?={variable}:)", r"\1async \2 ", line)
+    return re.sub(rf"^( *)(for \w+ in|with) (?={variable}(?:\.transaction\(\))?:)", r"\1async \2 ", line)
 
 
 def _homes() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""Writes ``docs/settings.md`` from the tables of settings, so that the reference says what the code does.
+"""Writes ``docs/settings.md`` from the tables of settings, so that the reference agrees with the code.
 
-``python -m tests.support.make_reference`` writes it. A test compares it with what would be written.
+``python -m tests.support.make_reference`` writes it. A test generates it again and compares.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the settings of each client as a ``TypedDict``, so that editors complete them and type checkers check them.
 
-``python -m tests.support.make_typed_settings`` writes all of them from the tables of settings. A test compares the
-modules with what would be written. ``Kind.annotation`` says which type a kind of setting takes.
+``python -m tests.support.make_typed_settings`` writes all of them from the tables of settings. A test generates
+the modules again and compares. ``Kind.annotation`` has the type of each kind of setting.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ for everything that counts: partitions assigned, revoked, lost. Records processe
 A line is written before the next step begins, so that whatever a killed member did is known. A line ``leave`` on
 standard input makes it leave in good order.
 
-All members work alike: take records, process them, commit, and commit in the callback what is not committed when
+All members work alike: take records, process them, commit, and commit the rest in the callback when
 partitions are revoked. Java's: ``GroupMembers.java``. A line ``freeze`` makes it stop (SIGSTOP) when it has worked on
 its next records and has not committed them.
 """
@@ -255,7 +255,7 @@ class KafkaPython:
         from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
         class Listener(kafka.ConsumerRebalanceListener):
-            """Called in the client's own thread, where nothing can be waited for, so not for a commit either."""
+            """Called in the client's own thread, which must not block, so it cannot wait for a commit."""
 
             def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
                 work.assigned(_numbers(assigned))
@@ -357,7 +357,7 @@ class _Remembered(logging.Handler):
 
 
 def _prepare_to_tell_all() -> None:
-    """On SIGUSR1, say where each thread is, and all that was logged last, also what is not worth telling otherwise."""
+    """On SIGUSR1, say where each thread is, and all that was logged last, debug messages included."""
     form = logging.Formatter("%(created).3f %(name)s %(message)s")
     told, remembered = logging.StreamHandler(sys.stderr), _Remembered()
     told.setLevel(logging.INFO)

@@ -1,4 +1,4 @@
-"""Addresses at which nobody answers."""
+"""Addresses without a listener."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ __all__ = ["unused_address"]
 
 @contextlib.contextmanager
 def unused_address() -> Iterator[str]:
-    """An address on which nobody listens (its port is taken, so nobody else will)."""
+    """An address without a listener. Its port is bound, so no other process can listen on it."""
     with hold_port("127.0.0.1", 0) as sock:
         yield f"127.0.0.1:{sock.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Child processes of tests: they end with the test run, however it ends, and say what they printed."""
+"""Child processes of tests: they end with the test run, however it ends, and keep their output."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class GuardedProcess:
 
     @property
     def stdout(self) -> str:
-        """Return what it has printed up to now (empty when it prints into a file)."""
+        """Return its output up to now (empty when it prints into a file)."""
         return "".join(self._texts["stdout"])
 
     @property
@@ -144,7 +144,7 @@ class GuardedProcess:
         return self._process.wait(timeout_s)
 
     def stop(self) -> int:
-        """SIGTERM, then SIGKILL after the grace time. Returns the status. A second call changes nothing."""
+        """SIGTERM, then SIGKILL after the grace time. Returns the status. A second call has no effect."""
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -189,7 +189,7 @@ def run(
     """Run a command to its end.
 
     Raises:
-        AssertionError: it took longer than ``timeout_s`` (and was ended). The message holds what it printed.
+        AssertionError: it took longer than ``timeout_s`` (and was ended). The message has its output.
     """
     process = GuardedProcess(command, env=env, cwd=cwd, grace_s=2.0)
     late = False

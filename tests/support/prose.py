@@ -1,10 +1,10 @@
-"""Measures prose: how often it has what makes readers read twice, for each 1,000 words.
+"""Measures prose: counts the marks of sentences that are read twice, for each 1,000 words.
 
 ``python -m tests.support.prose`` prints a row for each part: a package's docstrings, its messages, each user page, the
 compiled sources, and the names and docstrings of each folder of tests. Arguments choose parts by their beginnings.
 ``--show`` prints the places. ``tests/unit/test_language.py`` holds each part to ``BUDGETS``.
 
-Prose is text without code: what stands in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
+Prose is text without code: text in backticks, in code blocks, after ``>>>`` and in links' targets counts as one
 word. The file map is left out, for its rows are docstrings. A message is a text in a ``raise``, in a call of a logger
 or of ``warn``.
 """

@@ -1,8 +1,8 @@
 """A TCP proxy that knows Kafka's frames, to put faults and delays between any client and any broker.
 
-Clients get its address as their bootstrap address and stay behind it: hosts and ports in responses (Metadata,
-FindCoordinator, DescribeCluster, the leader hints of Produce and Fetch) are replaced by those of the proxy, which has
-one port for each broker. Everything else passes unchanged unless a rule of :class:`RuleBook` says otherwise. ::
+Clients get its address as their bootstrap address and stay behind it. The proxy has one port for each broker and puts
+its own hosts and ports into responses: Metadata, FindCoordinator, DescribeCluster, the leader hints of Produce and
+Fetch. Everything else passes unchanged unless a rule of :class:`RuleBook` says otherwise. ::
 
     with KafkaProxy(cluster.bootstrap_servers, round_trip_ms=5) as proxy:
         consumer = KafkaConsumer(bootstrap_servers=proxy.bootstrap_servers)
@@ -82,7 +82,7 @@ class _Frame:
 
 
 class KafkaProxy(RuleBook):
-    """The proxy, in a thread of its own. A context manager. See the module for what it is for.
+    """The proxy, in a thread of its own. A context manager. The module has its purpose.
 
     Args:
         upstream: the brokers' bootstrap addresses, ``host:port`` separated by commas.
@@ -132,7 +132,7 @@ class KafkaProxy(RuleBook):
             self._call(self._local_port(address))
 
     def stop(self) -> None:
-        """Close everything. Raise what went wrong inside the proxy, if anything. A second call changes nothing."""
+        """Close everything. Raise the error of the proxy's thread, if any. A second call has no effect."""
         if self._loop.is_closed():
             return
         self.clear()
@@ -146,7 +146,7 @@ class KafkaProxy(RuleBook):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return what to give to clients."""
+        """Return the bootstrap address for clients."""
         return ",".join(f"127.0.0.1:{self._ports[address]}" for address in self._bootstrap)
 
     def address_of(self, upstream: str) -> str:

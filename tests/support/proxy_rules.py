@@ -42,7 +42,7 @@ class Event:
 
     @property
     def message(self) -> Any:
-        """The request or response, decoded from what arrived (before any rule changed it)."""
+        """The request or response, decoded as it arrived, before any rule changed it."""
         assert self.frame is not None, "the proxy keeps no frames (keep_frames=False)"
         if self.direction == "response":
             version = wire_version(self.api_key, self.api_version, self.frame)
@@ -56,7 +56,7 @@ class Event:
 
 
 class Rule:
-    """Something done to matching frames. Made by :class:`RuleBook`'s methods, which say what the arguments mean."""
+    """Something done to matching frames. Made by :class:`RuleBook`'s methods, which document the arguments."""
 
     def __init__(
         self,
@@ -111,14 +111,14 @@ class Rule:
         return self._released.is_set()
 
     def release(self) -> None:
-        """Let go what a ``hold`` keeps, in order, and hold nothing more."""
+        """Release the frames that a ``hold`` keeps, in order, and end the hold."""
         self.remove()
         self._released.set()
         for call in self.on_release:
             call()
 
     def remove(self) -> None:
-        """Apply it no more. What a ``hold`` keeps stays held until :meth:`release`."""
+        """Apply it no more. Frames that a ``hold`` keeps stay held until :meth:`release`."""
         self._book.remove(self)
 
 
@@ -128,8 +128,8 @@ class RuleBook:
     Common arguments of the methods that make a rule:
         api: an :class:`ApiKey` or several, or None for any.
         direction: which way the frames go.
-        skip: leave so many matching frames alone first.
-        count: apply so many times, or None for always.
+        skip: the number of matching frames to leave alone first.
+        count: the number of times to apply it, or None for always.
         where: a predicate of the :class:`Event`, such as ``lambda e: e.client_id == "c1"``.
     """
 
@@ -247,7 +247,7 @@ class RuleBook:
     ) -> Rule:
         """Replace the error code of responses. See :func:`replace_errors` for ``at``.
 
-        The broker has done what the request asked for.
+        The broker has carried out the request.
         """
         return self._add(
             Rule(
@@ -277,7 +277,7 @@ class RuleBook:
                 self._rules.remove(rule)
 
     def clear(self) -> None:
-        """Remove all rules and let go what is held. Events stay."""
+        """Remove all rules and release held frames. Events stay."""
         with self._lock:
             rules = list(self._rules)
         for rule in rules:
@@ -292,7 +292,7 @@ class RuleBook:
             return event.rule
 
     def events(self, api: int | None = None, direction: Direction | None = None) -> list[Event]:
-        """Return what has come through, in order of arrival."""
+        """Return all events, in order of arrival."""
         with self._lock:
             return [
                 event

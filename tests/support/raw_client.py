@@ -1,6 +1,6 @@
 """A Kafka client of one blocking socket: sends a message, reads its answer. For tests that must not lean on ours.
 
-It uses the protocol layer and nothing else of the package.
+Of the package it uses the protocol layer only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RawClient:
 
     @property
     def versions(self) -> BrokerVersions:
-        """Return what the broker supports. Asked for once."""
+        """Return the API versions of the broker. Requested once."""
         if self._versions is None:
             answer = self.request(ApiVersionsRequest(), 0)
             self._versions = BrokerVersions.of((k.api_key, k.min_version, k.max_version) for k in answer.api_keys)
@@ -75,7 +75,7 @@ class RawClient:
         return decode_response(*self._sent.pop(correlation_id), frame)
 
     def answered(self, within_s: float = 0.2) -> bool:
-        """Return whether a response is there, or comes within this time. A parked request has none."""
+        """Return whether a response is there, or comes within this time. A delayed request has none."""
         return bool(select.select([self._socket], [], [], within_s)[0])
 
     def send_bytes(self, data: bytes) -> None:

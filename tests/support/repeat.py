@@ -2,7 +2,7 @@
 
 ``python -m tests.support.repeat [--times 20] [--beside 1] [--log FILE] [pytest's arguments]``
 
-With ``--beside 2`` two runs go on at any time, each by itself: the tests then also have to bear a busy machine.
+With ``--beside 2`` two runs are active at any time, each by itself: the tests then also have to bear a busy machine.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Keeps classes of Kafka and Spark, read, checked and linked, in files from which their programs in Java start faster.
 
 Java calls it class-data sharing (JEP 310, JEP 350). A broker starts in half of the processor time, Spark in a third.
-A file holds what some programs have used. Other classes are read from their jars as before. Each file is made once
-for each Java and each set of jars, in about 20 s of processor time. Java takes no class from the file once a jar has
-another size or date than it had or comes elsewhere in the class path, so these are a part of what names a set.
+A file holds the classes that some programs have used. Other classes are read from their jars as before. Each file is
+made once for each Java and each set of jars, in about 20 s of processor time. Java takes no class from the file once a
+jar has another size or date than it had or comes elsewhere in the class path, so these are a part of a set's name.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def connector_jars() -> list[Path]:
 def use_unpacked_spark() -> None:
     """Let every Spark that this process and its children start have PySpark's Python modules from files.
 
-    Each process that Spark starts for Python imports PySpark from an archive in SPARK_HOME, and so compiles it anew:
+    Each process that Spark starts for Python imports PySpark from an archive in SPARK_HOME, and so compiles it again:
     0.6 s of a processor each time, in hundreds of processes. In this home, which else is the installed one, the archive
     is missing, and they import the same modules from the installed package.
     """

@@ -187,7 +187,7 @@ def _started(name: str, out: Any) -> Any:
 
 
 def _writer(spark: Any, folder: Path, servers: str, mode: str, options: dict[str, dict[str, object]], name: str) -> Any:
-    """Return what starts one of the queries."""
+    """Return a function that starts one of the queries."""
     from tests.support.spark_topics import reader
 
     columns = ("partition", "offset", "value") if name == "files" else ("key", "value")

@@ -1,4 +1,4 @@
-"""Ledger of what was sent while things were killed, to compare with what is found in the end."""
+"""Ledger of records that were sent while processes were killed, to compare with the final contents."""
 
 from __future__ import annotations
 

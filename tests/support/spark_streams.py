@@ -77,7 +77,7 @@ class Stream:
         return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
 
     def start_running(self) -> Any:
-        """Start a query that goes on, and wait until it has read what there is."""
+        """Start a continuing query, and wait until it has read all present records."""
 
         def run() -> Any:
             query = self.start()

@@ -1,4 +1,4 @@
-"""Topics for Spark to read, filled by librdkafka, which knows nothing of our code."""
+"""Topics for Spark to read, filled by librdkafka, which shares no code with ours."""
 
 from __future__ import annotations
 

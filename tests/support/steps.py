@@ -17,7 +17,7 @@ _TOOL = 4  # of sys.monitoring: 0 to 2 and 5 are reserved for debuggers, coverag
 def steps_of(function: Callable[[], Any]) -> int:
     """Return how many steps (bytecodes) of Python a call takes in this thread, without garbage collections.
 
-    A collection calls finalizers and what other packages have in ``gc.callbacks``. No function decides when one comes.
+    A collection calls finalizers and other packages' functions in ``gc.callbacks``. No function decides when one comes.
     """
     counts = [0]
     collects = gc.isenabled()

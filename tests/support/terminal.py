@@ -65,14 +65,14 @@ class Terminal:
             assert self._read(end), f"no {pattern!r} within {within_s:g} s, only {self.shown.decode(errors='replace')}"
 
     def wait(self, within_s: float = 60.0) -> int:
-        """Return the program's exit status. What it writes until then is read."""
+        """Return the program's exit status. Reads its output until then."""
         end = time.monotonic() + within_s
         while self._read(end):
             pass
         return self._process.wait(max(0.0, end - time.monotonic()))
 
     def _read(self, end: float) -> bool:
-        """Read what is there, or wait for it, or False if it is too late or the program has gone."""
+        """Read the available output, or wait for some. Return False if it is too late or the program has gone."""
         if not select.select([self._ours], [], [], max(0.0, end - time.monotonic()))[0]:
             return False
         try:

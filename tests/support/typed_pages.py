@@ -1,7 +1,7 @@
-"""Pages that a reader types in: programs to save under a name, commands to run, and what these print.
+"""Pages that a reader types in: programs to save under a name, commands to run, and their output.
 
 A block of Python after ``Save this as `name.py`:`` is a file. In a block ``console`` lines that begin with ``$`` are
-commands. The lines up to the next one are what is printed, in any order, as records of different partitions come in
+commands. The lines up to the next one are their output, in any order, as records of different partitions come in
 any. A command without such lines only has to succeed.
 """
 
@@ -42,7 +42,7 @@ class Command:
 
 
 def read_page(text: str) -> Iterator[File | Command]:
-    """Yield what the reader does, from top to bottom."""
+    """Yield the reader's actions, from top to bottom."""
     for found in _BLOCK.finditer(text):
         name, language, body = found.groups()
         if language == "python":
@@ -56,7 +56,7 @@ def read_page(text: str) -> Iterator[File | Command]:
 
 
 class Typist:
-    """Does what a page says, in a folder and on a broker.
+    """Follows a page's instructions, in a folder and on a broker.
 
     Args:
         folder: where files are saved and commands run.

@@ -140,3 +140,30 @@ def test_every_docstring_has_an_example(interface: type, name: str) -> None:
     waits = inspect.iscoroutinefunction(getattr(interface, name))
     assert ("await " in example) is waits
     assert f"consumer.{name}" in example
+
+
+# -- the other clients -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(public_names(Producer)))
+def test_every_call_of_a_producer_has_one_docstring(name: str) -> None:
+    text = inspect.getdoc(inspect.getattr_static(Producer, name))
+    assert text is not None
+    assert inspect.getdoc(inspect.getattr_static(KafkaProducer, name)) == text
+    written = inspect.getdoc(inspect.getattr_static(AsyncProducer, name))
+    assert inspect.getdoc(inspect.getattr_static(AsyncKafkaProducer, name)) == written
+    assert (written or "").partition("Example::")[0] == text.partition("Example::")[0]
+
+
+@pytest.mark.parametrize(
+    ("client", "name"),
+    [
+        (client, name)
+        for client in (*_CONSUMERS[:4], *_PRODUCERS[:4], *_ADMIN_CLIENTS)
+        for name in sorted(public_names(client))
+    ],
+)
+def test_every_public_call_of_a_client_has_an_example(client: type, name: str) -> None:
+    _, _, example = (inspect.getdoc(inspect.getattr_static(client, name)) or "").partition("Example::\n\n")
+    compile(textwrap.dedent(example), name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    assert name in example

@@ -132,7 +132,7 @@ class Cluster:
         """Read a partition from an offset on, as consumers with ``read_committed`` do.
 
         Returns:
-            values, the next offset, high watermark and LSO, or None if nobody can answer now.
+            values, the next offset, high watermark and LSO, or None if no broker can answer now.
         """
         broker = self.leader(tp)
         if broker is None:
@@ -195,7 +195,7 @@ class Cluster:
         self.world.note("cluster", f"{topic}-{index} is led by broker{node}")
 
     def lag(self, seconds: float) -> None:
-        """Let a follower copy nothing for a while."""
+        """Stop a follower's fetches for a while."""
         node = self.world.random.choice(sorted(self.brokers.alive))
         broker = self.brokers.alive[node]
         self.world.note(f"broker{node}", f"copies nothing for {seconds:.1f} s")

@@ -1,15 +1,15 @@
-"""The fate of each transaction, and the rules for what ``read_committed`` readers see.
+"""The outcome of each transaction, and the rules for its visibility to ``read_committed`` readers.
 
-1. Of a transaction whose commit was never asked for, nothing is ever seen. Nothing either once its abort was asked for.
-2. Of a transaction whose commit succeeded, all is seen in the end, once.
-3. Of any other, all or nothing is seen in the end.
-4. What was seen at an offset is seen there ever after, and nothing before it appears later.
+1. A transaction is invisible unless its commit was requested, and stays so once its abort was requested.
+2. A transaction whose commit succeeded is seen as a whole in the end, once.
+3. Any other is seen as a whole or not at all in the end.
+4. A record seen at an offset is seen there ever after, and no record appears before it later.
 5. In the end the inputs below the committed position were each transformed once, and no others. Within a partition
    their order is kept. A program never reads a position behind one that was committed before it asked.
 6. In the end no transaction holds back readers: the last stable offset is the high watermark.
-7. All that holds below transaction version 2 only while no EndTxn and no TxnOffsetCommit arrives after its connection
-   has broken and it was sent again: it could not be told from one of the next transaction. That is why version 2 raises
-   the epoch with every transaction (KIP-890), and why the schedules of versions 0 and 1 lose such requests.
+7. Below transaction version 2 all that has a condition: no EndTxn or TxnOffsetCommit arrives after its connection has
+broken and it was sent again. The broker would take it for one of the next transaction. So version 2 raises the epoch
+with every transaction (KIP-890), and the schedules of versions 0 and 1 lose such requests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Fate(Enum):
 
 @dataclass(slots=True)
 class Transaction:
-    """One transaction: what it takes, and what became of it."""
+    """One transaction: its inputs and its outcome."""
 
     transactional_id: str
     program: str
@@ -49,7 +49,7 @@ class Transaction:
 
 
 class Ledger:
-    """See the module. Checks tell the world what is wrong, which ends the schedule."""
+    """See the module. Checks report a broken rule to the world, which ends the schedule."""
 
     def __init__(self, world: TransactionWorld) -> None:
         self._world = world
@@ -109,7 +109,7 @@ class Ledger:
                 self._world.fail(f"{value!r} is visible in {tp}, although it was aborted")
 
     def check(self, final: dict[TopicPartition, Sequence[bytes]], positions: dict[str, int]) -> None:
-        """Check what all partitions hold in the end, and the committed positions (rules 2, 3, 5)."""
+        """Check the final contents of all partitions and the committed positions (rules 2, 3, 5)."""
         world = self._world
         count: Counter[str] = Counter()
         outputs: dict[str, list[int]] = defaultdict(list, {name: [] for name in positions})

@@ -1,6 +1,6 @@
 """A program that consumes, transforms and produces in transactions: the real sender, and an application in steps.
 
-The application does what the documentation says: it asks for the committed position, and then in each transaction
+The application follows the documentation: it asks for the committed position, and then in each transaction
 takes the next few inputs, sends a record for each, sends the new position, and commits. After an abort it asks for the
 position again. After a fatal error it ends, so does a program that a newer one with its transactional id replaced.
 """
@@ -86,7 +86,7 @@ class Network(SimulatedClient):
         return self.send(self.world.random.choice(list(self.world.brokers.by_id)), api, request, **options)
 
     def loses_late(self, exchange: Exchange) -> bool:
-        """See rule 7 of the ledger: before version 2 nothing tells such a request from one of the next transaction."""
+        """See rule 7 of the ledger: before version 2 such a request looks like one of the next transaction."""
         return isinstance(exchange.request, EndTxnRequest | TxnOffsetCommitRequest) and exchange.version < _TV2_REQUEST
 
     def finalized_feature(self, name: str) -> tuple[int, int]:
@@ -156,7 +156,7 @@ class Program:
 
     Args:
         transactional_id: the one of its producer. Its group has the same name.
-        leaves: it ends in the middle of a transaction, and nobody comes after it.
+        leaves: it ends in the middle of a transaction, and no other program follows it.
     """
 
     def __init__(self, world: TransactionWorld, name: str, transactional_id: str, *, leaves: bool = False) -> None:
@@ -266,7 +266,7 @@ class Program:
         self.paused_until = self.world.clock.now() + seconds
 
     def end(self, why: str) -> None:
-        """End at once: nothing is closed. What is under way may arrive."""
+        """End at once, without closing. Requests in flight may still arrive."""
         if self.alive:
             self.world.note(self.name, why)
             self.alive = False

@@ -168,7 +168,7 @@ class TransactionWorld(Schedule):
         program.client.reachable_at = self.clock.now() + self.random.uniform(0.1, 14.0)
 
     def _late(self, program: Program) -> None:
-        """Make what is sent to one broker arrive when nobody waits for it any more."""
+        """Make requests to one broker arrive after their senders have stopped waiting."""
         links = list(program.client.connections.values())
         if links:
             self.random.choice(links).hold(self.random.uniform(3.0, 20.0))

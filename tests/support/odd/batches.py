@@ -95,7 +95,7 @@ def batch(
     sequence: int = -1,
     count: int | None = None,
 ) -> bytes:
-    """Return a v2 batch. What is not given fits the records, of which there is one by default.
+    """Return a v2 batch. Fields that are not given fit the records, of which there is one by default.
 
     Args:
         content: the bytes after the header instead of the records in the codec.

@@ -235,7 +235,7 @@ SHOWN = ("committed_offset", "committed_leader_epoch", "metadata")
 
 
 def stored_of(part: OffsetCommitRequestPartition) -> Case:
-    """Return the case of a commit and what is there afterwards."""
+    """Return the case of a commit and the committed offset afterwards."""
 
     def case(world: World) -> str:
         group, name = world.fresh("g"), world.topic()

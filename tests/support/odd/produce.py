@@ -48,7 +48,7 @@ ONE, TWO = record(), (record(), record(offset=1))
 
 
 def sent(make: Callable[[], bytes | None], config: Mapping[str, object] | None = None, **request: Any) -> Case:
-    """Return the case of one Produce request with what ``make`` returns."""
+    """Return the case of one Produce request with the result of ``make``."""
     return lambda world: world.produce(make(), config=config, **request)
 
 
@@ -508,7 +508,7 @@ def last_of(*made: Callable[[], bytes]) -> Case:
 
 
 def unacknowledged(make: Callable[[World], ProduceRequest]) -> Case:
-    """Return the case of a request without an answer: what the next request of the connection gets."""
+    """Return the case of a request without an answer, with the answer to the connection's next request."""
 
     def case(world: World) -> str:
         world.client.versions  # noqa: B018

@@ -66,7 +66,7 @@ def write(rows: Iterable[Row], path: Path = PATH) -> None:
 
 
 def meaning(answer: str) -> list[str]:
-    """Return an answer as a client takes it: each code is accepted, to be retried, or refused for good.
+    """Return an answer as a client takes it: each code is accepted, to be retried, or rejected as fatal.
 
     An answer without a code is a closed connection, or none at all: a client takes both as lost, and retries.
     """

@@ -1,4 +1,4 @@
-"""What the tables of odd requests share: topics and connections, and answers in words."""
+"""Common parts of the tables of odd requests: topics and connections, and answers in words."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class World:
     # --- names
 
     def fresh(self, kind: str = "x") -> str:
-        """Return a name that nobody has used."""
+        """Return an unused name."""
         return f"odd-{kind}-{self.run}-{next(self._numbers)}"
 
     def topic(self, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
@@ -121,7 +121,7 @@ class World:
         return name
 
     def partition(self, config: Mapping[str, object] | None = None) -> tuple[str, int]:
-        """Return a partition that nobody has written to, as name and number."""
+        """Return an empty partition as name and number."""
         key = tuple(sorted((config or {}).items()))
         free = self._free.setdefault(key, [])
         if not free:
@@ -163,7 +163,7 @@ class World:
         config: Mapping[str, object] | None = None,
         **request: Any,
     ) -> str:
-        """Send a Produce request for an empty partition, and say what it was answered and what was stored."""
+        """Send a Produce request for an empty partition, and return its answer and the stored batches in words."""
         name, index = self.partition(config) if at is None else at
         began = now_ms()
         code, offset, text = self.send_batch(records, (name, index), **request)

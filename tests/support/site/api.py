@@ -1,6 +1,6 @@
 """Pages of the API reference: every public name with its signature and docstring.
 
-Public is what the ``__all__`` of a package lists. Each package has a page, and so has a class with many methods.
+Names in the ``__all__`` of a package are public. Each package has a page, and so has a class with many methods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sequence diagrams in Mermaid's notation as SVG, so that a page needs neither a script nor another host to show them.
+"""Sequence diagrams in Mermaid's notation as SVG, so that a page shows them without a script or another host.
 
-Code hosts draw the same blocks by themselves. What is known: ``participant A as name``, messages (``->>`` and ``-->>``)
-and ``Note over A: text``. Colours come from the site's style sheet.
+Code hosts draw the same blocks by themselves. The known statements: ``participant A as name``, messages (``->>`` and
+``-->>``) and ``Note over A: text``. Colours come from the site's style sheet.
 """
 
 from __future__ import annotations

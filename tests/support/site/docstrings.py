@@ -53,7 +53,7 @@ def _section_name(line: str) -> str:
 
 
 def _indented(lines: list[str]) -> tuple[list[str], list[str]]:
-    """Split what is indented, without its indentation, from what follows it."""
+    """Split the indented lines, without their indentation, from the following ones."""
     end = next((at for at, line in enumerate(lines) if line and not line.startswith(" ")), len(lines))
     block = lines[:end]
     margin = min((len(line) - len(line.lstrip()) for line in block if line.strip()), default=0)

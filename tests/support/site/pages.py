@@ -147,7 +147,7 @@ def render(text: str, page: str, known: Callable[[str], bool]) -> str:
     Args:
         text: with links between pages of the site, else as a code host shows it.
         page: its path in the site.
-        known: tells whether the site has a page or file.
+        known: returns whether the site has a page or file.
     """
     if page.startswith("api/"):
         return text

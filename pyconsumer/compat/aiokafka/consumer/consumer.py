@@ -187,18 +187,18 @@ class AIOKafkaConsumer(ConsumerInternals):
         records = prefetched.records
         if records and not partitions and self._now() < prefetched.until:
             self._latest[0] = record = records.pop()
-            return record
+            return record  # type: ignore[return-value]  # the decoder made it in our form
         self._check_reads()
         async with self._turn:
             while True:
                 if partitions:
                     found = await self._reading(self.consumer.read(math.inf, 1, partitions))
                     for several in found.values():
-                        return several[0]
+                        return several[0]  # type: ignore[return-value]
                 else:
                     one = await self._reading(self.consumer.read_one(math.inf, ahead=True))
                     if one is not None:
-                        return one
+                        return one  # type: ignore[return-value]
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None

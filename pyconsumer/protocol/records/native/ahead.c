@@ -14,14 +14,14 @@
  * 3. The lists of queues and jobs, idle memory and all counts are protected by the lock. It is held for no longer than
  *    a few list operations, never during decompression, and never while Python code runs.
  *
- * States of a slot, which are changed by compare and swap, since the reader checks them without the lock:
+ * States of a slot. They are changed by compare and swap, since the reader checks them without the lock.
  *
- *     WAITING -> CLAIMED   by a worker, or by the reader that helps, under the lock
- *     WAITING -> OWN       the reader reached it first and decompresses it as if there were no workers, or skipped it
- *     CLAIMED -> DONE      by the thread that claimed it. The result may be that it is damaged
- *     CLAIMED -> LEFT      the reader abandoned it: skipped it, or waited too long. The output is dropped in the end
- *     LEFT    -> OWN       by the thread that claimed it, under the lock
- *     DONE    -> OWN       the reader took the output
+ *     WAITING -> CLAIMED   by a worker, or by the reader that helps, under the lock.
+ *     WAITING -> OWN       the reader reached it first and decompresses it as if there were no workers, or skipped it.
+ *     CLAIMED -> DONE      by the thread that claimed it. The result may be that it is damaged.
+ *     CLAIMED -> LEFT      the reader abandoned it: skipped it, or waited too long. The output is dropped in the end.
+ *     LEFT    -> OWN       by the thread that claimed it, under the lock.
+ *     DONE    -> OWN       the reader took the output.
  *
  * Order: jobs in the order they were queued, slots in the order of the record set. A worker claims a run of slots of
  * one job at a time. If the output of the next slot has no room in its queue, that slot is not skipped: no worker
