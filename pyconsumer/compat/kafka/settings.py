@@ -18,7 +18,7 @@ from pyconsumer.errors import (
     NoBrokersAvailableError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.settings.config import ClientConfig
+from pyconsumer.settings.config import ClientConfig, Config
 
 __all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
 
@@ -49,34 +49,76 @@ _WITHOUT_EFFECT: Final = {
 }
 #: Settings that must not be ignored silently: only None is accepted.
 _UNSUPPORTED: Final = ("proxy_url", "socks5_proxy")
+_NO_DEFAULTS: Final[Mapping[str, Any]] = {}
 
 
-class GivenConfig:
-    """A client's settings as attributes and, as in kafka-python, by name: ``config["group_id"]``.
+class GivenConfig(dict[str, Any]):
+    """The settings of a client as kafka-python has them: a dictionary of what was given, over the defaults.
+
+    Values have the form in which the program gave them. Our settings, checked, are the attributes. A change of the
+    dictionary has no effect on the client.
 
     Args:
         config: our settings.
-        given: the settings of the program, which has the values of names that are not ours.
+        defaults: kafka-python's defaults.
+        given: the settings of the program.
     """
 
-    def __init__(self, config: Any, given: Mapping[str, Any]) -> None:
+    def __init__(self, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        super().__init__({**defaults, **given})
+        if self.get("client_id") is None:
+            self["client_id"] = getattr(config, "client_id", None)
         self._config = config
-        self._given = given
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_config":  # a copy that is not filled yet
+            raise AttributeError(name)
         return getattr(self._config, name)
 
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return getattr(self._config, name)
-        except AttributeError:
-            if name in _WITHOUT_EFFECT or name in _UNSUPPORTED or name in self._given:
-                return self._given.get(name)
-            raise KeyError(name) from None
+    def __missing__(self, name: str) -> Any:
+        found = self._config.settings.find(name)
+        if found is None:
+            raise KeyError(name)
+        return getattr(self._config, found.name)
+
+    def __repr__(self) -> str:
+        shown = (f"{name!r}: {'***' if _is_secret(name) and value else repr(value)}" for name, value in self.items())
+        return f"{{{', '.join(shown)}}}"
+
+
+def _is_secret(name: str) -> bool:
+    found = ADMIN_SETTINGS.find(name)
+    return found is not None and found.secret
+
+
+def _without_what_has_no_use(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without credentials and TLS files of which the security protocol makes no use.
+
+    Both originals ignore them. Programs give them from a configuration of their own, of which only the protocol
+    changes.
+    """
+    protocol = str(given.get("security_protocol", "PLAINTEXT")).upper()
+    unused = [prefix for prefix, used in (("sasl_", "SASL" in protocol), ("ssl_", "SSL" in protocol)) if not used]
+    return {name: value for name, value in given.items() if not name.startswith(tuple(unused))}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value in our form: whole milliseconds, and -1 for connections that are never closed."""
+    if name.endswith("_ms") and isinstance(value, float) and math.isfinite(value):
+        return math.ceil(value)
+    if name == "connections_max_idle_ms" and value is None:
+        return -1
+    if name == "client_rack" and value is None:
+        return ""
+    return value
 
 
 def translate(
-    given: Mapping[str, Any], *, defaults: Mapping[str, Any], meaningful: frozenset[str] = frozenset()
+    given: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any],
+    meaningful: frozenset[str] = frozenset(),
+    documented: Mapping[str, Any] = _NO_DEFAULTS,
 ) -> dict[str, Any]:
     """Translate kafka-python's settings into ours.
 
@@ -84,21 +126,27 @@ def translate(
         given: the settings of the program.
         defaults: kafka-python's defaults that differ from ours.
         meaningful: names in ``_WITHOUT_EFFECT`` that have an effect for this client.
+        documented: kafka-python's own defaults. A setting without effect is logged unless it has this value.
 
     Raises:
         ConfigurationError: a setting is not supported, or ``default_api_timeout_ms`` is less than
             ``request_timeout_ms``.
     """
     consumer = given.get("group_protocol") == "consumer"
-    settings = {name: value for name, value in defaults.items() if not (consumer and name in CLASSIC_ONLY)}
-    for name, value in given.items():
+    used = _without_what_has_no_use({**defaults, **given})
+    settings = {name: used[name] for name in defaults if name in used and not (consumer and name in CLASSIC_ONLY)}
+    nothing = object()
+    for name, value in used.items():
+        if name not in given:
+            continue
         if name in _UNSUPPORTED:
             if value is not None:
                 raise ConfigurationError(f"{name} is not supported: clients connect to the brokers directly")
         elif name in _WITHOUT_EFFECT and name not in meaningful:
-            _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
+            if value != documented.get(name, nothing):
+                _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
-            settings[name] = value
+            settings[name] = _plain(name, value)
     api_ms, request_ms = settings.get("default_api_timeout_ms"), settings.get("request_timeout_ms")
     if api_ms is not None and request_ms is not None and api_ms < request_ms:
         raise ConfigurationError(

@@ -59,7 +59,11 @@ __all__ = ["AIOKafkaAdminClient"]
 
 R = TypeVar("R")
 
-_DEFAULTS: Final[Mapping[str, Any]] = {"bootstrap_servers": "localhost:9092", "request_timeout_ms": 40_000}
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost:9092",
+    "request_timeout_ms": 40_000,
+    "sasl_mechanism": "PLAIN",
+}
 _FIRST_VERSION_WITH_CREATION_FLAG: Final = 4  # of Metadata
 _LAST_VERSION_WITHOUT_OPERATIONS: Final = 2  # of DescribeGroups
 

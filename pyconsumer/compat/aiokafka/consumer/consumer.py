@@ -36,6 +36,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost:9092",
     "partition_assignment_strategy": ("roundrobin",),
     "request_timeout_ms": 40_000,
+    "sasl_mechanism": "PLAIN",
     "session_timeout_ms": 10_000,
 }
 _WITHOUT_EFFECT: Final = ("loop", "consumer_timeout_ms", "rebalance_timeout_ms")

@@ -27,6 +27,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost:9092",
     "linger_ms": 0,
     "request_timeout_ms": 40_000,
+    "sasl_mechanism": "PLAIN",
 }
 
 #: aiokafka's default of ``acks``, which frameworks import: as if it were not given.
@@ -51,7 +52,7 @@ class AIOKafkaProducer(ProducerInternals):
         if configs.pop("loop", None) is not None:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
         self._addresses = configs.get("bootstrap_servers", _DEFAULTS["bootstrap_servers"])
-        if configs.get("acks") is _missing:
+        if type(configs.get("acks")) is object:  # aiokafka's sentinel, whose module may be another one
             del configs["acks"]
         for name in ("key_serializer", "value_serializer"):
             if configs.get(name) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Final, Never, Self
+from typing import Any, ClassVar, Final, Never, Self
 
 import pyconsumer
 from pyconsumer import admin as ours
@@ -29,6 +29,7 @@ from pyconsumer.compat.kafka.admin.types import (
     TransactionDescription,
     TransactionListing,
 )
+from pyconsumer.compat.kafka.defaults import ADMIN_DEFAULTS
 from pyconsumer.compat.kafka.errors import NoError
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.compat.kafka.structs import GroupInformation
@@ -69,10 +70,14 @@ class KafkaAdminClient:
         client: the wrapped :class:`pyconsumer.KafkaAdminClient`.
     """
 
+    #: kafka-python's defaults by name.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(ADMIN_DEFAULTS)
+
     def __init__(self, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
-        self.client = pyconsumer.KafkaAdminClient(translate(configs, defaults=_DEFAULTS))
-        self.config = GivenConfig(self.client.config, configs)
+        self.client = pyconsumer.KafkaAdminClient(translate(configs, defaults=_DEFAULTS, documented=ADMIN_DEFAULTS))
+        self.config = GivenConfig(self.client.config, ADMIN_DEFAULTS, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.client.config, bootstrap_ms)

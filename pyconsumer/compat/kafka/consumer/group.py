@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyconsumer
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
+from pyconsumer.compat.kafka.defaults import CONSUMER_DEFAULTS
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -52,7 +53,11 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     the beginning of a topic's name.
     """
 
+    #: kafka-python's defaults by name.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(CONSUMER_DEFAULTS)
+
     def __init__(self, *topics: str, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         self._default_callback: CommitCallback | None = configs.pop("default_offset_commit_callback", None)
         self._bootstrap_ms: float = bootstrap_ms
@@ -61,8 +66,8 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
-        super().__init__(_checked(translate(configs, defaults=_DEFAULTS)))
-        self.config: Any = GivenConfig(self.config, configs)
+        super().__init__(_checked(translate(configs, defaults=_DEFAULTS, documented=CONSUMER_DEFAULTS)))
+        self.config: Any = GivenConfig(self.config, CONSUMER_DEFAULTS, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -184,6 +189,6 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return settings, after checking the timeouts as kafka-python does."""
     request, idle = settings["request_timeout_ms"], settings.get("connections_max_idle_ms", _IDLE_MS)
-    if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle:
+    if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle >= 0:
         raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
     return settings

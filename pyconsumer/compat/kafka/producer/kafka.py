@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyconsumer
 from pyconsumer.clock import seconds_of
+from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
 from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
@@ -40,7 +41,11 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
+    #: kafka-python's defaults by name.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(PRODUCER_DEFAULTS)
+
     def __init__(self, **configs: Any) -> None:
+        given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         configs.pop("allow_auto_create_topics", None)  # the broker decides
         mine = frozenset(("max_in_flight_requests_per_connection",))
@@ -49,8 +54,8 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
                 configs[name] = as_serializer(configs[name])
         if configs.get("partitioner") is not None:
             configs["partitioner"] = as_function(configs["partitioner"])
-        super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine))
-        self.config: Any = GivenConfig(self.config, configs)
+        super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine, documented=PRODUCER_DEFAULTS))
+        self.config: Any = GivenConfig(self.config, PRODUCER_DEFAULTS, given)
         self._bootstrap_ms: float = bootstrap_ms
         try:
             if configs.get("api_version") is None:
