@@ -18,6 +18,7 @@ from pyconsumer.compat.aiokafka.admin.records_to_delete import RecordsToDelete
 from pyconsumer.compat.aiokafka.admin.responses import Response, Shape
 from pyconsumer.compat.aiokafka.client import AIOKafkaClient, ClientOfAdmin
 from pyconsumer.compat.aiokafka.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.settings import translate
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -88,6 +89,7 @@ class AIOKafkaAdminClient:
             warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
         if configs.get("api_version") is not None:
             warnings.warn("api_version has no effect: versions are negotiated", DeprecationWarning, stacklevel=2)
+        self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.admin = AsyncKafkaAdminClient(translate(configs, defaults=_DEFAULTS))
         self._request_timeout_ms: int = self.admin.config.request_timeout_ms
         self._started = False
@@ -104,8 +106,9 @@ class AIOKafkaAdminClient:
             raise IllegalStateError("the admin client is closed: make a new one")
         if self._started:
             return
+        timeout_ms = begin(self._tokens, self._request_timeout_ms)
         try:
-            await self.admin.describe_cluster(timeout_ms=self._request_timeout_ms)
+            await self.admin.describe_cluster(timeout_ms=timeout_ms)
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         self._started = True

@@ -15,6 +15,7 @@ from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
+from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
@@ -86,6 +87,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
+        self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.consumer = GroupConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
         self._follower = Follower(self.consumer, self._turn)
@@ -104,8 +106,9 @@ class AIOKafkaConsumer(ConsumerInternals):
             UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
+        timeout_ms = begin(self._tokens, self.consumer.config.request_timeout_ms)
         try:
-            await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
+            await self.consumer.topics(timeout_ms=timeout_ms)
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         await self._assigned()

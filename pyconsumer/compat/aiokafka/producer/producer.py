@@ -15,6 +15,7 @@ from pyconsumer.compat.aiokafka.batch import BatchBuilder
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
+from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
@@ -63,6 +64,7 @@ class AIOKafkaProducer(ProducerInternals):
             configs["enable_idempotence"] = True  # as there, whatever is given
         if not configs.get("transactional_id") and not configs.get("enable_idempotence"):
             configs = {"acks": 1, **configs, "enable_idempotence": False}
+        self._tokens = await_tokens(configs, _DEFAULTS["request_timeout_ms"])
         self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
         self._started: asyncio.Future[None] | None = None
@@ -75,8 +77,9 @@ class AIOKafkaProducer(ProducerInternals):
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the producer then, too.
         """
         config = self.producer.config
+        timeout_ms = begin(self._tokens, config.request_timeout_ms)
         try:
-            await asyncio.to_thread(background()(connect), config, config.request_timeout_ms)
+            await asyncio.to_thread(background()(connect), config, timeout_ms)
         except NoBrokersAvailableError as error:
             raise KafkaConnectionError(str(error)) from error
         if config.transactional_id is not None:
