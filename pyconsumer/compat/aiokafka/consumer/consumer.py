@@ -15,6 +15,7 @@ from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.compat.aiokafka.background import Follower
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
+from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
@@ -91,7 +92,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         self.consumer = GroupConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
         self._follower = Follower(self.consumer, self._turn)
-        self._stopped = False
+        self._began = self._stopped = False
         self._read_at_ms: int | None = None
 
     # -- beginning and end -------------------------------------------------------------------------------------------
@@ -103,9 +104,12 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Raises:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the consumer then, too.
+            IllegalStateError: it was started or stopped before. It is an ``AssertionError``, too.
             UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
+        check_may_start("AIOKafkaConsumer", began=self._began, stopped=self._stopped)
+        self._began = True
         timeout_ms = begin(self._tokens, self.consumer.config.request_timeout_ms)
         try:
             await self.consumer.topics(timeout_ms=timeout_ms)

@@ -14,6 +14,7 @@ from pyconsumer.background_log import background
 from pyconsumer.compat.aiokafka.batch import BatchBuilder
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
+from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
@@ -68,14 +69,17 @@ class AIOKafkaProducer(ProducerInternals):
         self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
         self._started: asyncio.Future[None] | None = None
-        self._stopped = False
+        self._began = self._stopped = False
 
     async def start(self) -> None:
         """Connect, and with a ``transactional_id`` prepare for transactions.
 
         Raises:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the producer then, too.
+            IllegalStateError: it was started or stopped before. It is an ``AssertionError``, too.
         """
+        check_may_start("AIOKafkaProducer", began=self._began, stopped=self._stopped)
+        self._began = True
         config = self.producer.config
         timeout_ms = begin(self._tokens, config.request_timeout_ms)
         try:
@@ -88,6 +92,8 @@ class AIOKafkaProducer(ProducerInternals):
 
     async def stop(self) -> None:
         """Send the buffered records and close. A second call has no effect."""
+        if self._stopped:
+            return
         self._stopped = True
         if self._started is not None and not self._started.done():
             self._started.set_result(None)

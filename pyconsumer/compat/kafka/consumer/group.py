@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import pyconsumer
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.defaults import CONSUMER_DEFAULTS
+from pyconsumer.compat.kafka.internals import ConsumerInternals
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import (
     GivenConfig,
@@ -36,7 +37,7 @@ _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 _IDLE_MS: Final = 540_000
 
 
-class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
+class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     """A consumer for programs that were written for kafka-python.
 
     Args:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 import pyconsumer
 from pyconsumer.clock import seconds_of
 from pyconsumer.compat.kafka.defaults import PRODUCER_DEFAULTS
+from pyconsumer.compat.kafka.internals import ProducerInternals
 from pyconsumer.compat.kafka.partitioner.default import as_function
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
@@ -27,7 +28,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
-class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
+class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     """A producer for programs that were written for kafka-python.
 
     Args:
