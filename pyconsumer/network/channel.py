@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyconsumer.network.sasl import SaslMechanism
 
-__all__ = ["Channel", "ChannelSettings", "ChannelStats"]
+__all__ = ["Channel", "ChannelSettings", "ChannelStats", "LoginSignal"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 # After a response of this many bytes, the next one is likely to be as large.
@@ -65,6 +65,27 @@ class ChannelStats:
         self.bytes_sent += size_bytes
 
 
+class LoginSignal:
+    """Tells a client that SASL's first message has come for one of its connections. Any thread may call it.
+
+    Args:
+        wake: ends the client's wait.
+
+    Attributes:
+        raised: True until the client has looked.
+    """
+
+    __slots__ = ("_wake", "raised")
+
+    def __init__(self, wake: Callable[[], object] = lambda: None) -> None:
+        self._wake = wake
+        self.raised = False
+
+    def __call__(self) -> None:
+        self.raised = True
+        self._wake()
+
+
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
     """Settings that all channels of a client share. Sizes in bytes, -1 for the system's choice."""
@@ -73,6 +94,7 @@ class ChannelSettings:
     software_version: str = ""
     tls: ssl.SSLContext | None = None
     sasl: Callable[[], SaslMechanism] | None = None
+    login_signal: LoginSignal = field(default_factory=LoginSignal)
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     max_response_bytes: int = MOST_RESPONSE_BYTES
@@ -198,7 +220,7 @@ class Channel:
                 address=self.address,
             )
         if not self.tcp_pending:
-            raise connection.lost(f"no response within {self.handshake_timeout:g} s")
+            raise connection.too_slow(self.handshake_timeout)
         self._address_failed(f"no response within {self.setup_timeout:g} s")
         self.setup_timeout = setup_timeout
         self._connect_next(now)
@@ -223,11 +245,15 @@ class Channel:
         self.connection.reauthenticate(now)
         self.flush()
 
-    def begin_authentication(self, now: float) -> None:
-        """Look whether the credentials are there. The handshake has its whole time from then on."""
+    @property
+    def awaits_login(self) -> bool:
+        """Return whether the program has not given SASL's first message yet."""
+        return self.connection is not None and self.connection.awaits_login
+
+    def log_in(self, now: float) -> None:
+        """Send SASL's first message, if it has come. Raises the same as :meth:`on_event`."""
         assert self.connection is not None
-        self.extend_handshake(now)
-        self.connection.begin_authentication(now)
+        self.connection.log_in(now)
         self.flush()
 
     def _connect_next(self, now: float) -> None:

@@ -38,7 +38,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.bootstrap import BootstrapWatch
-from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
+from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats, LoginSignal
 from pyconsumer.network.client_requests import (
     ClientResponse,
     CompletedRequests,
@@ -111,12 +111,15 @@ class NetworkClient:
         self.metadata = metadata
         self.clock: Clock = clock or SystemClock()
         self._request_timeout = config.request_timeout_ms / 1000
+        self._waker = Waker()
+        signal = LoginSignal(self._waker.wake)
         sockets: dict[str, Any] = {} if open_socket is None else {"open_socket": open_socket}
         settings = ChannelSettings(
             client_id=config.client_id,
             software_version=__version__,
             tls=_tls(config),
-            sasl=sasl or _sasl(config),
+            sasl=sasl or _sasl(config, signal),
+            login_signal=signal,
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
             max_response_bytes=_max_response_bytes(config),
@@ -126,7 +129,6 @@ class NetworkClient:
         )
         idle_ms = config.connections_max_idle_ms
         self._selector = selector or new_selector()
-        self._waker = Waker()
         if isinstance(self.clock, RunningClock):
             self.clock.on_advance(self._on_time_moved)
         self._selector.register(self._waker, EVENT_READ, None)
@@ -510,12 +512,12 @@ def _tls(config: ClientConfig) -> ssl.SSLContext | None:
     return make_context(config)
 
 
-def _sasl(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
+def _sasl(config: ClientConfig, signal: LoginSignal) -> Callable[[], SaslMechanism] | None:
     if not config.uses_sasl:
         return None
     from pyconsumer.network.sasl import mechanism_factory
 
-    return mechanism_factory(config)
+    return mechanism_factory(config, signal)
 
 
 _clients: weakref.WeakSet[NetworkClient] = weakref.WeakSet()

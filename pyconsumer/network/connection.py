@@ -21,7 +21,9 @@ Rules
 3. Re-authentication is two more requests in that order. Earlier requests get their responses first. New ones wait.
 4. A method that raises has left the connection unusable: write :meth:`output` once more if that is possible without
    waiting (it may hold a TLS alert), then close.
-5. Until READY a frame is at most 1 MiB: the peer may not be a Kafka broker at all.
+5. The first message of SASL may come later: a token that the program's event loop fetches. Then :attr:`awaits_login`
+   is True, and the driver calls :meth:`log_in` again when it has come. It may take as long as the handshake.
+6. Until READY a frame is at most 1 MiB: the peer may not be a Kafka broker at all.
 """
 
 from __future__ import annotations
@@ -92,7 +94,6 @@ _MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and 
 _INTERNAL: Final = object()
 _ILLEGAL_SASL_STATE = 34
 _UNSUPPORTED_VERSION = 35
-_TOKEN_INTERVAL_S: Final = 0.01  # between two looks whether a token is there
 _REBOOTSTRAP_REQUIRED = 129
 
 
@@ -149,7 +150,6 @@ class Connection:
         #: Finalized features, and the epoch that grows with each change of them; -1 without (KIP-584).
         self.features: dict[str, int] = {}
         self.features_epoch = -1
-        self.begin_at = float("inf")
         self.reauthenticate_at = float("inf")
         self.peer_closed = False
         self._client_id = client_id
@@ -159,6 +159,8 @@ class Connection:
         self._raw = memoryview(bytearray(_TLS_READ_BYTES)) if tls else None
         self._sasl = sasl
         self._mechanism: SaslMechanism | None = None
+        #: True while SASL's first message is not there.
+        self.awaits_login = False
         self._random = random
         self._reader = FrameReader(_EARLY_FRAME_BYTES)
         self._correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
@@ -253,6 +255,11 @@ class Connection:
 
     def _end(self) -> None:
         self.state = State.CLOSED
+        if self.awaits_login:
+            self.awaits_login = False
+            abandon = getattr(self._mechanism, "abandon", None)
+            if abandon is not None:
+                abandon()
         self._reader.close()
 
     # -- requests ----------------------------------------------------------------------------------------------------
@@ -493,15 +500,33 @@ class Connection:
             raise self._refused(f"the broker does not take {self._mechanism.name}, but offers {offered}")
         if self.state is State.SASL_HANDSHAKE:
             self._enter(State.SASL_AUTHENTICATE)
-        self.begin_authentication(now)
+        self.log_in(now)
 
-    def begin_authentication(self, now: float) -> None:
-        """Send the first message of the mechanism, or look again at :attr:`begin_at` if it is not known yet."""
+    def log_in(self, now: float) -> None:
+        """Send SASL's first message, if it is there.
+
+        Raises:
+            AuthenticationError: the program has no credentials. KafkaConnectionError: it has no new ones for a
+                connection in use.
+        """
         assert self._mechanism is not None
         first = self._guarded(self._mechanism.first)
-        self.begin_at = float("inf") if first is not None else now + _TOKEN_INTERVAL_S
+        self.awaits_login = first is None
         if first is not None:
             self._say(first, now)
+
+    def too_slow(self, timeout: float) -> KafkaError:
+        """Return the error for a stage that took longer than ``timeout`` seconds."""
+        if not self.awaits_login:
+            return self.lost(f"no response within {timeout:g} s")
+        late = TimeoutError(f"no token within {timeout:g} s")
+        error: KafkaError
+        if self.state is State.REAUTHENTICATING:
+            error = self.lost(f"no new credentials: {late}")
+        else:
+            error = self._refused(f"sasl_oauth_token_provider gave {late}")
+        error.__cause__ = late
+        return error
 
     def _on_authenticate(self, message: Any, now: float) -> None:
         assert self._mechanism is not None

@@ -108,6 +108,7 @@ class ConnectionPool:
         self._timer_at = -math.inf
         self._served = True
         self._turn_unfinished = False  # a turn is running, or was interrupted
+        self._login_signal = settings.login_signal
         self._touched: Node | None = None  # the node whose channel an operation is in progress on
 
     # -- nodes -------------------------------------------------------------------------------------------------------
@@ -178,6 +179,11 @@ class ConnectionPool:
             node: Node = lookup.owner
             if node.channel is not None and node.channel.lookup is lookup and node.channel.is_looked_up:
                 self._start(node, node.channel, now)
+        if self._login_signal.raised and served:
+            self._login_signal.raised = False
+            self._dirty.update(
+                (node, None) for node in self.nodes.values() if node.channel is not None and node.channel.awaits_login
+            )
         if now >= self._timer_at:
             self._dirty.clear()
             self._timer_at = math.inf
@@ -230,6 +236,10 @@ class ConnectionPool:
         self._touched = None
 
     def _check_channel(self, node: Node, channel: Channel, now: float) -> None:
+        if channel.connection is not None and channel.connection.awaits_login:
+            self._guard(node, now, lambda: channel.log_in(now))
+            if node.channel is not channel:
+                return
         overdue = None
         for request in node.outstanding:
             if now >= request.expires_at:
@@ -246,8 +256,6 @@ class ConnectionPool:
         elif now >= channel.deadline and node.outstanding and not channel.setting_up:
             # It is reauthenticating, and the broker serves earlier requests first; each of them has its own deadline.
             channel.extend_handshake(now)
-        elif channel.connection is not None and now >= channel.connection.begin_at:
-            self._guard(node, now, lambda: channel.begin_authentication(now))
         elif now >= channel.deadline:
             if channel.tcp_pending:
                 node.health.too_slow()

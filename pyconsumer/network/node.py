@@ -243,8 +243,6 @@ class Node:
         if channel.deadline < due:
             due = channel.deadline
         connection = channel.connection
-        if connection is not None and connection.begin_at < due:
-            due = connection.begin_at
         if connection is not None and connection.state is State.READY:
             if unsent is not None and self.throttled_until > now:
                 due = min(due, self.throttled_until)

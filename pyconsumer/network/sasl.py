@@ -28,7 +28,7 @@ class SaslMechanism(Protocol):
     """As the broker calls it."""
 
     def first(self) -> bytes | None:
-        """Return the first message to the broker, or None if it is not known yet. Then ask again soon."""
+        """Return the first message to the broker, or None if it is not there yet. Then it is asked for again."""
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Return the response to a message of the broker, or None at the end.
@@ -125,43 +125,59 @@ class OAuthBearer:
 
     Args:
         provider: an object with ``token() -> str``, or a function. Asked for a fresh token at each authentication.
-            It may return a :class:`concurrent.futures.Future` of the token instead, so that no thread waits for it.
-            With ``extensions() -> Mapping[str, str]`` it may add SASL extensions (KIP-342).
+            With ``extensions() -> Mapping[str, str]`` it may add SASL extensions (KIP-342). Instead of a token it may
+            return a ``concurrent.futures.Future`` of one.
+        arrived: called when that future is done, in any thread.
     """
 
     name = "OAUTHBEARER"
 
-    def __init__(self, provider: Any) -> None:
+    def __init__(self, provider: Any, arrived: Callable[[], object] = lambda: None) -> None:
         self._provider = provider
-        self._pending: Future[Any] | None = None
+        self._arrived = arrived
+        self._pending: Future[str] | None = None
 
     def first(self) -> bytes | None:
-        if self._pending is None:
+        token: object = self._pending
+        if token is None:
             token = self._provider.token() if hasattr(self._provider, "token") else self._provider()
             if isinstance(token, Future):
-                self._pending = token
-        if self._pending is not None:
-            if not self._pending.done():
+                self._pending, arrived = token, self._arrived
+                token.add_done_callback(lambda _: arrived())
+        if isinstance(token, Future):
+            if not token.done():
                 return None
-            token = self._pending.result()
+            token = token.result()
         if not isinstance(token, str) or not token:
             raise AuthenticationError("sasl_oauth_token_provider gave no token", stage="SASL")
         extensions = self._provider.extensions() if hasattr(self._provider, "extensions") else {}
         pairs = "".join(f"\x01{key}={value}" for key, value in extensions.items())
         return f"n,,\x01auth=Bearer {token}{pairs}\x01\x01".encode()
 
+    def abandon(self) -> None:
+        """Cancel the request for a token that has not come."""
+        if self._pending is not None:
+            self._pending.cancel()
+
     def respond(self, challenge: bytes) -> bytes | None:
         # A challenge means refusal, with the reason as JSON; the client must send one byte, then the error comes.
         return b"\x01" if challenge else None
 
 
-def mechanism_factory(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
-    """Return a function that makes a mechanism for each authentication, as the settings say, or None without SASL."""
+def mechanism_factory(
+    config: ClientConfig, arrived: Callable[[], object] = lambda: None
+) -> Callable[[], SaslMechanism] | None:
+    """Return a function that makes a mechanism for each authentication, as the settings say, or None without SASL.
+
+    Args:
+        config: the settings.
+        arrived: called when a first message is there that was not at first, in any thread.
+    """
     if not config.uses_sasl:
         return None
     name = config.sasl_mechanism
     if name == "OAUTHBEARER":
-        return lambda: OAuthBearer(config.sasl_oauth_token_provider)
+        return lambda: OAuthBearer(config.sasl_oauth_token_provider, arrived)
     username, password = config.sasl_plain_username or "", config.sasl_plain_password or ""
     if name == "PLAIN":
         return lambda: Plain(username, password)

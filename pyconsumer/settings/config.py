@@ -467,6 +467,11 @@ class Config:
         """Names of the settings that the user gave, as opposed to defaults."""
         return self._given
 
+    @property
+    def settings(self) -> Settings[Any]:
+        """The table of the settings."""
+        return self._settings
+
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some settings changed. They are checked in the same way."""
         options = {name: getattr(self, name) for name in self._given}

@@ -1,89 +1,93 @@
-"""Tokens of a provider whose ``token`` is a coroutine, which runs on the program's event loop.
+"""``sasl_oauth_token_provider`` of aiokafka: a coroutine, which the program's event loop runs.
 
-Rules
-
-1. Each login and each renewal asks for a token. No thread waits for it: the connection looks whether it is there.
-2. ``token`` has ``request_timeout_ms``. A longer time is an ``AuthenticationError``. So is an error of the provider,
-   which becomes the cause.
-3. The loop is that of ``start``. When it has ended, there are no more tokens.
+A login happens in the thread of a client: that of the loop, of heartbeats, or of a producer. None of them waits for
+the token. The network client is told when it has come.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import inspect
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
-from pyconsumer.errors import AuthenticationError
+from pyconsumer.errors import IllegalStateError
 
-__all__ = ["AwaitedTokens", "await_tokens"]
+__all__ = ["AwaitedTokens", "await_tokens", "begin"]
+
+#: A start that waits for a token takes this much longer, so that its error is the one of the login (ms).
+_FOR_THE_LOGIN_MS: Final = 1000
 
 
 class AwaitedTokens:
-    """A provider for our clients.
+    """A provider whose tokens come from a coroutine of the program.
 
     Args:
-        provider: the program's, with ``async def token()`` and perhaps ``extensions()``.
-        timeout_ms: longest time that ``token`` may take.
+        provider: the program's provider. Its ``token()`` may be a coroutine function or a plain one.
+        timeout_s: longest time for a token.
     """
 
-    def __init__(self, provider: Any, timeout_ms: float) -> None:
+    def __init__(self, provider: Any, timeout_s: float) -> None:
         self._provider = provider
-        self._timeout_ms = timeout_ms
+        self._timeout_s = timeout_s
         self._loop: asyncio.AbstractEventLoop | None = None
-        with contextlib.suppress(RuntimeError):
-            self.bind()
 
     def bind(self) -> None:
-        """Use the running loop from now on."""
+        """Let the running loop fetch the tokens."""
         self._loop = asyncio.get_running_loop()
 
     def token(self) -> Future[str]:
-        """Ask for a token, from any thread.
+        """Ask for a token that is valid now. Any thread may call this, at each login and renewal.
 
         Raises:
-            AuthenticationError: the loop has ended, or the client was not started.
+            IllegalStateError: the client was not started, or its loop is closed.
         """
+        if self._loop is None:
+            try:
+                self.bind()
+            except RuntimeError:
+                raise IllegalStateError("start() must come first: its event loop fetches the token") from None
         loop = self._loop
-        if loop is None or loop.is_closed():
-            why = "the client was not started" if loop is None else "its event loop is closed"
-            raise AuthenticationError(f"sasl_oauth_token_provider cannot be asked: {why}", stage="SASL")
-        return asyncio.run_coroutine_threadsafe(self._token(), loop)
+        assert loop is not None
+        if loop.is_closed():
+            raise IllegalStateError("the event loop that fetches the tokens is closed")
+        return asyncio.run_coroutine_threadsafe(self._fetch(), loop)
 
-    async def _token(self) -> str:
-        try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
-                token: str = await self._provider.token()
-        except TimeoutError as error:
-            raise AuthenticationError(
-                f"sasl_oauth_token_provider gave no token within request_timeout_ms ({self._timeout_ms:g} ms)",
-                stage="SASL",
-            ) from error
-        except Exception as error:
-            raise AuthenticationError(
-                f"sasl_oauth_token_provider raised {type(error).__name__}: {error}", stage="SASL"
-            ) from error
-        return token
+    async def _fetch(self) -> str:
+        async with asyncio.timeout(self._timeout_s):
+            found = self._provider.token() if hasattr(self._provider, "token") else self._provider()
+            token: str = await found if inspect.isawaitable(found) else found
+            return token
 
     def extensions(self) -> Mapping[str, str]:
         """Return the SASL extensions of the program's provider (KIP-342)."""
-        find = getattr(self._provider, "extensions", None)
-        found: Mapping[str, str] = {} if find is None else find()
-        return found or {}
+        found: Mapping[str, str] = self._provider.extensions() if hasattr(self._provider, "extensions") else {}
+        return found
 
 
-def await_tokens(configs: dict[str, Any], default_timeout_ms: float) -> AwaitedTokens | None:
-    """Replace a provider whose ``token`` is a coroutine in a client's settings, and return the new one.
+def await_tokens(configs: dict[str, Any], request_timeout_ms: float) -> AwaitedTokens | None:
+    """Replace the token provider of a client's settings by one that the loop serves, and return it.
 
     Args:
-        configs: the settings, which are changed.
-        default_timeout_ms: ``request_timeout_ms`` if the settings have none.
+        configs: the settings of the program.
+        request_timeout_ms: the default of that setting.
+
+    Returns:
+        None without a provider.
     """
     provider = configs.get("sasl_oauth_token_provider")
-    if provider is None or not asyncio.iscoroutinefunction(getattr(provider, "token", None)):
-        return None
-    tokens = AwaitedTokens(provider, configs.get("request_timeout_ms", default_timeout_ms))
+    if provider is None or not (callable(provider) or hasattr(provider, "token")):
+        return None  # the check of the settings refuses another kind of object
+    timeout_ms = configs.get("request_timeout_ms", request_timeout_ms)
+    tokens = AwaitedTokens(provider, timeout_ms / 1000)
     configs["sasl_oauth_token_provider"] = tokens
     return tokens
+
+
+def begin(tokens: AwaitedTokens | None, request_timeout_ms: int) -> int:
+    """Bind the tokens of a client that starts, and return the longest time that it may take to connect (ms)."""
+    if tokens is None:
+        return request_timeout_ms
+    tokens.bind()
+    return request_timeout_ms + _FOR_THE_LOGIN_MS

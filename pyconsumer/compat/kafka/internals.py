@@ -1,4 +1,7 @@
-"""Names with an underscore of kafka-python's clients that programs read. See :mod:`pyconsumer.compat.internals`."""
+"""Names with an underscore of kafka-python's clients that other programs read. See :mod:`pyconsumer.compat.internals`.
+
+``_client`` and ``_metadata`` of the consumer are objects of ours, which differ from kafka-python's.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ from typing import Any
 
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
-from pyconsumer.consumer.delegate import ConsumerDelegate
-from pyconsumer.producer.delegate import ProducerDelegate
 
 __all__ = ["ConsumerInternals", "ProducerInternals"]
 
@@ -15,20 +16,28 @@ __all__ = ["ConsumerInternals", "ProducerInternals"]
 class ConsumerInternals:
     """The internal names of ``KafkaConsumer`` that are here."""
 
-    _delegate: ConsumerDelegate
+    config: Any
+    _delegate: Any
+    _subscriptions: Any
 
     @property
     def _subscription(self) -> SubscriptionView:
-        """For Elastic's agent, which names a span by it."""
-        return SubscriptionView(self._delegate.subscriptions.subscription())
+        """For Elastic's agent."""
+        return SubscriptionView(self._subscriptions.subscription())
 
     @property
     def _coordinator(self) -> CoordinatorView:
-        """For programs that log the member's id and generation."""
+        """For programs that log their member id and generation."""
         group = self._delegate.coordinator
-        return CoordinatorView(
-            None if group is None else group.group_metadata(), None if group is None else group.coordinator_id
-        )
+        if group is None:
+            return CoordinatorView(None, None)
+        return CoordinatorView(group.group_metadata(), group.coordinator_id)
+
+    @property
+    def _group_id(self) -> str | None:
+        """For instrumentations that name a span by the group."""
+        found: str | None = self.config["group_id"]
+        return found
 
     def __getattr__(self, name: str) -> Any:
         refuse_internal(self, name, "kafka-python")
@@ -37,11 +46,11 @@ class ConsumerInternals:
 class ProducerInternals:
     """The internal names of ``KafkaProducer`` that are here."""
 
-    _delegate: ProducerDelegate
+    _delegate: Any
 
     @property
     def _metadata(self) -> ClusterMetadata:
-        """For Elastic's agent, which puts the controller's address into a span."""
+        """For Elastic's agent, which reads the controller."""
         return ClusterMetadata(self._delegate.metadata)
 
     def __getattr__(self, name: str) -> Any:

@@ -18,9 +18,9 @@ from pyconsumer.errors import (
     NoBrokersAvailableError,
     UnknownTopicOrPartitionError,
 )
-from pyconsumer.settings.config import ClientConfig
+from pyconsumer.settings.config import ClientConfig, Config
 
-__all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout", "without_meaning"]
+__all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
 
 _log = logging.getLogger(__name__)
 
@@ -47,52 +47,78 @@ _WITHOUT_EFFECT: Final = {
     "sock_chunk_bytes": "buffers have the size of the responses",
     "socket_options": "TCP_NODELAY is always on; use send_buffer_bytes and receive_buffer_bytes",
 }
-_FOREVER_MS: Final = 2**31 - 1
-#: Values that mean the default, for settings that have another one for it here.
-_NOT_GIVEN: Final[Mapping[str, tuple[Any, ...]]] = {
-    "client_id": (None,),
-    "client_rack": (None, ""),
-    "retries": (math.inf,),
-}
 #: Settings that must not be ignored silently: only None is accepted.
 _UNSUPPORTED: Final = ("proxy_url", "socks5_proxy")
+_NO_DEFAULTS: Final[Mapping[str, Any]] = {}
 
 
 class GivenConfig(dict[str, Any]):
-    """A client's settings by name, as in kafka-python: the program's values over the defaults, in the form given.
+    """The settings of a client as kafka-python has them: a dictionary of what was given, over the defaults.
+
+    Values have the form in which the program gave them. Our settings, checked, are the attributes. A change of the
+    dictionary has no effect on the client.
 
     Args:
-        config: our settings, whose values are attributes, too: ``config.request_timeout_ms``.
-        defaults: the client's ``DEFAULT_CONFIG``.
+        config: our settings.
+        defaults: kafka-python's defaults.
         given: the settings of the program.
     """
 
-    def __init__(self, config: Any, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    def __init__(self, config: Config, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         super().__init__({**defaults, **given})
-        self.settings = config
+        if self.get("client_id") is None:
+            self["client_id"] = getattr(config, "client_id", None)
+        self._config = config
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name == "_config":  # a copy that is not filled yet
             raise AttributeError(name)
-        return getattr(self.settings, name)
+        return getattr(self._config, name)
+
+    def __missing__(self, name: str) -> Any:
+        found = self._config.settings.find(name)
+        if found is None:
+            raise KeyError(name)
+        return getattr(self._config, found.name)
+
+    def __repr__(self) -> str:
+        shown = (f"{name!r}: {'***' if _is_secret(name) and value else repr(value)}" for name, value in self.items())
+        return f"{{{', '.join(shown)}}}"
 
 
-def without_meaning(given: Mapping[str, Any]) -> set[str]:
-    """Return the names of settings that the originals do not look at, given the others.
+def _is_secret(name: str) -> bool:
+    found = ADMIN_SETTINGS.find(name)
+    return found is not None and found.secret
 
-    These are those of SASL and of TLS for a protocol without them, and values that stand for "not given".
+
+def _without_what_has_no_use(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings without credentials and TLS files of which the security protocol makes no use.
+
+    Both originals ignore them. Programs give them from a configuration of their own, of which only the protocol
+    changes.
     """
     protocol = str(given.get("security_protocol", "PLAINTEXT")).upper()
-    found = {name for name in given if name.startswith("sasl_")} if "SASL" not in protocol else set()
-    if "SSL" not in protocol:
-        found |= {name for name in given if name.startswith("ssl_")}
-    return found | {
-        name for name, value in given.items() if any(value is no or value == no for no in _NOT_GIVEN.get(name, ()))
-    }
+    unused = [prefix for prefix, used in (("sasl_", "SASL" in protocol), ("ssl_", "SSL" in protocol)) if not used]
+    return {name: value for name, value in given.items() if not name.startswith(tuple(unused))}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value in our form: whole milliseconds, and -1 for connections that are never closed."""
+    if name.endswith("_ms") and isinstance(value, float) and math.isfinite(value):
+        return math.ceil(value)
+    if name == "connections_max_idle_ms" and value is None:
+        return -1
+    if name == "client_rack" and value is None:
+        return ""
+    return value
 
 
 def translate(
-    given: Mapping[str, Any], *, defaults: Mapping[str, Any], meaningful: frozenset[str] = frozenset()
+    given: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any],
+    meaningful: frozenset[str] = frozenset(),
+    documented: Mapping[str, Any] = _NO_DEFAULTS,
 ) -> dict[str, Any]:
     """Translate kafka-python's settings into ours.
 
@@ -100,24 +126,27 @@ def translate(
         given: the settings of the program.
         defaults: kafka-python's defaults that differ from ours.
         meaningful: names in ``_WITHOUT_EFFECT`` that have an effect for this client.
+        documented: kafka-python's own defaults. A setting without effect is logged unless it has this value.
 
     Raises:
         ConfigurationError: a setting is not supported, or ``default_api_timeout_ms`` is less than
             ``request_timeout_ms``.
     """
     consumer = given.get("group_protocol") == "consumer"
-    settings = {name: value for name, value in defaults.items() if not (consumer and name in CLASSIC_ONLY)}
-    ignored = without_meaning(given)
-    for name, value in given.items():
-        if name in ignored:
+    used = _without_what_has_no_use({**defaults, **given})
+    settings = {name: used[name] for name in defaults if name in used and not (consumer and name in CLASSIC_ONLY)}
+    nothing = object()
+    for name, value in used.items():
+        if name not in given:
             continue
         if name in _UNSUPPORTED:
             if value is not None:
                 raise ConfigurationError(f"{name} is not supported: clients connect to the brokers directly")
         elif name in _WITHOUT_EFFECT and name not in meaningful:
-            _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
+            if value != documented.get(name, nothing):
+                _log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
-            settings[name] = _in_our_form(name, value)
+            settings[name] = _plain(name, value)
     api_ms, request_ms = settings.get("default_api_timeout_ms"), settings.get("request_timeout_ms")
     if api_ms is not None and request_ms is not None and api_ms < request_ms:
         raise ConfigurationError(
@@ -126,15 +155,6 @@ def translate(
     if "request_timeout_ms" in settings:
         settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
     return settings
-
-
-def _in_our_form(name: str, value: Any) -> Any:
-    """Return a value as our settings want it: times are whole milliseconds, and connections may be idle for long."""
-    if name == "connections_max_idle_ms" and value is None:
-        return _FOREVER_MS
-    if isinstance(value, float) and name.endswith("_ms") and math.isfinite(value):
-        return math.ceil(value)
-    return value
 
 
 @contextlib.contextmanager
@@ -165,9 +185,8 @@ def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
         NoBrokersAvailableError: no broker could be reached within ``timeout_ms``.
         AuthenticationError: the broker rejected our credentials.
     """
-    ours = config.settings if isinstance(config, GivenConfig) else config
-    shared = ours.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
-    with KafkaAdminClient({name: getattr(ours, name) for name in shared}) as admin:
+    shared = config.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
+    with KafkaAdminClient({name: getattr(config, name) for name in shared}) as admin:
         try:
             admin.describe_cluster(timeout_ms=math.ceil(timeout_ms))
         except KafkaTimeoutError as error:

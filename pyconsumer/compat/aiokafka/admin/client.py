@@ -19,7 +19,7 @@ from pyconsumer.compat.aiokafka.admin.responses import Response, Shape
 from pyconsumer.compat.aiokafka.border import border
 from pyconsumer.compat.aiokafka.client import AIOKafkaClient, ClientOfAdmin
 from pyconsumer.compat.aiokafka.structs import OffsetAndMetadata, TopicPartition
-from pyconsumer.compat.aiokafka.tokens import await_tokens
+from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.settings import translate
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -61,7 +61,11 @@ __all__ = ["AIOKafkaAdminClient"]
 
 R = TypeVar("R")
 
-_DEFAULTS: Final[Mapping[str, Any]] = {"bootstrap_servers": "localhost:9092", "request_timeout_ms": 40_000}
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost:9092",
+    "request_timeout_ms": 40_000,
+    "sasl_mechanism": "PLAIN",
+}
 _FIRST_VERSION_WITH_CREATION_FLAG: Final = 4  # of Metadata
 _LAST_VERSION_WITHOUT_OPERATIONS: Final = 2  # of DescribeGroups
 
@@ -102,12 +106,11 @@ class AIOKafkaAdminClient:
         """
         if self._closed:
             raise IllegalStateError("the admin client is closed: make a new one")
-        if self._tokens is not None:
-            self._tokens.bind()
         if self._started:
             return
+        timeout_ms = begin(self._tokens, self._request_timeout_ms)
         try:
-            await self.admin.describe_cluster(timeout_ms=self._request_timeout_ms)
+            await self.admin.describe_cluster(timeout_ms=timeout_ms)
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         self._started = True

@@ -16,10 +16,11 @@ from pyconsumer.compat.aiokafka.background import GroupTask
 from pyconsumer.compat.aiokafka.border import ConsumerStoppedError
 from pyconsumer.compat.aiokafka.border import consumer_border as border
 from pyconsumer.compat.aiokafka.internals import ConsumerInternals
+from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.listening import ListenerCalls, Listening
 from pyconsumer.compat.aiokafka.reading import RecordConsumer
 from pyconsumer.compat.aiokafka.structs import ConsumerRecord, OffsetAndTimestamp
-from pyconsumer.compat.aiokafka.tokens import await_tokens
+from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.coordinator.assignors.abstract import adapted
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
@@ -44,6 +45,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost:9092",
     "partition_assignment_strategy": ("roundrobin",),
     "request_timeout_ms": 40_000,
+    "sasl_mechanism": "PLAIN",
     "session_timeout_ms": 10_000,
 }
 _WITHOUT_EFFECT: Final = ("loop", "consumer_timeout_ms", "rebalance_timeout_ms")
@@ -102,7 +104,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         self._now = self.consumer.clock.now
         self._prefetched = self.consumer.prefetched
         self._latest = self.consumer.latest
-        self._stopped = False
+        self._began = self._stopped = False
         self._read_at_ms: int | None = None
 
     # -- beginning and end -------------------------------------------------------------------------------------------
@@ -114,13 +116,15 @@ class AIOKafkaConsumer(ConsumerInternals):
 
         Raises:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the consumer then, too.
+            IllegalStateError: it was started or stopped before. It is an ``AssertionError``, too.
             UnknownTopicOrPartitionError: without a group, a subscribed topic does not exist.
             KafkaError: the group could not be joined.
         """
-        if self._tokens is not None:
-            self._tokens.bind()
+        check_may_start("AIOKafkaConsumer", began=self._began, stopped=self._stopped)
+        self._began = True
+        timeout_ms = begin(self._tokens, self.consumer.config.request_timeout_ms)
         try:
-            await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
+            await self.consumer.topics(timeout_ms=timeout_ms)
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker could be reached: {error}") from error
         self._group_task.start()

@@ -15,8 +15,9 @@ from pyconsumer.compat.aiokafka.batch import BatchBuilder
 from pyconsumer.compat.aiokafka.border import producer_border as border
 from pyconsumer.compat.aiokafka.consumer.consumer import as_offsets
 from pyconsumer.compat.aiokafka.internals import ProducerInternals
+from pyconsumer.compat.aiokafka.lifecycle import check_may_start
 from pyconsumer.compat.aiokafka.structs import RecordMetadata
-from pyconsumer.compat.aiokafka.tokens import await_tokens
+from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.border import crosses
 from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
@@ -30,6 +31,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost:9092",
     "linger_ms": 0,
     "request_timeout_ms": 40_000,
+    "sasl_mechanism": "PLAIN",
 }
 
 #: aiokafka's default of ``acks``, which frameworks import: as if it were not given.
@@ -70,19 +72,21 @@ class AIOKafkaProducer(ProducerInternals):
         self.producer = WrappedProducer(translate(configs, defaults=_DEFAULTS))
         self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
         self._started: asyncio.Future[None] | None = None
-        self._stopped = False
+        self._began = self._stopped = False
 
     async def start(self) -> None:
         """Connect, and with a ``transactional_id`` prepare for transactions.
 
         Raises:
             KafkaConnectionError: no broker could be reached within ``request_timeout_ms``. Stop the producer then, too.
+            IllegalStateError: it was started or stopped before. It is an ``AssertionError``, too.
         """
+        check_may_start("AIOKafkaProducer", began=self._began, stopped=self._stopped)
+        self._began = True
         config = self.producer.config
-        if self._tokens is not None:
-            self._tokens.bind()
+        timeout_ms = begin(self._tokens, config.request_timeout_ms)
         try:
-            await asyncio.to_thread(background()(connect), config, config.request_timeout_ms)
+            await asyncio.to_thread(background()(connect), config, timeout_ms)
         except NoBrokersAvailableError as error:
             raise KafkaConnectionError(str(error)) from error
         if config.transactional_id is not None:
@@ -91,6 +95,8 @@ class AIOKafkaProducer(ProducerInternals):
 
     async def stop(self) -> None:
         """Send the buffered records and close. A second call has no effect."""
+        if self._stopped:
+            return
         self._stopped = True
         if self._started is not None and not self._started.done():
             self._started.set_result(None)

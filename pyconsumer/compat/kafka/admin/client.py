@@ -76,13 +76,14 @@ class KafkaAdminClient:
         client: the wrapped :class:`pyconsumer.KafkaAdminClient`.
     """
 
-    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = ADMIN_DEFAULTS
+    #: kafka-python's defaults by name.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(ADMIN_DEFAULTS)
 
     def __init__(self, **configs: Any) -> None:
         given = dict(configs)
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
-        self.client = cluster_calls.Client(translate(configs, defaults=_DEFAULTS))
-        self.config = GivenConfig(self.client.config, self.DEFAULT_CONFIG, given)
+        self.client = cluster_calls.Client(translate(configs, defaults=_DEFAULTS, documented=ADMIN_DEFAULTS))
+        self.config = GivenConfig(self.client.config, ADMIN_DEFAULTS, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.client.config, bootstrap_ms)

@@ -58,7 +58,8 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
     the beginning of a topic's name.
     """
 
-    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = CONSUMER_DEFAULTS
+    #: kafka-python's defaults by name.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(CONSUMER_DEFAULTS)
     _form = ConsumerRecord
 
     def __init__(self, *topics: str, **configs: Any) -> None:
@@ -71,8 +72,8 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
-        super().__init__(_checked(translate(configs, defaults=_DEFAULTS)))
-        self.config: Any = GivenConfig(self.config, self.DEFAULT_CONFIG, given)
+        super().__init__(_checked(translate(configs, defaults=_DEFAULTS, documented=CONSUMER_DEFAULTS)))
+        self.config: Any = GivenConfig(self.config, CONSUMER_DEFAULTS, given)
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -204,6 +205,6 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return settings, after checking the timeouts as kafka-python does."""
     request, idle = settings["request_timeout_ms"], settings.get("connections_max_idle_ms", _IDLE_MS)
-    if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle:
+    if isinstance(request, (int, float)) and isinstance(idle, (int, float)) and request >= idle >= 0:
         raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
     return settings

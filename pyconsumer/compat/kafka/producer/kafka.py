@@ -47,7 +47,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
     ``localhost:9092`` by default, and ``linger_ms`` 0. The times of ``flush`` and ``close`` are in seconds.
     """
 
-    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = PRODUCER_DEFAULTS
+    #: kafka-python's defaults by name.
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = dict(PRODUCER_DEFAULTS)
 
     def __init__(self, **configs: Any) -> None:
         given = dict(configs)
@@ -59,8 +60,8 @@ class KafkaProducer(ProducerInternals, pyconsumer.KafkaProducer[Any, Any]):
                 configs[name] = as_serializer(configs[name])
         if configs.get("partitioner") is not None:
             configs["partitioner"] = as_function(configs["partitioner"])
-        super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine))
-        self.config: Any = GivenConfig(self.config, self.DEFAULT_CONFIG, given)
+        super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine, documented=PRODUCER_DEFAULTS))
+        self.config: Any = GivenConfig(self.config, PRODUCER_DEFAULTS, given)
         self._bootstrap_ms: float = bootstrap_ms
         try:
             if configs.get("api_version") is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +52,8 @@ class AbstractPartitionAssignor(ABC):
     def on_assignment(self, assignment: ConsumerProtocolMemberAssignment, *generation: int) -> None:
         """Receive the assignment. kafka-python passes the generation, too."""
 
-    def supported_protocols(self) -> Sequence[int]:
+    @classmethod
+    def supported_protocols(cls) -> Sequence[int]:
         """Return the rebalance protocols that it supports (KIP-429): by default the eager one."""
         return [RebalanceProtocol.EAGER]
 
@@ -110,7 +112,10 @@ class TheirAssignor(Assignor):
     def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
         """Return what the program's assignor supports: the eager protocol if it does not say."""
         find = getattr(self.theirs, "supported_protocols", None)
-        return (RebalanceProtocol.EAGER,) if find is None else tuple(RebalanceProtocol(int(each)) for each in find())
+        if find is None:
+            return (RebalanceProtocol.EAGER,)
+        found = find(self.theirs) if inspect.isfunction(find) else find()  # a class was given, and a plain method
+        return tuple(RebalanceProtocol(int(each)) for each in found)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
         """Return the user data of the program's subscription."""
