@@ -19,8 +19,8 @@ Rules
    poll these are the positions. A member that rebalances between polls gives :attr:`in_hand`: for the state of a
    partition the offset of the first record that its application may still be working on.
 10. An eager rebalance revokes every partition and gives some of them back. A member with ``keeps_positions`` continues
-   at its positions in these (:meth:`remember_revoked`), because its application may still be working on their records.
-   That holds for the very next generation. After a later one another member may have had them in between, and the
+   at its positions in these (:meth:`remember_revoked`): its application may still be working on their records. This
+   holds for the very next generation. After a later one another member may have had them in between, and the
    committed offset counts. In Java, where only a poll rebalances, it always does.
 """
 

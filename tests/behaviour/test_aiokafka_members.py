@@ -45,7 +45,7 @@ async def stays_committed(member: Any, tp: TopicPartition, offset: int) -> None:
         return total
 
     async with asyncio.timeout(WITHIN_S):
-        while await member.committed(tp) != offset:  # noqa: ASYNC110 - the broker changes it
+        while await member.committed(tp) != offset:  # noqa: ASYNC110 - nothing announces it
             await asyncio.sleep(0.02)
     before = count()
     await until(lambda: count() > before + 2)
