@@ -1,4 +1,4 @@
-"""Iteration without a call for each record: ``__next__`` takes records that were decoded ahead by itself.
+"""Fast iteration: ``__next__`` decodes records ahead, and then yields them without a further call.
 
 Rules
 
