@@ -1,4 +1,4 @@
-"""Fast iteration: ``__next__`` decodes records ahead, and then yields them without a further call.
+"""Fast iteration: records are decoded ahead, and ``__next__`` takes them without a further call.
 
 Rules
 
