@@ -1,4 +1,4 @@
-"""An end in good order when the process is to end: on SIGTERM, as container platforms send it, and on Ctrl-C."""
+"""``stop_on_signals``: SIGTERM and Ctrl-C wake the consumer, so that the program ends in good order."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Share(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Name of the member in messages."""
+        """Name of the member for log lines and errors: the instance id if it has one."""
         return self.instance_id or self.member_id
 
     def after(self, passed_ms: int) -> Share:

@@ -1,4 +1,4 @@
-"""Work of a broker on behalf of another: calls whose failures must not affect each other, and long work in steps."""
+"""Helpers for work that must not stop other work: calls that fail one by one, and long work in steps."""
 
 from __future__ import annotations
 

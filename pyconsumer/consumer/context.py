@@ -1,4 +1,4 @@
-"""The five objects that the parts of one consumer share."""
+"""``ConsumerContext``: settings, client, metadata, subscriptions and clock, which the parts of one consumer share."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ Rules
    (paused, or with an error) copy their own part.
 8. The threads of a ``DecodeAhead`` may decompress batches before a poll needs them, in the order of the queue. Their
    output has a fixed limit, which is charged to the budget while batches wait there. If the budget has no room for it,
-   the poll decompresses. A fetch that is dropped or paused leaves the threads' queue.
+   the poll decompresses. A fetch that is dropped or paused leaves the threads' queue. A batch that a thread is at in
+   that moment is finished and thrown away. Its output is within the limit, but is not charged for that long.
 """
 
 from __future__ import annotations

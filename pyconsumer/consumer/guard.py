@@ -63,7 +63,7 @@ class Guard(Protocol):
         ...
 
     def refuse_in_callback(self, name: str) -> None:
-        """Raise ``IllegalStateError`` if the current call, with this name, was made in a callback of another call."""
+        """Raise ``IllegalStateError``, which says ``name``, if the current call was made in another call's callback."""
         ...
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:

@@ -428,14 +428,14 @@ class Consumer(ImmediateCalls, Protocol[K, V]):
         Args:
             timeout_ms: longest time to wait if no record has arrived. With 0 the call returns at once.
             max_records: the most rows to return. None for no limit besides the 8 MiB.
-            columns: names of the columns, in the order of the result: ``topic``, ``partition``, ``offset``,
-                ``timestamp`` (ms, UTC), ``key``, ``value``, ``headers`` (the default up to here), ``timestamp_type``,
+            columns: names of the columns, in the order of the result. By default ``topic``, ``partition``, ``offset``,
+                ``timestamp`` (ms, UTC), ``key``, ``value`` and ``headers``. You can also name ``timestamp_type`` and
                 ``leader_epoch``. A column that is left out costs no time.
             dictionary_topic: True encodes the topic column as a dictionary.
 
         Returns:
-            Rows partition by partition, in the order of offsets. Without rows, with the same schema, if no record
-            arrived in time.
+            Rows partition by partition, in the order of offsets. If no record arrived in time, an empty batch with
+            the same schema.
 
         Raises:
             ImportError: pyarrow is not installed.

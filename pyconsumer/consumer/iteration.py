@@ -1,4 +1,4 @@
-"""Iteration without a call for each record: ``__next__`` takes records that were decoded ahead by itself.
+"""Fast iteration: records are decoded ahead, and ``__next__`` takes them without a further call.
 
 Rules
 

@@ -381,7 +381,7 @@ class SubscriptionState:
         self._found(self.state(tp), position)
 
     def initialise(self, tp: TopicPartition, committed: OffsetAndMetadata, leader: LeaderAndEpoch = NO_LEADER) -> bool:
-        """Set a committed offset as position, and return False if the partition no longer waits for one."""
+        """Set a committed offset and return True. Return False if the partition waits for none, and set nothing."""
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.INITIALIZING:
             return False

@@ -1,4 +1,4 @@
-"""A batch on its way, and the memory that batches share: the twin in Python of ``native/fast_append.pxi``."""
+"""``ProducerBatch`` and ``BufferMemory``, the memory that batches share: twins in Python of the compiled classes."""
 
 from __future__ import annotations
 

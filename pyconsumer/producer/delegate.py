@@ -338,7 +338,10 @@ class ProducerDelegate:
         partition: int | None,
         timestamp_ms: int | None,
     ) -> Steps[FutureRecords]:
-        """Send many records. See :meth:`pyconsumer.KafkaProducer.send_many`. Yields between batches, too."""
+        """Send many records. See :meth:`pyconsumer.KafkaProducer.send_many`.
+
+        It also yields between batches, so that other tasks can run.
+        """
         rows = list(values)
         row_keys = None if keys is None else list(keys)
         if row_keys is not None and len(row_keys) != len(rows):

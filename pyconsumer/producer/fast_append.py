@@ -1,4 +1,4 @@
-"""The short way of a record into its batch: the twin in Python of ``native/fast_append.pxi``.
+"""``Appender``, the short way of a record into its batch: the twin in Python of the compiled class.
 
 In C a record whose batch is open joins it without a lock and without a decision. In Python that would save no time, so
 the twin leaves every record to :meth:`KafkaProducer.send`.

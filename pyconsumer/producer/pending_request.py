@@ -1,4 +1,4 @@
-"""Calls of a transaction that have not ended, and the requests that they need."""
+"""Pending calls of a transaction, and the requests that they still need."""
 
 from __future__ import annotations
 

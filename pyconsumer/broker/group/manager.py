@@ -98,7 +98,7 @@ class GroupMetadataManager:
     """All groups of this broker.
 
     Args:
-        timer: runs only loads and unloads.
+        timer: schedules the loading and unloading of partitions, and serves nothing else.
         replies: collects the replies to clients.
     """
 

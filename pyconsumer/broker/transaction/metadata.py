@@ -163,7 +163,7 @@ class TransactionMetadata:
         return self.pending_state is None and self.state not in PREPARED_STATES
 
     def wake(self, *, all_waiters: bool = False) -> None:
-        """Resume waiting requests in turn while the id is settled: each may begin the next transition.
+        """Resume the waiting requests one by one, until one of them begins a transition.
 
         Args:
             all_waiters: resume all of them, because the id is no longer served.

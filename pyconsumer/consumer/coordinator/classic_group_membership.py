@@ -215,7 +215,7 @@ class ClassicMembership(GroupMember):
         self._rejoin_at = when
 
     def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group, and forget our identity at once, and return whether LeaveGroup is to be sent.
+        """Leave the group and forget the member id at once. Return True if a LeaveGroup request was queued.
 
         Args:
             send: True sends LeaveGroup, False does not (KIP-1092). With None a dynamic member does, a static one does

@@ -1,4 +1,4 @@
-"""A member's states under the consumer protocol (KIP-848), its actions, as tables.
+"""A member's states and actions under the consumer protocol (KIP-848), as tables.
 
 No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 

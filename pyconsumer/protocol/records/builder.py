@@ -293,7 +293,9 @@ def batch_header(
 
     Args:
         payload_size: size of the records in bytes, after compression.
-        last_delta: relative offset of the last record, -1 without one.
+        last_offset_delta: the one to write into the header, which is larger than ``last_delta`` in a compacted batch
+            whose last records were removed. None takes ``last_delta``.
+        last_delta: relative offset of the last record that is present, -1 without one.
 
     Raises:
         ValueError: ``last_offset_delta`` is less than ``last_delta``.

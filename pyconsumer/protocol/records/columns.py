@@ -191,7 +191,10 @@ class ColumnsBuilder:
         return len(self._offsets)
 
     def expect(self, size_bytes: int) -> None:
-        """Announce the expected number of bytes, so that memory is allocated at once. Does nothing here."""
+        """Announce the expected number of bytes, so that memory is allocated at once.
+
+        Only the compiled builder uses it. This one ignores it.
+        """
 
     def add(self, records: Sequence[ConsumerRecord]) -> None:
         """Append records. Their keys and values are bytes or None."""

@@ -1,4 +1,7 @@
-"""Checks of requests to a consumer group. What they raise has Apache Kafka's error codes and messages. No state."""
+"""Checks of requests to a consumer group: fencing, member epochs, static members and commits. No state.
+
+Errors have Apache Kafka's codes and messages.
+"""
 
 from __future__ import annotations
 

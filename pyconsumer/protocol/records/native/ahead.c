@@ -464,6 +464,7 @@ static void finish_run(run *claimed) {
             count_room(queue, it, 0); /* damaged, or out of memory */
         }
     }
+    queue->counts.done += claimed->count;
     working -= 1;
     job->running -= claimed->count;
     if (!job->has_ended || job->running) return;

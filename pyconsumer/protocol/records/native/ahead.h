@@ -21,6 +21,7 @@ typedef struct pyconsumer_counts {
     uint64_t workers;  /* batches claimed by workers */
     uint64_t helped;   /* batches claimed by the reader while it waited for another one */
     uint64_t late;     /* batches abandoned after a wait: the reader decompresses them itself */
+    uint64_t done;     /* claimed batches whose run has ended */
     uint64_t wakeups;  /* wake-ups of workers, each a system call */
     uint64_t waits;    /* times the reader slept until a worker finished */
     uint64_t jobs;     /* current jobs, including ended ones that a worker still reads */

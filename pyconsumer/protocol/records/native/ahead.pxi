@@ -12,6 +12,7 @@ cdef extern from "ahead.h":
         uint64_t workers
         uint64_t helped
         uint64_t late
+        uint64_t done
         uint64_t wakeups
         uint64_t waits
         uint64_t jobs

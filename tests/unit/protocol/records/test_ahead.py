@@ -309,7 +309,7 @@ def test_memory_is_freed_at_once_if_no_thread_reads_it() -> None:
     data = bytearray(a_set())
     cursor = a_cursor(data)
     queue.add(cursor)
-    wait_until(queue, "workers", 20)
+    wait_until(queue, "done", 20)
     cursor.take(60)
     cursor.close()
 
