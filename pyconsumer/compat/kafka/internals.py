@@ -9,6 +9,8 @@ from typing import Any
 
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
+from pyconsumer.consumer.delegate import ConsumerDelegate
+from pyconsumer.consumer.subscription_state import SubscriptionState
 
 __all__ = ["ConsumerInternals", "ProducerInternals"]
 
@@ -17,8 +19,8 @@ class ConsumerInternals:
     """The internal names of ``KafkaConsumer`` that are here."""
 
     config: Any
-    _delegate: Any
-    _subscriptions: Any
+    _delegate: ConsumerDelegate
+    _subscriptions: SubscriptionState
 
     @property
     def _subscription(self) -> SubscriptionView:
