@@ -85,6 +85,10 @@ class LoginSignal:
         self.raised = True
         self._wake()
 
+    def take(self) -> None:
+        """Record that the client looks now, before it looks."""
+        self.raised = False
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:

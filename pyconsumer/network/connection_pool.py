@@ -180,7 +180,7 @@ class ConnectionPool:
             if node.channel is not None and node.channel.lookup is lookup and node.channel.is_looked_up:
                 self._start(node, node.channel, now)
         if self._login_signal.raised and served:
-            self._login_signal.raised = False
+            self._login_signal.take()
             self._dirty.update(
                 (node, None) for node in self.nodes.values() if node.channel is not None and node.channel.awaits_login
             )

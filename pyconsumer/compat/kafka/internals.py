@@ -9,6 +9,7 @@ from typing import Any
 
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
 from pyconsumer.compat.kafka.cluster import ClusterMetadata
+from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.subscription_state import SubscriptionState
 
 __all__ = ["ConsumerInternals", "ProducerInternals"]
@@ -18,7 +19,7 @@ class ConsumerInternals:
     """The internal names of ``KafkaConsumer`` that are here."""
 
     config: Any
-    _delegate: Any
+    _delegate: ConsumerDelegate
     _subscriptions: SubscriptionState
 
     @property
