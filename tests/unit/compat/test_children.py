@@ -12,6 +12,7 @@ from pyconsumer.compat.__main__ import reads_the_variable
 from tests.support.process import run
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(not reads_the_variable(), reason="pyconsumer is not installed"),
     pytest.mark.skipif(sys.platform == "win32", reason="starts by fork and exec"),
 ]

@@ -55,9 +55,10 @@ print(aiokafka.__version__, kafka.__version__)
 
 
 def test_tools_that_replace_and_reload_modules(program: Program) -> None:
-    program(
-        _INSTALL
-        + """
+    assert (
+        program(
+            _INSTALL
+            + """
 import importlib, inspect, sys
 from unittest import mock
 import aiokafka
@@ -77,6 +78,8 @@ assert inspect.getsource(before).startswith('\"\"\"``aiokafka.helpers``')
 assert importlib.util.find_spec("aiokafka.helpers") is not None
 assert importlib.util.find_spec("kafka").submodule_search_locations
 """
+        ).returncode
+        == 0
     )
 
 
@@ -84,9 +87,10 @@ def test_import_hooks_of_wrapt_run_under_the_name_that_was_imported(program: Pro
     (originals / "wrapt.py").write_text(
         "seen = []\ndef notify_module_loaded(module): seen.append((module.__name__, module))\n"
     )
-    program(
-        _INSTALL
-        + """
+    assert (
+        program(
+            _INSTALL
+            + """
 import sys, wrapt
 from aiokafka import AIOKafkaConsumer
 seen = dict(wrapt.seen)
@@ -97,12 +101,15 @@ from aiokafka import helpers
 assert dict(wrapt.seen)["aiokafka.helpers"] is sys.modules["aiokafka.helpers"] is helpers
 assert not [name for name, module in wrapt.seen if module.__name__ != f"pyconsumer.compat.{name}"]
 """
+        ).returncode
+        == 0
     )
 
 
 def test_our_modules_that_were_imported_before_have_both_names(program: Program) -> None:
-    program(
-        """
+    assert (
+        program(
+            """
 import sys
 import pyconsumer.compat.aiokafka as ours
 pyconsumer = sys.modules["pyconsumer"]
@@ -110,6 +117,8 @@ pyconsumer.compat.install("aiokafka")
 import aiokafka
 assert aiokafka is ours and sys.modules["aiokafka.errors"] is ours.errors
 """
+        ).returncode
+        == 0
     )
 
 
@@ -130,13 +139,16 @@ print(pickle.dumps([TopicPartition("t", 1), KafkaError]).hex())
 
 
 def test_a_pickle_that_names_the_originals_modules_loads(program: Program) -> None:
-    program(
-        _INSTALL
-        + r"""
+    assert (
+        program(
+            _INSTALL
+            + r"""
 import pickle
 partition = pickle.loads(b"caiokafka.structs\nTopicPartition\n(Vt\nI1\ntR.")
 assert tuple(partition) == ("t", 1) and type(partition).__module__.startswith("pyconsumer.")
 """
+        ).returncode
+        == 0
     )
 
 
@@ -252,8 +264,9 @@ assert not os.environ.get("PYCONSUMER_COMPAT")
 
 
 def test_installing_both_fails_as_a_whole(program: Program) -> None:
-    program(
-        """
+    assert (
+        program(
+            """
 import kafka
 import pyconsumer.compat
 try:
@@ -262,12 +275,15 @@ except ImportError:
     import aiokafka
     assert aiokafka.original
 """
+        ).returncode
+        == 0
     )
 
 
 def test_a_second_install_is_ignored(program: Program) -> None:
-    program(
-        """
+    assert (
+        program(
+            """
 import os, sys
 import pyconsumer.compat
 sys.modules["blocked"] = None
@@ -282,12 +298,15 @@ assert sys.meta_path == before
 assert os.environ["PYCONSUMER_COMPAT"] == "aiokafka,kafka"
 assert pyconsumer.compat.installed() == {"aiokafka", "kafka"}
 """
+        ).returncode
+        == 0
     )
 
 
 def test_uninstall_concerns_later_imports(program: Program) -> None:
-    program(
-        """
+    assert (
+        program(
+            """
 import os, sys
 import pyconsumer.compat
 pyconsumer.compat.install("aiokafka", "kafka")
@@ -306,6 +325,8 @@ assert "PYCONSUMER_COMPAT" not in os.environ and pyconsumer.compat.installed() =
 import kafka
 assert kafka.original
 """
+        ).returncode
+        == 0
     )
 
 
