@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -99,17 +100,13 @@ _READS: Final[dict[str, _Call]] = {
 }
 
 _UNASSIGNED: Final = "with no assigned partitions"
-_NO_GROUP: Final = "`commit` without a group"
 _NO_BYTES: Final = "`send` of a number, or of headers"
 #: Differences that remain while the client works, by call, with words of the row that names them.
 DIFFERENT: Final[dict[str, str]] = {
     "seek-unassigned": _UNASSIGNED,
     "pause-unassigned": _UNASSIGNED,
     "highwater-unassigned": _UNASSIGNED,
-    "commit-without-group": _NO_GROUP,
-    "committed-without-group": _NO_GROUP,
     "position-not-a-partition": "`position` of a value that is no partition",
-    "times": "`OffsetAndTimestamp` has two fields",
     "send-number": _NO_BYTES,
     "send-number-key": _NO_BYTES,
     "send-bad-headers": _NO_BYTES,
@@ -117,9 +114,6 @@ DIFFERENT: Final[dict[str, str]] = {
     "send-negative-partition": "`send` to a partition that does not exist",
     "send-topic-number": "`send` to a topic that is no text",
     "send-too-large": "`send` of a record that is too large",
-    "begin-without-id": "transactions without `transactional_id`",
-    "commit-without-id": "transactions without `transactional_id`",
-    "abort-without-id": "transactions without `transactional_id`",
     "start-again": "a second `start` of a producer",
 }
 _PAGE: Final = Path(__file__).parents[2] / "docs" / "porting.md"
@@ -217,4 +211,6 @@ def test_the_page_has_the_differences() -> None:
 
 
 def _renamed(value: Any, topic: str) -> Any:
-    return value.replace(topic, "TOPIC") if isinstance(value, str) else value
+    return (
+        re.sub(r"timestamp=\d{6,}", "timestamp=T", value.replace(topic, "TOPIC")) if isinstance(value, str) else value
+    )

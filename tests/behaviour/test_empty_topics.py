@@ -7,10 +7,8 @@ must return well before.
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
 import time
-import weakref
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import ModuleType
@@ -160,49 +158,6 @@ class Quiet(ConsumerRebalanceListener):
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         pass
-
-
-@pytest.mark.asyncio
-async def test_an_error_in_the_background_comes_out_of_the_next_read(
-    cluster: Cluster, topic: str, group_id: str
-) -> None:
-    class Refusing(Quiet):
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            raise RuntimeError("no room for the state")
-
-    options = dict(bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **MEMBER)
-    busy, other = AIOKafkaConsumer(**options), AIOKafkaConsumer(topic, **options)
-    busy.subscribe([topic], listener=Refusing())
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(other.stop)
-        async with asyncio.timeout(WITHIN_S):
-            await busy.start()
-            starting = asyncio.create_task(other.start())
-            follower = busy._follower.task
-            assert follower is not None
-            await asyncio.wait([follower])  # the rebalance of the other member has ended it
-            with pytest.raises(RuntimeError, match="no room"):
-                await busy.getmany()
-            await busy.getmany(timeout_ms=100)  # it goes on
-            await starting
-        busy.consumer.subscribe([topic], listener=Quiet())
-        await busy.stop()
-
-
-@pytest.mark.asyncio
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-async def test_a_consumer_that_is_dropped_takes_its_task_with_it(cluster: Cluster, topic: str, group_id: str) -> None:
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **MEMBER)
-    async with asyncio.timeout(WITHIN_S):
-        await consumer.start()
-        follower = consumer._follower.task
-        assert follower is not None
-        await asyncio.sleep(0.3)  # it waits for something to do
-        dropped = weakref.ref(consumer)
-        del consumer
-        gc.collect()
-        assert dropped() is None
-        await asyncio.wait([follower])
 
 
 @pytest.mark.asyncio

@@ -24,7 +24,7 @@ from pyconsumer.compat.kafka.settings import (
 from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, IllegalStateError
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, SubscriptionPattern, TopicPartition
 
@@ -126,9 +126,21 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics by name, or by a pattern for the beginning of their names."""
+        """Subscribe to topics by name, or by a pattern for the beginning of their names.
+
+        Raises:
+            ValueError: neither topics nor a pattern are given.
+            TypeError: ``topics`` is one text, not several.
+            IllegalStateError: both are given.
+        """
+        if isinstance(topics, str):
+            raise TypeError(f"topics must be a list of names, not the text {topics!r}")
+        if topics and pattern is not None:
+            raise IllegalStateError("subscribe takes either topics or a pattern")
+        if not topics and pattern is None:
+            raise ValueError("subscribe needs topics or a pattern")
         wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
-        super().subscribe([topics] if isinstance(topics, str) else topics, wanted, listener)
+        super().subscribe(topics, wanted, listener)
 
     @crosses
     def poll(
