@@ -1,4 +1,4 @@
-"""Reset policies: the values of ``auto_offset_reset``, for partitions without a valid position."""
+"""Reset policies: the values of ``auto_offset_reset``. ``SubscriptionState`` and ``offset_fetcher`` apply them."""
 
 from __future__ import annotations
 

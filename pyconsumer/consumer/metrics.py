@@ -1,4 +1,7 @@
-"""Counters of one consumer: plain numbers, to which :meth:`ConsumerMetrics.snapshot` gives Kafka's names."""
+"""Counters of one consumer: plain numbers, to which :meth:`ConsumerMetrics.snapshot` gives Kafka's names.
+
+The lag of a partition is computed in :meth:`.SubscriptionState.partition_lag`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.codec``: the same as in :mod:`pyconsumer.compat.kafka.codec`."""
+"""``aiokafka.codec``: names of :mod:`pyconsumer.compat.kafka.codec`."""
 
 from __future__ import annotations
 

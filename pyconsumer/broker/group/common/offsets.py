@@ -173,7 +173,7 @@ class GroupOffsets:
             self._forget_tombstone(partition)
 
     def fail_transactional(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
-        """Forget a pending commit, because its append failed, and the producer with its last one."""
+        """Forget a pending commit whose append failed, and with the last one of a producer the producer, too."""
         pending = self.pending_transactional.get(producer_id, {}).get(partition)
         if pending is not None and pending.appended_batch_offset is None and pending.value == value:
             self._drop_transactional(producer_id, partition)

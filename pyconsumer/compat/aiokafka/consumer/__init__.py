@@ -1,4 +1,4 @@
-"""``aiokafka.consumer``: the same as in :mod:`pyconsumer.compat.aiokafka.consumer.consumer`."""
+"""``aiokafka.consumer``: the names of kafka-python's module of that kind."""
 
 from __future__ import annotations
 

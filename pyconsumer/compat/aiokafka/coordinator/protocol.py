@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.protocol``: the same as in :mod:`pyconsumer.compat.kafka.coordinator.protocol`."""
+"""``aiokafka.coordinator.protocol``: the names of kafka-python's module of that kind."""
 
 from __future__ import annotations
 

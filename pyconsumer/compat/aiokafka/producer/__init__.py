@@ -1,4 +1,4 @@
-"""``aiokafka.producer``: the same as in :mod:`pyconsumer.compat.aiokafka.producer.producer`."""
+"""``aiokafka.producer``: the names of kafka-python's module of that kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.abstract``: kafka-python's, which are the same."""
+"""``aiokafka.coordinator.assignors.abstract``: names of kafka-python's module, which leads to our assignor."""
 
 from __future__ import annotations
 

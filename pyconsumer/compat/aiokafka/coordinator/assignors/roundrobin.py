@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.roundrobin``: kafka-python's, which are the same."""
+"""``aiokafka.coordinator.assignors.roundrobin``: names of kafka-python's module, which leads to our assignor."""
 
 from __future__ import annotations
 

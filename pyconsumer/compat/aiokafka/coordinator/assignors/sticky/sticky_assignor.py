@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: kafka-python's, which are the same."""
+"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: names of kafka-python's module."""
 
 from __future__ import annotations
 
