@@ -1,4 +1,4 @@
-"""``GroupConsumer``: a consumer whose group is driven by a task, between and beside the calls for records.
+"""``GroupConsumer``: a consumer whose group is driven by a task, also while the program is in no call.
 
 :mod:`pyconsumer.compat.aiokafka` wraps it, and has that task: :mod:`pyconsumer.compat.aiokafka.background` has the
 rules. It runs the generators of :class:`~pyconsumer.consumer.delegate.ConsumerDelegate` with ``apart`` in their names.

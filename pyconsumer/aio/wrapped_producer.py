@@ -1,4 +1,4 @@
-"""``WrappedProducer``: a producer whose owner may look at its metadata. :mod:`pyconsumer.compat.aiokafka` wraps it."""
+"""``WrappedProducer``: an ``AsyncKafkaProducer`` that shows its metadata to ``compat/aiokafka``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An internal topic for its coordinator, stored in the logs of this broker."""
+"""The records of an internal topic, which its coordinator keeps in the logs of this broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The border of a layer: an error of our clients gets the class that the copied client raises.
+"""The border of a layer, which translates the errors of our clients into those of the copied client.
 
 Rules
 
@@ -204,7 +204,7 @@ class Border:
 
 
 class GuardedContext:
-    """A context manager whose begin and end translate errors. An error of the block itself passes as it is."""
+    """Translates errors of a context manager's entry and exit. An error of the block itself passes as it is."""
 
     def __init__(self, border: Border, manager: Any) -> None:
         self._border = border

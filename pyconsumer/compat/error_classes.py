@@ -1,4 +1,4 @@
-"""Classes of errors of the layers: those of a copied client, made from a table, and those of two bases.
+"""Error classes of the layers: those of a copied client, made from a table, and classes that derive from ours as well.
 
 A class of two bases is an error of the copied client and one of ours. It has the copied client's name, flags, code and
 text of ``str``. It is made once for each pair. Its objects can be pickled and copied. A pickle names the modules
@@ -17,7 +17,10 @@ __all__ = ["Translated", "make_classes", "pair", "text_of"]
 
 
 class Translated(Exception):
-    """The mark of a class that was made from two. It is the first base, so it decides the layout of the objects."""
+    """Marks a class that derives from a copied client's error and one of ours.
+
+    This class is the first base, so it decides the layout of the objects.
+    """
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         theirs, mine = type(self).__bases__[1:]

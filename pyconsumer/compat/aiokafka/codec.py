@@ -1,4 +1,4 @@
-"""``aiokafka.codec``: names of :mod:`pyconsumer.compat.kafka.codec`."""
+"""``aiokafka.codec``: the functions of ``compat/kafka/codec``, under the same names."""
 
 from __future__ import annotations
 

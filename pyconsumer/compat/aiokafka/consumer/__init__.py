@@ -1,4 +1,4 @@
-"""``aiokafka.consumer``: the names of kafka-python's module of that kind."""
+"""``aiokafka.consumer``: the class ``AIOKafkaConsumer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.protocol``: the names of kafka-python's module of that kind."""
+"""``aiokafka.coordinator.protocol``: the values of ``compat/kafka/coordinator/protocol``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.producer``: the names of kafka-python's module of that kind."""
+"""``aiokafka.producer``: the class ``AIOKafkaProducer``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.abstract``: names of kafka-python's module, which leads to our assignor."""
+"""``aiokafka.coordinator.assignors.abstract``: the base class of ``compat/kafka``, under the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.range``: names of kafka-python's module, which leads to our assignor."""
+"""``aiokafka.coordinator.assignors.range``: the assignor of ``compat/kafka``, under the same name."""
 
 from __future__ import annotations
 

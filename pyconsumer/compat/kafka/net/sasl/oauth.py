@@ -1,4 +1,4 @@
-"""``kafka.net.sasl.oauth``: the same as in :mod:`pyconsumer.compat.kafka.sasl.oauth`."""
+"""``kafka.net.sasl.oauth``: the base class of ``compat/kafka/sasl/oauth``, under the same name."""
 
 from __future__ import annotations
 

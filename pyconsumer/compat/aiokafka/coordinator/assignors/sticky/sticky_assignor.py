@@ -1,4 +1,4 @@
-"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: names of kafka-python's module."""
+"""``aiokafka.coordinator.assignors.sticky.sticky_assignor``: the assignor of ``compat/kafka``, under the same name."""
 
 from __future__ import annotations
 
