@@ -100,8 +100,9 @@ class MemberDescription:
     The attributes are those of groups of type ``consumer`` (KIP-848). In other groups each is None.
 
     Attributes:
-        epoch: how far it has followed the group. When it equals the group's, it has all of its ``target``.
-        target: the partitions that it will own in the end.
+        epoch: the member's epoch. It is below the group's epoch until the member has revoked all partitions that are
+            not in its ``target``. Then other members may still hold partitions of the ``target``.
+        target: the partitions that the member will own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
         member_type: ``consumer``, or ``classic`` for a member of the classic protocol, or None if the broker does not

@@ -87,7 +87,7 @@ def too_late() -> RequestTimedOutError:
 
 
 def error_response(request: Message, version: int, error_code: int, text: str | None = None) -> Message:
-    """Return the response to ``request`` with this error code and text in every field for them."""
+    """Return the response to ``request``, with each of its error fields set to this code or text."""
     kind = response_type(request.API_KEY)
     values = _values(kind, request, version, error_code, text)
     if issubclass(kind, FetchResponse) and values.get("responses") and error_code not in _SESSION_ERRORS:

@@ -54,7 +54,7 @@ StorableOffsets: TypeAlias = Offsets | ConsumerRecords | ConsumerRecord | Iterab
 
 
 class DeadLetterSink(Protocol):
-    """Takes records that cannot be deserialized, as the setting ``on_record_error``."""
+    """An object for the setting ``on_record_error``: it receives each record that cannot be deserialized."""
 
     def send(self, error: RecordDeserializationError, /) -> object:
         """Keep the record, which ``error`` has with its raw key and value. An exception stops the consumer there."""

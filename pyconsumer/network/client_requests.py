@@ -118,13 +118,13 @@ class _Destination(Protocol):
 
 
 class UnsentRequests:
-    """The unsent requests of a client. See rules 2 to 6. A node of None stands for any node.
+    """The unsent requests of a client. See rules 2 to 6 at the top of this module. A node of None stands for any node.
 
     Args:
         completed: takes the requests that fail or expire.
 
     Attributes:
-        queues: the requests by node, none of them empty. For others only to look at.
+        queues: the requests by node. No queue is empty. Other classes only read it.
     """
 
     __slots__ = ("_completed", "queues")

@@ -184,7 +184,7 @@ class Connection:
         self._take_encrypted()
 
     def buffer(self) -> memoryview:
-        """Return where to put bytes that were read. Release it before :meth:`received` is called."""
+        """Return a writable view for incoming bytes. Release the view before you call :meth:`received`."""
         return self._reader.buffer() if self._raw is None else self._raw[:]
 
     def received(self, count: int, now: float) -> list[Reply]:

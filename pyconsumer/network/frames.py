@@ -61,7 +61,7 @@ class FrameReader:
 
     @property
     def head(self) -> bytes:
-        """The first bytes of a stream of which no frame could be made yet, for error messages."""
+        """The bytes at the start of the stream that do not form a frame yet, for error messages."""
         return bytes(self._small[: self._small_filled])
 
     def buffer(self) -> memoryview:

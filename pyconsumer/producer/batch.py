@@ -136,7 +136,7 @@ class ProducerBatch:
         self.attempts += 1
 
     def retry(self, at: float) -> None:
-        """Have it sent again, not before a point in time (monotonic seconds)."""
+        """Set the time of the next attempt, which is made at ``at`` or later (monotonic seconds)."""
         self.retry_at = at
 
     def take_number(self, producer: tuple[int, int], base_sequence: int) -> None:

@@ -187,8 +187,8 @@ class Producer(Protocol[KeyIn, ValueIn]):
         Raises:
             KafkaTimeoutError: not done in time. The producer keeps trying, and you may call this again.
             IllegalStateError: there is no ``transactional_id``, or this was called before.
-            TransactionalIdAuthorizationFailedError: not allowed. InvalidTransactionTimeoutError:
-                ``transaction_timeout_ms`` is more than the broker allows.
+            TransactionalIdAuthorizationFailedError: the broker denied access to the ``transactional_id``.
+            InvalidTransactionTimeoutError: ``transaction_timeout_ms`` is more than the broker allows.
 
         Example::
 

@@ -353,7 +353,7 @@ class TransactionManager:
 
         Args:
             now: monotonic seconds.
-            has_incomplete: there are batches without a result (rule 2).
+            has_incomplete: there are batches without a result (rule 2 of this module).
         """
         if self._in_flight is not None:
             return None

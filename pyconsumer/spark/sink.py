@@ -378,8 +378,9 @@ def write_in_transaction(
     """Send all rows of a task in a transaction, and leave it open: the driver commits or aborts it.
 
     Raises:
-        WriteError: a record could not be written, and the transaction was aborted. The cause is chained. Or as
-            :func:`.task_transaction`.
+        WriteError: a record could not be written, and the transaction was aborted. The cause is chained.
+
+    The errors of :func:`.task_transaction` are raised as well.
     """
     from pyspark import TaskContext
 

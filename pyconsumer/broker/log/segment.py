@@ -360,9 +360,10 @@ class Segment:
             want = size
 
     def begin_scan(self, log_scan: LogScan, offset: int = 0) -> None:
-        """Let a scan begin with a batch that ends before ``offset``: at the last index entry, or with the first batch.
+        """Position a scan at the last batch in the index that ends before ``offset``, or else at the first batch.
 
-        The batch of the entry is compared with the index, which may belong to another file.
+        The index may belong to another file. So the batch is compared with its index entry. If they differ, the scan
+        begins at the first batch.
         """
         log_scan.begin_segment(self.base_offset)
         last, position = self.offset_index.entry_before(offset)

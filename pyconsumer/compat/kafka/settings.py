@@ -171,7 +171,7 @@ def unknown_is_timeout() -> Iterator[None]:
 
 
 def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
-    """Return a pattern for whole names, the beginning of which must match the given one, as in kafka-python."""
+    """Return a pattern that matches a whole name if its beginning matches ``pattern``, as in kafka-python."""
     if pattern is None:
         return None
     given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)

@@ -173,7 +173,10 @@ class GroupOffsets:
             self._forget_tombstone(partition)
 
     def fail_transactional(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
-        """Forget a pending commit whose append failed, and with the last one of a producer the producer, too."""
+        """Forget a pending commit whose append failed.
+
+        If the producer has no other pending commit, forget the producer, too.
+        """
         pending = self.pending_transactional.get(producer_id, {}).get(partition)
         if pending is not None and pending.appended_batch_offset is None and pending.value == value:
             self._drop_transactional(producer_id, partition)
