@@ -795,11 +795,6 @@ def an_unknown_setting(world: Any) -> Any:
     return world.consumer(no_such_setting=1)
 
 
-@blocking
-def no_broker(world: Any) -> Any:
-    return world.consumer(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=500)
-
-
 # -- both ------------------------------------------------------------------------------------------------------------
 
 
