@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import sys
 import tempfile
+import uuid
 from functools import cache
 from pathlib import Path
 
@@ -65,6 +67,8 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "old": ("aiokafka==0.12.0", "kafka-python==2.2.15"),
 }
 _LONG_S = 600.0
+#: The same for all processes of a run.
+_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
 
 
 @cache
@@ -89,9 +93,12 @@ def _made(name: str) -> str:
         if clients:
             run([*pip, *clients], timeout_s=_LONG_S).check()
         (folder / "complete").touch()
-    wheel = _wheel()
-    run([*pip, str(wheel)], timeout_s=_LONG_S).check()
-    run([*pip, "--no-deps", "--force-reinstall", str(wheel)], timeout_s=_LONG_S).check()
+    installed = folder / "installed"
+    if not installed.exists() or installed.read_text() != _RUN:  # another process of this run may use it already
+        wheel = str(_wheel())
+        run([*pip, wheel], timeout_s=_LONG_S).check()
+        run([*pip, "--no-deps", "--force-reinstall", wheel], timeout_s=_LONG_S).check()
+        installed.write_text(_RUN)
     return str(python)
 
 
