@@ -198,7 +198,7 @@ class LoopDriver(TaskDriver):
         self._yielding = 0  # calls inside let_others_run
         self._service_is_scheduled = False
         self._stopped: BaseException | None = None
-        self._events = 0  # how many times serving the sockets has received something or failed a request
+        self._events = 0  # how many times serving the sockets has received something or failed a request, or recheck
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -225,7 +225,11 @@ class LoopDriver(TaskDriver):
             self._arm(-math.inf)
 
     def recheck(self) -> None:
-        """Resume all calls, because one of them has changed something that others may wait for."""
+        """Resume all calls, because one of them has changed something that others may wait for.
+
+        A call that lets others run before it waits is no waiter yet. It sees that the count has changed.
+        """
+        self._events += 1
         for waiter in list(self._waiters):
             waiter.resume()
 

@@ -91,8 +91,6 @@ CHECK_LIFETIME_S: Final = 0.01
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
-#: No event says that the task of a group has ended its work, so a call that waits for that looks again (seconds).
-_CHECK_TASK_S: Final = 0.1
 
 
 class Checked:
@@ -352,11 +350,9 @@ class ConsumerDelegate:
             longest = min(deadline, now + self._longest_wait)
             found, wait = None, Wait(None, longest)
             is_due = not self.group_is_busy and self._group_due_at(now, something_came=False) <= now
-            if is_due or self.group_is_busy:
-                wait = Wait(None, min(longest, now + _CHECK_TASK_S))
-                if is_due:
-                    on_due()
-            else:
+            if is_due:
+                on_due()
+            elif not self.group_is_busy:
                 self._update_positions(now)
                 fetcher.raise_error()
                 if fetcher.send_fetches():
@@ -400,7 +396,7 @@ class ConsumerDelegate:
         while True:
             check()
             now = self.clock.now()
-            wait = Wait(None, min(deadline, now + _CHECK_TASK_S))
+            wait = Wait(None, deadline)
             if not self.group_is_busy and self._group_due_at(now, something_came=False) > now:
                 if self._is_assigned():
                     return True
@@ -414,7 +410,7 @@ class ConsumerDelegate:
         """Wait while a rebalance has revoked the partitions and has not assigned the new ones, or until a time."""
         group = self.coordinator
         while group is not None and group.is_rebalancing and self.clock.now() < deadline:
-            yield Wait(None, min(deadline, self.clock.now() + _CHECK_TASK_S))
+            yield Wait(None, deadline)
 
     def _is_assigned(self) -> bool:
         group, subscriptions = self.coordinator, self.subscriptions
