@@ -85,6 +85,21 @@ async def test_an_event_while_a_call_yields_resumes_it(client: _Client, driver: 
 
 
 @pytest.mark.asyncio
+async def test_a_recheck_while_a_call_yields_resumes_it(client: _Client, driver: LoopDriver) -> None:
+    """Another call ends its work in the round in which this one lets others run. No response says so."""
+    happened: list[str] = []
+
+    def long_call() -> Steps[None]:
+        client.clock.advance(LONGEST_TURN_S * 2)
+        asyncio.get_running_loop().call_soon(driver.recheck)
+        yield from _waits(happened, "call")
+
+    async with asyncio.timeout(1):
+        await driver.run(long_call())
+    assert happened == ["call waits", "call resumed"]
+
+
+@pytest.mark.asyncio
 async def test_a_call_that_yields_with_complete_data_does_not_read(client: _Client, driver: LoopDriver) -> None:
     """The kernel buffers data in the meantime and acknowledges it ahead, until the loop would wait."""
     driver.bind()
