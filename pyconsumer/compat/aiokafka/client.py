@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyconsumer.aio import AsyncKafkaAdminClient
 from pyconsumer.compat.aiokafka.cluster import ClusterMetadata
+from pyconsumer.network.metadata import Metadata
 
-__all__ = ["AIOKafkaClient", "ClientOfAdmin"]
+__all__ = ["AIOKafkaClient", "KnownCluster"]
 
 
 class AIOKafkaClient:
@@ -21,18 +21,22 @@ class AIOKafkaClient:
         raise TypeError("aiokafka's network client is not here: call the method of AIOKafkaAdminClient that you need")
 
 
-class ClientOfAdmin(AIOKafkaClient):
-    """The connections of an admin client, to be read.
+class KnownCluster(AIOKafkaClient):
+    """The connections of a client, to be read. Instrumentations read the addresses and the client's id.
+
+    Args:
+        client_id: the client's setting.
+        addresses: the setting ``bootstrap_servers``.
+        metadata: the brokers and topics that it knows.
 
     Attributes:
-        cluster: the brokers that are known.
+        cluster: these brokers and topics.
     """
 
-    def __init__(self, admin: AsyncKafkaAdminClient) -> None:
-        self._admin = admin
-        self._bootstrap_servers = admin.config.bootstrap_servers
-        self._client_id = admin.config.client_id
-        self.cluster = ClusterMetadata(admin.calls.metadata)
+    def __init__(self, client_id: str, addresses: Any, metadata: Metadata) -> None:
+        self._bootstrap_servers = addresses
+        self._client_id = client_id
+        self.cluster = ClusterMetadata(metadata)
 
     async def ready(self, node_id: int) -> bool:
         """Return whether a broker is known. The next request to it connects."""

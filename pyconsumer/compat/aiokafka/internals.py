@@ -7,8 +7,7 @@ from typing import Any
 
 from pyconsumer.aio.group_consumer import GroupConsumer
 from pyconsumer.aio.wrapped_producer import WrappedProducer
-from pyconsumer.compat.aiokafka.client import AIOKafkaClient
-from pyconsumer.compat.aiokafka.cluster import ClusterMetadata
+from pyconsumer.compat.aiokafka.client import KnownCluster
 from pyconsumer.compat.aiokafka.partitioner import DefaultPartitioner
 from pyconsumer.compat.internals import CoordinatorView, SubscriptionView, refuse_internal
 from pyconsumer.network.metadata import Metadata
@@ -16,8 +15,8 @@ from pyconsumer.network.metadata import Metadata
 __all__ = ["ClientView", "ConsumerInternals", "ProducerInternals", "SenderView"]
 
 
-class ClientView(AIOKafkaClient):
-    """The connections of a client. Instrumentations read the addresses and the client's id.
+class ClientView(KnownCluster):
+    """The connections of a consumer or producer.
 
     Args:
         config: settings of the client.
@@ -29,23 +28,14 @@ class ClientView(AIOKafkaClient):
     def __init__(
         self, config: Any, addresses: Any, metadata: Metadata, producer: WrappedProducer | None = None
     ) -> None:
-        self._bootstrap_servers = addresses
-        self._client_id = config.client_id
+        super().__init__(config.client_id, addresses, metadata)
         self._producer = producer
-        self.cluster = ClusterMetadata(metadata)
-
-    async def ready(self, node_id: int) -> bool:
-        """Return whether a broker is known. The next request to it connects."""
-        return self.cluster.broker_metadata(node_id) is not None
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
         """Wait for the metadata of a topic, for OpenTelemetry's instrumentation, and return its partitions."""
         if self._producer is None:
             return self.cluster.partitions_for_topic(topic) or set()
         return await self._producer.partitions_for(topic)
-
-    def __repr__(self) -> str:
-        return f"<AIOKafkaClient client_id={self._client_id}>"
 
 
 class SenderView:

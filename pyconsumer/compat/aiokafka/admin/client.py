@@ -17,7 +17,7 @@ from pyconsumer.compat.aiokafka.admin.new_topic import NewTopic
 from pyconsumer.compat.aiokafka.admin.records_to_delete import RecordsToDelete
 from pyconsumer.compat.aiokafka.admin.responses import Response, Shape
 from pyconsumer.compat.aiokafka.border import border
-from pyconsumer.compat.aiokafka.client import AIOKafkaClient, ClientOfAdmin
+from pyconsumer.compat.aiokafka.client import AIOKafkaClient, KnownCluster
 from pyconsumer.compat.aiokafka.structs import OffsetAndMetadata, TopicPartition
 from pyconsumer.compat.aiokafka.tokens import await_tokens, begin
 from pyconsumer.compat.kafka.settings import translate
@@ -123,7 +123,8 @@ class AIOKafkaAdminClient:
     @property
     def _client(self) -> AIOKafkaClient:
         """The brokers that are known, for programs that read aiokafka's network client."""
-        return ClientOfAdmin(self.admin)
+        config = self.admin.config
+        return KnownCluster(config.client_id, config.bootstrap_servers, self.admin.calls.metadata)
 
     # -- topics ------------------------------------------------------------------------------------------------------
 
