@@ -7,7 +7,7 @@ arguments that returns the subject.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 from pyconsumer.errors import ConfigurationError
@@ -23,15 +23,12 @@ __all__ = [
 ]
 
 
-class MessageField(str, Enum):
+class MessageField(StrEnum):
     """The side of a record: its key or its value."""
 
     NONE = "none"
     KEY = "key"
     VALUE = "value"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 class SerializationContext:

@@ -1,7 +1,7 @@
 """Writes ``pyconsumer/schemas/registry/async_client.py``: the registry's client for asyncio, from the blocking one.
 
-``python -m tests.support.make_async_registry`` writes the module. A test compares it with the text that would be written.
-Signatures and docstrings are copied. Each call becomes a coroutine.
+``python -m tests.support.make_async_registry`` writes the module. A test compares it with the text that it would
+write. Signatures and docstrings are copied. Each call becomes a coroutine.
 """
 
 from __future__ import annotations

@@ -72,9 +72,8 @@ class RegistryCalls:
     ) -> Steps[Any]:
         pairs: list[tuple[str, str]] = []
         for name, value in (query or {}).items():
-            for each in value if isinstance(value, list) else [value]:
-                if each is not None:
-                    pairs.append((name, _text(each)))
+            values = value if isinstance(value, list) else [value]
+            pairs += [(name, _text(each)) for each in values if each is not None]
         request = HttpRequest(
             method,
             "".join("/" + quote(str(part), safe="") for part in path),

@@ -1,14 +1,14 @@
 """Values of a Schema Registry: schemas, references, metadata, rules and settings, to and from its JSON.
 
-Names and the order of fields are confluent-kafka's. All values but :class:`ServerConfig` are immutable. A field that the
-registry may add later is ignored.
+Names and the order of fields are confluent-kafka's. All values but :class:`ServerConfig` are immutable. A field that
+a newer registry adds is ignored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Self
 
 __all__ = [
@@ -34,28 +34,22 @@ def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-class RuleKind(str, Enum):
+class RuleKind(StrEnum):
     """The kind of a rule: it checks a value or changes it."""
 
     CONDITION = "CONDITION"
     TRANSFORM = "TRANSFORM"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class RulePhase(str, Enum):
+class RulePhase(StrEnum):
     """The list of a rule set that a rule stands in."""
 
     MIGRATION = "MIGRATION"
     DOMAIN = "DOMAIN"
     ENCODING = "ENCODING"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class RuleMode(str, Enum):
+class RuleMode(StrEnum):
     """The direction in which a rule applies."""
 
     UPGRADE = "UPGRADE"
@@ -65,11 +59,8 @@ class RuleMode(str, Enum):
     WRITE = "WRITE"
     WRITEREAD = "WRITEREAD"
 
-    def __str__(self) -> str:
-        return self.value
 
-
-class ConfigCompatibilityLevel(str, Enum):
+class ConfigCompatibilityLevel(StrEnum):
     """The versions that a new version of a subject is checked against, and in which direction."""
 
     BACKWARD = "BACKWARD"
@@ -79,9 +70,6 @@ class ConfigCompatibilityLevel(str, Enum):
     FULL = "FULL"
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
     NONE = "NONE"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
