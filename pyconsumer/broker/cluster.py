@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pyconsumer.broker.host import ClusterOptions
+from pyconsumer.broker.host import REGISTRY, ClusterOptions
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import Deadlines, ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
@@ -41,6 +41,10 @@ class EmbeddedCluster:
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners. The first may contain the key.
         ssl_client_cafile: clients must present a certificate of this authority.
         sasl_users: passwords by name, for the SASL listeners (mechanism PLAIN).
+        schema_registry: also run a Schema Registry with Confluent's REST API, at :attr:`schema_registry_url`. It keeps
+            its schemas in the topic ``_schemas``.
+        schema_registry_port: its port. 0 picks a free one.
+        schema_registry_users: passwords by name for its basic login. None: no login.
         in_thread: run in a thread of this process instead of a child process.
         start_timeout_ms: the longest time for :meth:`start`, :meth:`restart` and :meth:`restart_broker`. After a crash
             the brokers read their logs from the last flush on, some hundred megabytes a second.
@@ -64,6 +68,9 @@ class EmbeddedCluster:
         ssl_client_cafile: str | os.PathLike[str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
+        schema_registry: bool = False,
+        schema_registry_port: int = 0,
+        schema_registry_users: Mapping[str, str] | None = None,
         in_thread: bool = False,
         start_timeout_ms: float = 60_000,
         stop_timeout_ms: float = 20_000,
@@ -71,13 +78,17 @@ class EmbeddedCluster:
         self._memory = data_dir == ":memory:"
         self._own_folder = data_dir is None
         self._folder = None if data_dir is None or self._memory else Path(data_dir)
+        ports = [{listeners[0]: port + node} for node in range(brokers)] if port and listeners else []
+        if schema_registry_port:
+            ports = ports or [{} for _ in range(brokers)]
+            ports[0][REGISTRY] = schema_registry_port
         self._options = ClusterOptions(
             brokers=brokers,
             data_dir=self._folder,
             config=dict(config or {}),
             features=dict(features or {}),
             host=host,
-            ports=[{listeners[0]: port + node} for node in range(brokers)] if port and listeners else [],
+            ports=ports,
             listeners=tuple(listeners),
             security=SecurityConfig(
                 cert_file=_path(ssl_certfile),
@@ -86,6 +97,8 @@ class EmbeddedCluster:
                 sasl_users=dict(sasl_users or {}),
             ),
             flush_at_stop=not self._own_folder,
+            schema_registry=schema_registry,
+            registry_users=dict(schema_registry_users or {}),
         )
         self._options.check()
         for name, value in (("start_timeout_ms", start_timeout_ms), ("stop_timeout_ms", stop_timeout_ms)):
@@ -192,6 +205,20 @@ class EmbeddedCluster:
         if not self._ports or listener not in self._ports[0]:
             raise IllegalStateError("the cluster was not started")
         return ",".join(str(Address(self._options.host, ports[listener])) for ports in self._ports)
+
+    @property
+    def schema_registry_url(self) -> str:
+        """Return the URL of the Schema Registry, such as ``http://127.0.0.1:8081``.
+
+        Raises:
+            ConfigurationError: the cluster was made without ``schema_registry=True``.
+            IllegalStateError: it was not started.
+        """
+        if not self._options.schema_registry:
+            raise ConfigurationError("the cluster has no schema registry: EmbeddedCluster(schema_registry=True)")
+        if not self._ports or REGISTRY not in self._ports[0]:
+            raise IllegalStateError("the cluster was not started")
+        return f"http://{Address(self._options.host, self._ports[0][REGISTRY])}"
 
     @property
     def data_dir(self) -> Path | None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from pyconsumer.background_log import Log
 from pyconsumer.broker.broker import Broker
@@ -29,12 +29,17 @@ from pyconsumer.clock import RunningClock
 from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError, InvalidUpdateVersionError
 from pyconsumer.structs import Address, BrokerMetadata
 
-__all__ = ["ClusterHost", "ClusterOptions"]
+if TYPE_CHECKING:
+    from pyconsumer.broker.registry.http_server import RegistryServer
+
+__all__ = ["REGISTRY", "ClusterHost", "ClusterOptions"]
 
 _log = Log(__name__)
 #: A logger of its own, because ``pyconsumer broker`` prints its lines although they are not warnings.
 _progress_log = Log("pyconsumer.broker.progress")
 
+#: The name of the schema registry's port among the listeners of the first broker.
+REGISTRY: Final = "SCHEMA_REGISTRY"
 #: Seconds between two lines about a long recovery.
 _REPORT_S: Final = 2.0
 #: A bound against mistyped numbers: each broker has its own files and sockets in the one process.
@@ -55,6 +60,8 @@ class ClusterOptions:
         listeners: names from ``security.LISTENERS``.
         security: certificates and users for listeners other than PLAINTEXT.
         flush_at_stop: flush logs to disk when the cluster stops.
+        schema_registry: run a schema registry. Its port is that of the first broker with the name :data:`REGISTRY`.
+        registry_users: passwords by user name for the registry. Empty: no login.
     """
 
     brokers: int = 1
@@ -67,6 +74,8 @@ class ClusterOptions:
     listeners: Sequence[str] = ("PLAINTEXT",)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     flush_at_stop: bool = True
+    schema_registry: bool = False
+    registry_users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def check(self) -> None:
         """Raise ``ConfigurationError`` if the options are invalid."""
@@ -87,6 +96,13 @@ class ClusterOptions:
             except InvalidUpdateVersionError as error:
                 raise ConfigurationError(str(error.args[0])) from None
         self.security.check(self.listeners)
+        users: Mapping[str, object] = self.registry_users
+        for user, password in users.items():
+            if not isinstance(password, str):
+                kind = type(password).__name__
+                raise ConfigurationError(
+                    f"schema_registry_users: the password of {user!r} must be a string, not of type {kind}"
+                )
         BrokerConfig(self.config)
 
 
@@ -118,6 +134,7 @@ class ClusterHost:
         self._running = False
         self._lock: IO[str] | None = None
         self._opening: Broker | None = None
+        self._registry: RegistryServer | None = None
         self.controller: Controller
 
     # --- life
@@ -173,6 +190,8 @@ class ClusterHost:
         self.controller = Controller(options.data_dir, BrokerConfig(options.config))
         if options.features:
             self.controller.update_features(options.features)
+        if options.schema_registry:
+            self._open_registry()
         for node_id in range(options.brokers):
             broker = self._make(node_id)
             self.servers[node_id] = self._listen(broker)
@@ -185,6 +204,25 @@ class ClusterHost:
             broker.start()
         for server in self.servers.values():
             server.accept()
+        if self._registry is not None:
+            self._registry.accept()
+
+    def _open_registry(self) -> None:
+        """Open the listener of the schema registry, which serves clients together with the brokers."""
+        from pyconsumer.broker.registry.http_server import RegistryServer
+        from pyconsumer.broker.registry.service import RegistryService
+
+        options = self.options
+        service = RegistryService(self.controller, self.brokers, options.registry_users)
+        self._registry = RegistryServer(service, self._loop)
+        port = options.ports[0].get(REGISTRY, 0) if options.ports else 0
+        held = self._held_ports.get(0, {}).pop(REGISTRY, None)
+        try:
+            self._registry.open(options.host, port, held)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            address = Address(options.host, port)
+            raise BrokerStartError(f"the schema registry cannot listen on {address}: {reason}") from error
 
     def _make(self, node_id: int) -> Broker:
         options = self.options
@@ -353,6 +391,8 @@ class ClusterHost:
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
+        if self._registry is not None:
+            self._registry.close()
         for server in self.servers.values():
             server.close(reset=reset)
         for held in self._held_ports.values():
@@ -391,8 +431,11 @@ class ClusterHost:
         ]
 
     def ports(self) -> list[dict[str, int]]:
-        """Return the port of each listener, per broker."""
-        return [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers.values()]
+        """Return the port of each listener, per broker, and with the first the schema registry's."""
+        found = [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers.values()]
+        if self._registry is not None:
+            found[0][REGISTRY] = self._registry.port
+        return found
 
     # --- time
 

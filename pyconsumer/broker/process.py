@@ -20,10 +20,11 @@ from typing import Any
 
 from pyconsumer.background_log import Log, background
 from pyconsumer.broker.console_log import log_to_stderr
-from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.broker.host import REGISTRY, ClusterHost, ClusterOptions
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.steps import take_steps
 from pyconsumer.errors import KafkaError
+from pyconsumer.structs import Address
 
 __all__ = ["run_broker", "run_child"]
 
@@ -38,6 +39,7 @@ def run_broker(
     brokers: int = 1,
     config: Mapping[str, object] | None = None,
     advertised_host: str | None = None,
+    schema_registry: int | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
     """Run a cluster in this process until SIGTERM or SIGINT, then stop it cleanly and return 0.
@@ -49,6 +51,7 @@ def run_broker(
         config: broker settings by Kafka's names.
         advertised_host: a name or address by which all clients reach this machine. By default ``host``. If that means
             all addresses, ``localhost``, which only clients on this machine can use.
+        schema_registry: the port of a Schema Registry. 0 picks a free one, None runs none. Its URL is printed.
         announce: called with ``HOST:PORT[,...]`` once requests are served. Prints ``listening on ...`` by default.
 
     Raises:
@@ -58,13 +61,17 @@ def run_broker(
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"
     folder = None if data_dir == ":memory:" else Path(data_dir or tempfile.mkdtemp(prefix="pyconsumer-broker-"))
+    ports = [{"PLAINTEXT": port + node if port else 0} for node in range(brokers)]
+    if schema_registry and ports:
+        ports[0][REGISTRY] = schema_registry
     options = ClusterOptions(
         brokers=brokers,
         data_dir=folder,
         config=dict(config or {}),
         host=host,
         advertised_host=advertised_host,
-        ports=[{"PLAINTEXT": port + node if port else 0} for node in range(brokers)],
+        ports=ports,
+        schema_registry=schema_registry is not None,
         flush_at_stop=data_dir is not None,
     )
     try:
@@ -91,6 +98,9 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
     async def start() -> None:
         await take_steps(host.starting())
         # In the same turn of the loop, so that loads of groups and transactions do not delay it.
+        if options.schema_registry:
+            address = Address(options.advertised_host or options.host, host.ports()[0][REGISTRY])
+            print(f"schema registry at http://{address}", flush=True)
         announce(",".join(str(node.address) for node in host.endpoints(options.listeners[0])))
 
     starting = asyncio.ensure_future(start())

@@ -352,4 +352,6 @@ def _options_to_json(options: ClusterOptions) -> dict[str, Any]:
             "sasl_users": dict(security.sasl_users),
         },
         "flush_at_stop": options.flush_at_stop,
+        "schema_registry": options.schema_registry,
+        "registry_users": dict(options.registry_users),
     }

@@ -35,6 +35,12 @@ def _only_this_machine(host: str) -> bool:
 @click.option("--data-dir", metavar="FOLDER", help="Folder for the data; by default a temporary one.")
 @click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="Number of brokers.")
 @click.option(
+    "--schema-registry",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Also run a Schema Registry on this port; 0: a free one.",
+)
+@click.option(
     "--config",
     "settings",
     metavar="FILE|KEY=VALUE",
@@ -50,6 +56,7 @@ def command(
     advertised_host: str | None,
     data_dir: str | None,
     brokers: int,
+    schema_registry: int | None,
     settings: tuple[list[str], dict[str, str]],
     config_file: str | None,
 ) -> int:
@@ -74,4 +81,5 @@ def command(
         brokers=brokers,
         config=config,
         advertised_host=advertised_host,
+        schema_registry=schema_registry,
     )

@@ -13,6 +13,7 @@ fixture                    scope     value
 ``kafka_admin``            function  an admin client
 ``kafka_async_consumer``   function  as ``kafka_consumer``, for ``pyconsumer.aio`` (needs pytest-asyncio)
 ``kafka_async_producer``   function  as ``kafka_producer``, for ``pyconsumer.aio`` (needs pytest-asyncio)
+``kafka_schema_registry``  session   the URL of the cluster's Schema Registry
 ``kafka_cluster_config``   session   the cluster's broker settings: define it in ``conftest.py`` to change them
 ``kafka_cluster_brokers``  session   the number of brokers (1): define it in ``conftest.py`` to change it
 =========================  ========  ==================================================================================
@@ -59,6 +60,7 @@ __all__ = [
     "kafka_faults",
     "kafka_group",
     "kafka_producer",
+    "kafka_schema_registry",
     "kafka_topic",
 ]
 
@@ -99,8 +101,15 @@ def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brok
     """A running embedded cluster for the whole test run. Clients need its ``bootstrap_servers``."""
     from pyconsumer.broker import EmbeddedCluster
 
-    with EmbeddedCluster(brokers=kafka_cluster_brokers, config=dict(kafka_cluster_config)) as cluster:
+    config = dict(kafka_cluster_config)
+    with EmbeddedCluster(brokers=kafka_cluster_brokers, config=config, schema_registry=True) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def kafka_schema_registry(kafka_cluster: EmbeddedCluster) -> str:
+    """The URL of the Schema Registry of :func:`kafka_cluster`. Its schemas stay for the whole test run."""
+    return kafka_cluster.schema_registry_url
 
 
 @pytest.fixture(autouse=True)

@@ -25,6 +25,7 @@ _LAYERS = (
     {"errors", "structs", "clock", "settings", "generic", "background_log", "child_python", "lazy_names"},
     {"protocol", "assignors"},
     {"network"},
+    {"schemas"},
     {"consumer", "producer", "admin", "broker"},
     {"exactly_once", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py

@@ -1,0 +1,284 @@
+"""Schemas as text: checked, and in the form that the registry keeps.
+
+* Avro: parsed by the rules of the decoder, references included. Kept in the form of Java's ``Schema.toString``, as
+  Confluent's canonical string: no spaces, fixed order of attributes, primitive types as names.
+* JSON Schema: an object or a boolean. Kept without spaces.
+* Protobuf: its text is kept as it is. Its braces, strings and comments must be whole. Names are not resolved.
+
+Compatibility of Avro is checked by :mod:`.avro_compatibility`. For the other formats there is no rule yet: a change of
+such a schema is refused unless the level is ``NONE``, and never called compatible without a check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from pyconsumer.broker.registry.avro_compatibility import incompatibilities
+from pyconsumer.broker.registry.errors import RegistryError, RegistryErrors
+from pyconsumer.protocol.avro.errors import AvroSchemaError
+from pyconsumer.protocol.avro.schema import AvroSchema, parse_schema
+
+__all__ = ["LEVELS", "TYPES", "ParsedSchema", "check_compatibility", "guid_of", "parse"]
+
+TYPES: Final = ("JSON", "PROTOBUF", "AVRO")
+
+LEVELS: Final = (
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+)
+
+
+class ParsedSchema(NamedTuple):
+    """A schema that was checked.
+
+    Attributes:
+        type: one of :data:`TYPES`.
+        text: the form that is kept.
+        avro: the parsed schema, None for other formats.
+    """
+
+    type: str
+    text: str
+    avro: AvroSchema | None
+
+
+def parse(kind: str, text: str, references: Sequence[AvroSchema] = (), *, normalize: bool = False) -> ParsedSchema:
+    """Check a schema.
+
+    Args:
+        kind: one of :data:`TYPES`.
+        text: the schema.
+        references: for Avro, the schemas that it refers to.
+        normalize: leave out the differences that do not matter: for Avro the kept form does that for spaces and the
+            order of attributes, and for JSON the names of an object are sorted.
+
+    Raises:
+        RegistryError: it is no schema. The message says where.
+    """
+    if kind == "AVRO":
+        try:
+            avro = parse_schema(text, references)
+        except AvroSchemaError as error:
+            raise _invalid(kind, str(error)) from None
+        return ParsedSchema(kind, java_text(json.loads(text)), avro)
+    if kind == "JSON":
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _invalid(kind, str(error)) from None
+        if not isinstance(found, dict | bool):
+            raise _invalid(kind, f"a JSON schema is an object or a boolean, not {type(found).__name__}")
+        return ParsedSchema(kind, _dumps(found, sort=normalize), None)
+    if kind == "PROTOBUF":
+        problem = _protobuf_problem(text)
+        if problem:
+            raise _invalid(kind, problem)
+        return ParsedSchema(kind, text.strip() + "\n", None)
+    raise RegistryError(RegistryErrors.INVALID_SCHEMA, f"Invalid schema type {kind}: it is one of {', '.join(TYPES)}")
+
+
+def _invalid(kind: str, problem: str) -> RegistryError:
+    return RegistryError(RegistryErrors.INVALID_SCHEMA, f"Invalid schema of type {kind}: {problem}")
+
+
+def _dumps(value: Any, *, sort: bool = False) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=sort)
+
+
+_TOKENS: Final = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|/\*|["'{}()\[\]]""", re.DOTALL
+)
+_CLOSES: Final = {"}": "{", ")": "(", "]": "["}
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+
+
+def _protobuf_problem(text: str) -> str:
+    """Return what is wrong with a file of Protobuf, "" if its text is whole."""
+    if not text.strip():
+        return "the text is empty"
+    if _BASE64.fullmatch(text):
+        return ""  # a serialized descriptor
+    if re.search(r"\b(message|enum|service|extend)\b", text) is None:
+        return "the text defines no message"
+    open_: list[str] = []
+    for token in _TOKENS.findall(text):
+        if token in _CLOSES:
+            if not open_ or open_.pop() != _CLOSES[token]:
+                return f"a {token} closes nothing"
+        elif token in ("{", "(", "["):
+            open_.append(token)
+        elif token in ('"', "'", "/*"):
+            return f"a {token} is not closed"
+    return f"a {open_[-1]} is not closed" if open_ else ""
+
+
+# --- Avro as Java prints it
+
+_PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+_NAMED_PARTS: Final = {
+    "record": ("doc", "fields", "aliases"),
+    "error": ("doc", "fields", "aliases"),
+    "enum": ("doc", "symbols", "default", "aliases"),
+    "fixed": ("doc", "size", "aliases"),
+}
+
+
+def java_text(schema: Any) -> str:
+    """Return an Avro schema in the form of Java's ``Schema.toString``."""
+    return _dumps(_ordered(schema, ""))
+
+
+def _ordered(schema: Any, space: str) -> Any:
+    if isinstance(schema, list):
+        return [_ordered(branch, space) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kind = schema.get("type")
+    if not isinstance(kind, str):
+        return _ordered(kind, space)
+    rest = {name: value for name, value in schema.items() if name != "type"}
+    if kind in ("array", "map"):
+        part = "items" if kind == "array" else "values"
+        return {"type": kind, part: _ordered(rest.pop(part), space), **rest}
+    if kind in _NAMED_PARTS:
+        return _ordered_named(kind, rest, space)
+    # A primitive type, or a name in an object. Other attributes stay, and without them the name is enough.
+    return {"type": kind, **rest} if rest and kind in _PRIMITIVES else kind
+
+
+def _ordered_named(kind: str, rest: dict[str, Any], space: str) -> dict[str, Any]:
+    name, own = rest.pop("name"), rest.pop("namespace", None)
+    if "." in name:
+        own, _, name = name.rpartition(".")
+    inner = space if own is None else own
+    made: dict[str, Any] = {"type": kind, "name": name}
+    if inner != space:
+        made["namespace"] = inner
+    after = {}
+    for part in _NAMED_PARTS[kind]:
+        if part not in rest:
+            continue
+        value = rest.pop(part)
+        if part == "fields":
+            value = [_ordered_field(field, inner) for field in value]
+        if part == "aliases":
+            if value:
+                after[part] = [_relative(alias, inner) for alias in value]
+        elif value is not None:
+            made[part] = value
+    return {**made, **rest, **after}
+
+
+def _relative(alias: str, space: str) -> str:
+    before, _, name = alias.rpartition(".")
+    return name if before == space else alias
+
+
+def _ordered_field(field: Mapping[str, Any], space: str) -> dict[str, Any]:
+    rest = dict(field)
+    made = {"name": rest.pop("name"), "type": _ordered(rest.pop("type"), space)}
+    for part in ("doc", "default"):
+        if part in rest:
+            made[part] = rest.pop(part)
+    order, aliases = rest.pop("order", "ascending"), rest.pop("aliases", None)
+    if order != "ascending":
+        made["order"] = order
+    if aliases:
+        made["aliases"] = aliases
+    return {**made, **rest}
+
+
+# --- the GUID
+
+
+def guid_of(content: Mapping[str, Any]) -> str:
+    """Return the GUID of a schema: the MD5 digest of its content, written as a UUID.
+
+    The digest is of the text, of name, subject and version (four bytes) of each reference, and of metadata and rules
+    with a byte 1 before each. That is ``Schema.updateHash`` of Confluent's source.
+
+    Args:
+        content: ``schema``, and ``references``, ``metadata``, ``ruleSet`` if there are any, in the registry's JSON.
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+
+    def add(*texts: Any) -> None:
+        for text in texts:
+            if text is not None:
+                digest.update(str(text).encode())
+
+    add(content["schema"])
+    for reference in content.get("references") or ():
+        add(reference.get("name"), reference.get("subject"))
+        if reference.get("version") is not None:
+            digest.update(int(reference["version"]).to_bytes(4, "big", signed=True))
+    metadata = content.get("metadata")
+    if metadata is not None:
+        digest.update(b"\x01")
+        for path, tags in sorted((metadata.get("tags") or {}).items()):
+            add(path, *tags)
+        for name, value in sorted((metadata.get("properties") or {}).items()):
+            add(name, value)
+        add(*(metadata.get("sensitive") or ()))
+    rules = content.get("ruleSet")
+    if rules is not None:
+        digest.update(b"\x01")
+        for part in ("migrationRules", "domainRules", "encodingRules"):
+            for rule in rules.get(part) or ():
+                add(*(rule.get(name) for name in ("name", "doc", "kind", "mode", "type")), *(rule.get("tags") or ()))
+                for name, value in sorted((rule.get("params") or {}).items()):
+                    add(name, value)
+                add(rule.get("expr"), rule.get("onSuccess"), rule.get("onFailure"))
+                if rule.get("disabled"):
+                    digest.update(b"\x01")
+        add(rules.get("enableAt"))
+    return str(UUID(bytes=digest.digest()))
+
+
+# --- compatibility
+
+
+def check_compatibility(level: str, new: ParsedSchema, previous: Sequence[tuple[int, ParsedSchema]]) -> list[str]:
+    """Return the reasons for which a schema is not compatible. Empty if it is.
+
+    Args:
+        level: one of :data:`LEVELS`.
+        new: the schema.
+        previous: versions with their numbers, the latest last. Only ``..._TRANSITIVE`` compares with all.
+
+    Raises:
+        RegistryError: no rule covers the change.
+    """
+    if level == "NONE":
+        return []
+    direction, _, transitive = level.partition("_")
+    found: list[str] = []
+    for version, old in previous if transitive else previous[-1:]:
+        if old.type != new.type:
+            found.append(f"the schema's type {new.type} is not that of version {version}, {old.type}")
+        elif new.avro is not None and old.avro is not None:
+            if direction in ("BACKWARD", "FULL"):
+                found += _told(incompatibilities(new.avro, old.avro), f"the new schema cannot read version {version}")
+            if direction in ("FORWARD", "FULL"):
+                found += _told(incompatibilities(old.avro, new.avro), f"version {version} cannot read the new schema")
+        elif old.text != new.text:
+            raise RegistryError(
+                RegistryErrors.INVALID_SCHEMA,
+                f"cannot be checked: the embedded registry has no rule of compatibility for {new.type}, and the level"
+                f" is {level}. Set the level NONE for this subject",
+            )
+    return found
+
+
+def _told(reasons: list[str], about: str) -> list[str]:
+    return [f"{about}: {reason}" for reason in reasons]

@@ -1,0 +1,113 @@
+"""Schemas of records' keys and values: the client of a Schema Registry and the bytes that name a schema.
+
+See ``docs/schemas.md``. The names and the order of arguments are those of ``confluent_kafka.schema_registry``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyconsumer.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from pyconsumer.schemas.errors import IncompatibleSchemaError as IncompatibleSchemaError
+    from pyconsumer.schemas.errors import InvalidSchemaError as InvalidSchemaError
+    from pyconsumer.schemas.errors import SchemaFramingError as SchemaFramingError
+    from pyconsumer.schemas.errors import SchemaNotFoundError as SchemaNotFoundError
+    from pyconsumer.schemas.errors import SchemaRegistryAccessError as SchemaRegistryAccessError
+    from pyconsumer.schemas.errors import SchemaRegistryError as SchemaRegistryError
+    from pyconsumer.schemas.errors import SchemaRegistryTimeoutError as SchemaRegistryTimeoutError
+    from pyconsumer.schemas.errors import SchemaRegistryUnavailableError as SchemaRegistryUnavailableError
+    from pyconsumer.schemas.registry.async_client import AsyncSchemaRegistryClient as AsyncSchemaRegistryClient
+    from pyconsumer.schemas.registry.client import SchemaRegistryClient as SchemaRegistryClient
+    from pyconsumer.schemas.registry.values import ConfigCompatibilityLevel as ConfigCompatibilityLevel
+    from pyconsumer.schemas.registry.values import Metadata as Metadata
+    from pyconsumer.schemas.registry.values import MetadataProperties as MetadataProperties
+    from pyconsumer.schemas.registry.values import MetadataTags as MetadataTags
+    from pyconsumer.schemas.registry.values import RegisteredSchema as RegisteredSchema
+    from pyconsumer.schemas.registry.values import Rule as Rule
+    from pyconsumer.schemas.registry.values import RuleKind as RuleKind
+    from pyconsumer.schemas.registry.values import RuleMode as RuleMode
+    from pyconsumer.schemas.registry.values import RuleParams as RuleParams
+    from pyconsumer.schemas.registry.values import RuleSet as RuleSet
+    from pyconsumer.schemas.registry.values import Schema as Schema
+    from pyconsumer.schemas.registry.values import SchemaReference as SchemaReference
+    from pyconsumer.schemas.registry.values import SchemaVersion as SchemaVersion
+    from pyconsumer.schemas.registry.values import ServerConfig as ServerConfig
+    from pyconsumer.schemas.subjects import MessageField as MessageField
+    from pyconsumer.schemas.subjects import SerializationContext as SerializationContext
+    from pyconsumer.schemas.subjects import record_subject_name_strategy as record_subject_name_strategy
+    from pyconsumer.schemas.subjects import reference_subject_name_strategy as reference_subject_name_strategy
+    from pyconsumer.schemas.subjects import topic_record_subject_name_strategy as topic_record_subject_name_strategy
+    from pyconsumer.schemas.subjects import topic_subject_name_strategy as topic_subject_name_strategy
+
+_ERRORS = "pyconsumer.schemas.errors"
+_SUBJECTS = "pyconsumer.schemas.subjects"
+_VALUES = "pyconsumer.schemas.registry.values"
+_HOMES = {
+    "AsyncSchemaRegistryClient": "pyconsumer.schemas.registry.async_client",
+    "ConfigCompatibilityLevel": _VALUES,
+    "IncompatibleSchemaError": _ERRORS,
+    "InvalidSchemaError": _ERRORS,
+    "MessageField": _SUBJECTS,
+    "Metadata": _VALUES,
+    "MetadataProperties": _VALUES,
+    "MetadataTags": _VALUES,
+    "RegisteredSchema": _VALUES,
+    "Rule": _VALUES,
+    "RuleKind": _VALUES,
+    "RuleMode": _VALUES,
+    "RuleParams": _VALUES,
+    "RuleSet": _VALUES,
+    "Schema": _VALUES,
+    "SchemaFramingError": _ERRORS,
+    "SchemaNotFoundError": _ERRORS,
+    "SchemaReference": _VALUES,
+    "SchemaRegistryAccessError": _ERRORS,
+    "SchemaRegistryClient": "pyconsumer.schemas.registry.client",
+    "SchemaRegistryError": _ERRORS,
+    "SchemaRegistryTimeoutError": _ERRORS,
+    "SchemaRegistryUnavailableError": _ERRORS,
+    "SchemaVersion": _VALUES,
+    "SerializationContext": _SUBJECTS,
+    "ServerConfig": _VALUES,
+    "record_subject_name_strategy": _SUBJECTS,
+    "reference_subject_name_strategy": _SUBJECTS,
+    "topic_record_subject_name_strategy": _SUBJECTS,
+    "topic_subject_name_strategy": _SUBJECTS,
+}
+
+__all__ = [
+    "AsyncSchemaRegistryClient",
+    "ConfigCompatibilityLevel",
+    "IncompatibleSchemaError",
+    "InvalidSchemaError",
+    "MessageField",
+    "Metadata",
+    "MetadataProperties",
+    "MetadataTags",
+    "RegisteredSchema",
+    "Rule",
+    "RuleKind",
+    "RuleMode",
+    "RuleParams",
+    "RuleSet",
+    "Schema",
+    "SchemaFramingError",
+    "SchemaNotFoundError",
+    "SchemaReference",
+    "SchemaRegistryAccessError",
+    "SchemaRegistryClient",
+    "SchemaRegistryError",
+    "SchemaRegistryTimeoutError",
+    "SchemaRegistryUnavailableError",
+    "SchemaVersion",
+    "SerializationContext",
+    "ServerConfig",
+    "record_subject_name_strategy",
+    "reference_subject_name_strategy",
+    "topic_record_subject_name_strategy",
+    "topic_subject_name_strategy",
+]
+
+__getattr__, __dir__ = lazy_names(globals(), _HOMES)
