@@ -153,6 +153,7 @@ __all__ = [
     "RetriableCommitFailedError",
     "RetriableError",
     "SaslAuthenticationFailedError",
+    "SchemaUnavailableError",
     "SecurityDisabledError",
     "SerializationError",
     "ShareSessionLimitReachedError",
@@ -414,6 +415,24 @@ class RecordDeserializationError(SerializationError):
     def __reduce__(self) -> tuple[Any, ...]:
         state = {k: v for k, v in self.__dict__.items() if not k.startswith("__")}
         return (_rebuild, (type(self), self.args, state))
+
+
+class SchemaUnavailableError(SerializationError):
+    """The schema of a record could not be fetched from the registry. Nothing is wrong with the record.
+
+    It comes out of ``poll`` itself and never goes to ``on_record_error``. The position stays at the record.
+
+    Args:
+        message: the cause, with the schema's id.
+        retriable: False if a setting or a permission has to be changed first.
+    """
+
+    def __init__(self, message: str = "", *, retriable: bool = True) -> None:
+        super().__init__(message)
+        self.retriable = retriable  # type: ignore[misc]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.args, {"retriable": self.retriable}))
 
 
 class InvalidOffsetError(KafkaError):

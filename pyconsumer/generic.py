@@ -45,6 +45,8 @@ T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 
 __all__ = [
+    "Arrival",
+    "Bindable",
     "Deserializer",
     "DeserializerObject",
     "Header",
@@ -53,6 +55,7 @@ __all__ = [
     "KeyIn",
     "NewKey",
     "NewValue",
+    "PendingError",
     "RawInput",
     "SentK",
     "SentV",
@@ -75,6 +78,56 @@ class DeserializerObject(Protocol[T_co]):
 
     def deserialize(self, topic: str, headers: list[Header], data: bytes, /) -> T_co:
         """Return the key or value that some bytes stand for. Never called for None."""
+        ...
+
+
+class Arrival(Protocol):
+    """Something that arrives later, such as a ``concurrent.futures.Future``. Any thread may complete it."""
+
+    def done(self) -> bool:
+        """Return whether it has arrived or failed."""
+        ...
+
+    def add_done_callback(self, call: Callable[[Any], object], /) -> object:
+        """Call a function once it has arrived, in any thread, or now if it has."""
+        ...
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait for it at most ``timeout`` seconds."""
+        ...
+
+
+class PendingError(Exception):
+    """A bound serializer or deserializer raises this: it needs something first, such as a schema.
+
+    The client waits for it in its own way and then calls again, with the same key or value.
+
+    Args:
+        arrival: what is needed. It counts as arrived when it has failed, too: the next call raises the error.
+        name: its name, for messages.
+    """
+
+    def __init__(self, arrival: Arrival, name: str) -> None:
+        super().__init__(f"waiting for {name}")
+        self.arrival = arrival
+        self.name = name
+
+
+class Bindable(Protocol):
+    """A serializer or deserializer that a client binds to keys or to values, once, when the client is made.
+
+    ``bind`` returns the object that is used: one with ``deserialize(topic, headers, data)`` or
+    ``serialize(topic, headers, data)``. These may raise :class:`PendingError`. A bound ``serialize`` may return a pair
+    of the bytes and a list of headers, which are added to the record. A bound deserializer may have
+    ``of_record(record, data)`` besides, which is called instead and spares the parts.
+    """
+
+    def bind(self, field: str, /) -> Any:
+        """Return the object for one side.
+
+        Args:
+            field: ``"key"`` or ``"value"``.
+        """
         ...
 
 

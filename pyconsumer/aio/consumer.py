@@ -147,7 +147,8 @@ class AsyncKafkaConsumer(ConsumerCalls[K, V], AsyncConsumer[K, V]):
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            return await driver.run(delegate.fetched(deadline, drain), deadline, interruptible=True)
+            steps = delegate.fetched(deadline, drain)
+            return await driver.run(steps, deadline + delegate.grace_s, interruptible=True)
         except (KeyboardInterrupt, SystemExit) as error:
             delegate.on_interrupt(error)
             raise

@@ -108,6 +108,7 @@ class ConsumerConfig(ClientConfig):
     exclude_internal_topics: bool
     allow_auto_create_topics: bool
     consumer_timeout_ms: int | None
+    schema_timeout_ms: int
 
     @property
     def read_committed(self) -> bool:
@@ -380,6 +381,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             Duration(0, special=(-1,), nullable=True),
             "Iteration ends when no record came for this long (None or -1: never).",
             blanks=(math.inf,),
+        ),
+        Setting(
+            "schema_timeout_ms",
+            1000,
+            Duration(0),
+            "The least time that a poll waits for a schema that a deserializer fetches from a registry. A poll with a"
+            " longer `timeout_ms` waits until that.",
         ),
     ),
     ConsumerConfig,

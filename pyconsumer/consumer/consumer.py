@@ -125,7 +125,7 @@ class KafkaConsumer(ConsumerCalls[K, V], Consumer[K, V]):
             if looks_like_seconds(timeout_ms) and not self._seconds_pointed_out:
                 self._seconds_pointed_out = True
                 point_out_milliseconds(name, timeout_ms)
-            return client.run(delegate.fetched(deadline, drain), deadline)
+            return client.run(delegate.fetched(deadline, drain), deadline + delegate.grace_s)
         finally:
             guard.end()
 

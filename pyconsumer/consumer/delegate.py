@@ -46,6 +46,7 @@ from pyconsumer.consumer.arguments import (
     checked_times,
     offsets_after,
 )
+from pyconsumer.consumer.arrivals import Arrivals
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -64,6 +65,7 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from pyconsumer.generic import PendingError
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.compiled import report_missing
@@ -153,6 +155,10 @@ class ConsumerDelegate:
         self.checked = checked
         self._interrupted = False
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
+        deserialization = self.fetcher.deserialization
+        #: How much longer than its deadline a poll may wait (seconds), for what a deserializer needs.
+        self.grace_s = self.config.schema_timeout_ms / 1000 if deserialization.may_wait else 0.0
+        self.arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
         #: True while the task that drives the group is at work.
         self.group_is_busy = False
         self._has_task = False  # such a task
@@ -271,11 +277,12 @@ class ConsumerDelegate:
                     self.client.flush()
                 found = drain() if fetcher.buffer else None
                 now = self.clock.now()
-                if found is not None or (sockets_served and now >= deadline):
+                end = self.arrivals.extended(deadline)
+                if found is not None or (sockets_served and now >= end):
                     self._interrupted = False
                     return found
                 sockets_served = True
-                wait = self._wait(now, deadline)
+                wait = self._wait(now, end)
                 self._interrupted = False
                 fetcher.await_response(True)
                 try:
@@ -365,8 +372,11 @@ class ConsumerDelegate:
                     found = drain() if fetcher.buffer else None
                     if found is None:
                         wait = self._wait(now, longest)
-            if found is not None or (sockets_served and now >= deadline):
+            end = self.arrivals.extended(deadline)
+            if found is not None or (sockets_served and now >= end):
                 return found
+            if end > deadline and wait.until == deadline:
+                wait = Wait(None, min(end, now + self._longest_wait))
             sockets_served = True
             self._reading = not (is_due or self.group_is_busy)
             fetcher.await_response(True)
@@ -499,7 +509,11 @@ class ConsumerDelegate:
     def take_one(self) -> ConsumerRecord[Any, Any] | None:
         """Take one record out of the buffer, for iteration. Return None if there is none."""
         while True:
-            record = self.fetcher.buffer.next_record(self.config.max_poll_records)
+            try:
+                record = self.fetcher.buffer.next_record(self.config.max_poll_records)
+            except PendingError as pending:
+                self.arrivals.expect(pending)
+                return None
             if record is None:
                 return None
             self.metrics.on_records(record.topic, 1)
@@ -531,7 +545,11 @@ class ConsumerDelegate:
 
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take records out of the buffer, for ``poll``. Return None if there are none and no position has moved."""
-        found = self.fetcher.buffer.collect(max_records)
+        try:
+            found = self.fetcher.buffer.collect(max_records)
+        except PendingError as pending:
+            self.arrivals.expect(pending)
+            return None
         if not found and not self.fetcher.buffer.has_moved:
             return None
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.

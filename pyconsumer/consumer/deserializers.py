@@ -10,6 +10,9 @@ Rules
    skip), or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
    the sink also leaves the position at that record.
 4. Good records before a bad one are returned first. The next attempt starts at the bad record.
+5. An object with ``bind(field)`` is bound to its side once, and the result is used (:class:`pyconsumer.generic.Bindable`).
+6. ``PendingError`` and ``SchemaUnavailableError`` are no errors of a record. They stop the conversion before it, and
+   the policy is not asked.
 
 The decoder's ``convert`` applies deserializers to a batch at a time, with a fast path for ``bytes.decode`` and
 ``json.loads``.
@@ -19,14 +22,16 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from types import ModuleType
 from typing import Any
 
-from pyconsumer.errors import RecordDeserializationError
+from pyconsumer.errors import RecordDeserializationError, SchemaUnavailableError
+from pyconsumer.generic import PendingError
 from pyconsumer.protocol.records import ConsumerRecord, convert
 from pyconsumer.protocol.records.conversion import Converter
 
-__all__ = ["Deserialization", "as_converter"]
+__all__ = ["Deserialization", "as_converter", "is_bindable"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -49,10 +54,20 @@ def _json_loads(json: ModuleType) -> Converter:
     return loads
 
 
-def as_converter(deserializer: Any) -> Converter:
-    """Return a user's deserializer in the form that ``convert`` takes, or None if there is none."""
+def as_converter(deserializer: Any, field: str = "value") -> Converter:
+    """Return a user's deserializer in the form that ``convert`` takes, or None if there is none.
+
+    Args:
+        deserializer: of the user.
+        field: ``"key"`` or ``"value"``, to which it is bound (rule 5).
+    """
     if deserializer is None:
         return None
+    if is_bindable(deserializer):
+        deserializer = deserializer.bind(field)
+        of_record = getattr(deserializer, "of_record", None)
+        if of_record is not None:
+            return of_record, True
     deserialize = getattr(deserializer, "deserialize", None)
     if deserialize is not None:
         return lambda record, data: deserialize(record.topic, record.headers, data), True
@@ -60,6 +75,11 @@ def as_converter(deserializer: Any) -> Converter:
     if json is not None and deserializer is json.loads:
         return _json_loads(json)
     return deserializer  # type: ignore[no-any-return]
+
+
+def is_bindable(deserializer: Any) -> bool:
+    """Return whether an object has ``bind(field)``. A class has not: its instances may."""
+    return callable(getattr(deserializer, "bind", None)) and not isinstance(deserializer, type)
 
 
 class Deserialization:
@@ -75,8 +95,10 @@ class Deserialization:
     """
 
     def __init__(self, key: Any, value: Any, on_error: Any = "raise", form: type | None = None) -> None:
-        self._key = as_converter(key)
-        self._value = as_converter(value)
+        self._key = as_converter(key, "key")
+        self._value = as_converter(value, "value")
+        #: True if a deserializer may raise ``PendingError``.
+        self.may_wait = is_bindable(key) or is_bindable(value)
         self._on_error = on_error
         self._form = form
         self.skipped = 0
@@ -98,6 +120,8 @@ class Deserialization:
             used, origin, error = convert(raw, used, self._key, self._value, good, self._form)
             if error is None:
                 return good, used, None
+            if isinstance(error, (PendingError, SchemaUnavailableError)):
+                return good, used, _located(error, raw[used], origin)
             record = raw[used]
             advice = ". Seek past it, or set on_record_error" if self._on_error == "raise" else ""
             failure = _failure(record, origin, record.key if origin == "key" else record.value, error, advice)
@@ -106,6 +130,16 @@ class Deserialization:
                 return good, used, stop
             self.skipped += 1
             used += 1
+
+    def now(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:
+        """Convert records as a call does, and block for what the first one needs. For mocks, which have no driver."""
+        while True:
+            good, used, error = self(raw)
+            if used or not isinstance(error, PendingError):
+                return good, used, error
+            arrived = threading.Event()
+            error.arrival.add_done_callback(lambda _: arrived.set())  # noqa: B023
+            arrived.wait()
 
     def _decide(self, failure: RecordDeserializationError) -> Exception | None:
         """Apply the policy: return the error to raise at this record, None to skip it."""
@@ -130,6 +164,19 @@ class Deserialization:
             return error
         _log.warning("skipped a record: %s", failure)
         return None
+
+
+def _located(error: Exception, record: ConsumerRecord, origin: str) -> Exception:
+    """Return an error that says which record waits. A pending one stays as it is."""
+    if not isinstance(error, SchemaUnavailableError):
+        return error
+    located = SchemaUnavailableError(
+        f"the {origin} of the record {record.topic_partition} at offset {record.offset} cannot be read now: {error}."
+        f" The position stays{', poll again' if error.retriable else ''}",
+        retriable=error.retriable,
+    )
+    located.__cause__ = error
+    return located
 
 
 def _failure(

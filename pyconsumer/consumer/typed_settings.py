@@ -137,3 +137,8 @@ class ConsumerSettings(ClientSettings, total=False):
 
     consumer_timeout_ms: int | float | None
     """Iteration ends when no record came for this long (None or -1: never)."""
+
+    schema_timeout_ms: int
+    """The least time that a poll waits for a schema that a deserializer fetches from a registry. A poll with a longer
+    ``timeout_ms`` waits until that.
+    """

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pyconsumer.clock import seconds_of
-from pyconsumer.errors import SerializationError
+from pyconsumer.errors import SchemaUnavailableError, SerializationError
+from pyconsumer.generic import Arrival, Header, PendingError
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, whole_number
 
 __all__ = [
+    "Arrived",
+    "Serialized",
     "checked_choice",
     "checked_group",
     "checked_headers",
@@ -19,14 +25,59 @@ __all__ = [
     "checked_seconds",
     "exact_topic",
     "is_topic_name",
+    "serialized_now",
     "serializer_of",
+    "with_headers",
 ]
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None]:
-    """Return a function ``(topic, headers, data) -> bytes or None`` made from what the application gave."""
+Serialized = bytes | None | tuple[bytes, Sequence[Header]]
+"""The bytes of a key or value, or a pair of them and headers to add."""
+
+
+def with_headers(done: Serialized, headers: Any) -> tuple[bytes | None, Any]:
+    """Return the bytes, and the headers with those that a serializer adds."""
+    if type(done) is tuple:
+        return done[0], [*(headers or ()), *done[1]]
+    return done, headers  # type: ignore[return-value]
+
+
+class Arrived:
+    """The change that something has arrived which a serializer needs: a :class:`~pyconsumer.network.futures.Change`.
+
+    Args:
+        arrival: what is needed.
+    """
+
+    in_turn = False
+
+    def __init__(self, arrival: Arrival) -> None:
+        self._arrival = arrival
+
+    def wait(self, until: float, now: Callable[[], float]) -> None:
+        """Block until it has arrived or failed, or until a time (monotonic seconds)."""
+        arrived = threading.Event()
+        self._arrival.add_done_callback(lambda _: arrived.set())
+        seconds = until - now()
+        arrived.wait(None if seconds == math.inf else max(0.0, min(seconds, threading.TIMEOUT_MAX)))
+
+    def on_announced(self, call: Callable[[], object]) -> None:
+        """Call a function when it has arrived or failed."""
+        self._arrival.add_done_callback(lambda _: call())
+
+
+def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], Serialized]:
+    """Return a function ``(topic, headers, data)`` made from what the application gave.
+
+    An object with ``bind(field)`` is bound to its side (:class:`pyconsumer.generic.Bindable`). ``PendingError`` comes
+    out as it is: the caller waits and calls again.
+
+    Args:
+        given: the application's serializer, or None.
+        what: ``"key"`` or ``"value"``.
+    """
     if given is None:
 
         def plain(topic: str, headers: Any, data: Any) -> bytes | None:
@@ -44,20 +95,43 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
             )
 
         return plain
+    if callable(getattr(given, "bind", None)) and not isinstance(given, type):
+        given = given.bind(what)
     method = getattr(given, "serialize", None)
 
-    def serialize(topic: str, headers: Any, data: Any) -> bytes | None:
+    def serialize(topic: str, headers: Any, data: Any) -> Serialized:
         try:
             result = method(topic, headers, data) if method is not None else given(data)
+        except (PendingError, SchemaUnavailableError):
+            raise
         except Exception as error:
-            raise SerializationError(f"the {what}_serializer raised for topic {topic!r}: {error!r}") from error
+            text = str(error) if isinstance(error, SerializationError) else repr(error)
+            raise SerializationError(f"the {what}_serializer raised for topic {topic!r}: {text}") from error
         if result is None or isinstance(result, bytes):
             return result
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], bytes):
+            return result[0], result[1]
         if isinstance(result, (bytearray, memoryview)):
             return bytes(result)
         raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
 
     return serialize
+
+
+def serialized_now(
+    serialize: Callable[[str, Any, Any], Serialized], topic: str, headers: Any, data: Any
+) -> tuple[bytes | None, Any]:
+    """Return the bytes of a key or value, and the headers with those to add. Blocks for what the serializer needs.
+
+    Args:
+        serialize: a function of :func:`serializer_of`.
+        topic, headers, data: its arguments.
+    """
+    while True:
+        try:
+            return with_headers(serialize(topic, headers, data), headers)
+        except PendingError as pending:
+            Arrived(pending.arrival).wait(math.inf, time.monotonic)
 
 
 def exact_topic(topic: Any) -> Any:

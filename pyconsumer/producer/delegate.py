@@ -25,12 +25,14 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
+from pyconsumer.generic import PendingError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import YIELD, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.arguments import (
+    Arrived,
     checked_choice,
     checked_group,
     checked_headers,
@@ -39,6 +41,7 @@ from pyconsumer.producer.arguments import (
     exact_topic,
     is_topic_name,
     serializer_of,
+    with_headers,
 )
 from pyconsumer.producer.condition import ChangeCondition
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
@@ -230,8 +233,11 @@ class ProducerDelegate:
             topic, key, value, headers, partition, timestamp_ms = self._interceptors.on_send(
                 topic, key, value, headers, partition, timestamp_ms
             )
-        key_bytes: bytes | None = self._serialize_key(topic, headers, key)
-        value_bytes: bytes | None = self._serialize_value(topic, headers, value)
+        try:
+            key_bytes, headers = with_headers(self._serialize_key(topic, headers, key), headers)
+            value_bytes, headers = with_headers(self._serialize_value(topic, headers, value), headers)
+        except PendingError as pending:
+            key_bytes, value_bytes, headers = yield from self._serialized_steps(topic, headers, key, value, pending)
         if not self.is_plain and not config.interceptors:
             appended_future = self.append(topic, value_bytes, key_bytes, headers, partition, timestamp_ms)
             if appended_future is not None:
@@ -281,6 +287,25 @@ class ProducerDelegate:
         if self.sender.at_exit and not self.in_own_thread:
             yield from self._acknowledged_steps(future)
         return future
+
+    def _serialized_steps(
+        self, topic: str, headers: Any, key: Any, value: Any, pending: PendingError
+    ) -> Steps[tuple[bytes | None, bytes | None, Any]]:
+        """Serialize a key and a value, and wait for what the serializers need, such as an answer of a registry."""
+        deadline = self.clock.now() + self.config.max_block_ms / 1000
+        while True:
+            if self.clock.now() >= deadline:
+                raise KafkaTimeoutError(
+                    f"{pending.name} did not come from the registry within max_block_ms ({self.config.max_block_ms} ms)"
+                )
+            yield Wait(None, deadline, change=Arrived(pending.arrival))
+            try:
+                key_bytes, given = with_headers(self._serialize_key(topic, headers, key), headers)
+                value_bytes, given = with_headers(self._serialize_value(topic, given, value), given)
+            except PendingError as still:
+                pending = still
+            else:
+                return key_bytes, value_bytes, given
 
     def _acknowledged_steps(self, future: FutureRecordMetadata) -> Steps[None]:
         """Wait for a record that was sent at the end of the interpreter: no later call would."""

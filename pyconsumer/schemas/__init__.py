@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from pyconsumer.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from pyconsumer.schemas.avro.deserializer import AvroDeserializer as AvroDeserializer
+    from pyconsumer.schemas.avro.serializer import AvroSerializer as AvroSerializer
     from pyconsumer.schemas.errors import IncompatibleSchemaError as IncompatibleSchemaError
     from pyconsumer.schemas.errors import InvalidSchemaError as InvalidSchemaError
     from pyconsumer.schemas.errors import SchemaFramingError as SchemaFramingError
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.errors import SchemaRegistryError as SchemaRegistryError
     from pyconsumer.schemas.errors import SchemaRegistryTimeoutError as SchemaRegistryTimeoutError
     from pyconsumer.schemas.errors import SchemaRegistryUnavailableError as SchemaRegistryUnavailableError
+    from pyconsumer.schemas.ids import SchemaId as SchemaId
+    from pyconsumer.schemas.ids import dual_schema_id_deserializer as dual_schema_id_deserializer
+    from pyconsumer.schemas.ids import header_schema_id_serializer as header_schema_id_serializer
+    from pyconsumer.schemas.ids import prefix_schema_id_deserializer as prefix_schema_id_deserializer
+    from pyconsumer.schemas.ids import prefix_schema_id_serializer as prefix_schema_id_serializer
     from pyconsumer.schemas.registry.async_client import AsyncSchemaRegistryClient as AsyncSchemaRegistryClient
     from pyconsumer.schemas.registry.client import SchemaRegistryClient as SchemaRegistryClient
     from pyconsumer.schemas.registry.values import ConfigCompatibilityLevel as ConfigCompatibilityLevel
@@ -41,11 +48,14 @@ if TYPE_CHECKING:
     from pyconsumer.schemas.subjects import topic_record_subject_name_strategy as topic_record_subject_name_strategy
     from pyconsumer.schemas.subjects import topic_subject_name_strategy as topic_subject_name_strategy
 
+_IDS = "pyconsumer.schemas.ids"
 _ERRORS = "pyconsumer.schemas.errors"
 _SUBJECTS = "pyconsumer.schemas.subjects"
 _VALUES = "pyconsumer.schemas.registry.values"
 _HOMES = {
     "AsyncSchemaRegistryClient": "pyconsumer.schemas.registry.async_client",
+    "AvroDeserializer": "pyconsumer.schemas.avro.deserializer",
+    "AvroSerializer": "pyconsumer.schemas.avro.serializer",
     "ConfigCompatibilityLevel": _VALUES,
     "IncompatibleSchemaError": _ERRORS,
     "InvalidSchemaError": _ERRORS,
@@ -61,6 +71,7 @@ _HOMES = {
     "RuleSet": _VALUES,
     "Schema": _VALUES,
     "SchemaFramingError": _ERRORS,
+    "SchemaId": _IDS,
     "SchemaNotFoundError": _ERRORS,
     "SchemaReference": _VALUES,
     "SchemaRegistryAccessError": _ERRORS,
@@ -71,6 +82,10 @@ _HOMES = {
     "SchemaVersion": _VALUES,
     "SerializationContext": _SUBJECTS,
     "ServerConfig": _VALUES,
+    "dual_schema_id_deserializer": _IDS,
+    "header_schema_id_serializer": _IDS,
+    "prefix_schema_id_deserializer": _IDS,
+    "prefix_schema_id_serializer": _IDS,
     "record_subject_name_strategy": _SUBJECTS,
     "reference_subject_name_strategy": _SUBJECTS,
     "topic_record_subject_name_strategy": _SUBJECTS,
@@ -79,6 +94,8 @@ _HOMES = {
 
 __all__ = [
     "AsyncSchemaRegistryClient",
+    "AvroDeserializer",
+    "AvroSerializer",
     "ConfigCompatibilityLevel",
     "IncompatibleSchemaError",
     "InvalidSchemaError",
@@ -94,6 +111,7 @@ __all__ = [
     "RuleSet",
     "Schema",
     "SchemaFramingError",
+    "SchemaId",
     "SchemaNotFoundError",
     "SchemaReference",
     "SchemaRegistryAccessError",
@@ -104,6 +122,10 @@ __all__ = [
     "SchemaVersion",
     "SerializationContext",
     "ServerConfig",
+    "dual_schema_id_deserializer",
+    "header_schema_id_serializer",
+    "prefix_schema_id_deserializer",
+    "prefix_schema_id_serializer",
     "record_subject_name_strategy",
     "reference_subject_name_strategy",
     "topic_record_subject_name_strategy",

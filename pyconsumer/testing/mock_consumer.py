@@ -337,7 +337,7 @@ class MockConsumer(Consumer[K, V]):
         if raw or not self._deserialization.needed:
             self._assigned[tp] = records[-1].offset + 1
             return records
-        good, used, error = self._deserialization(list(records))
+        good, used, error = self._deserialization.now(list(records))
         if error is not None and not good and not others:
             self._assigned[tp] = records[used].offset
             raise error

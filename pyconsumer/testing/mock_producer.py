@@ -38,6 +38,7 @@ from pyconsumer.producer.arguments import (
     checked_partition,
     checked_seconds,
     is_topic_name,
+    serialized_now,
     serializer_of,
 )
 from pyconsumer.producer.future_records import FutureRecords
@@ -283,8 +284,8 @@ class MockProducer(Producer[SentK, SentV]):
         if transactions is not None:
             transactions.check_send()
         timestamp = self._clock.wall_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        key_bytes: bytes | None = self._serialize_key(topic, headers, key)
-        value_bytes: bytes | None = self._serialize_value(topic, headers, value)
+        key_bytes, headers = serialized_now(self._serialize_key, topic, headers, key)
+        value_bytes, headers = serialized_now(self._serialize_value, topic, headers, value)
         checked = tuple(checked_headers(headers or ()))
         tp = TopicPartition(topic, self._choose(topic, key_bytes, partition))
         record = SentRecord(topic, value, key, checked, tp.partition, timestamp, value_bytes, key_bytes)

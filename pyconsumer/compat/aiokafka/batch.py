@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.compat.aiokafka.border import producer_border
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.producer.arguments import serializer_of
+from pyconsumer.producer.arguments import serialized_now, serializer_of
 from pyconsumer.protocol.records import BATCH_OVERHEAD, record_size_bound
 
 __all__ = ["BatchBuilder", "BatchedRecord"]
@@ -49,7 +49,8 @@ class BatchBuilder:
         """Add a record, and return its number, size and timestamp, or None if the batch is full or closed."""
         if self._closed:
             return None
-        key_bytes, value_bytes = self._key(_NO_TOPIC, None, key), self._value(_NO_TOPIC, None, value)
+        key_bytes, _ = serialized_now(self._key, _NO_TOPIC, None, key)
+        value_bytes, _ = serialized_now(self._value, _NO_TOPIC, None, value)
         size = record_size_bound(key_bytes, value_bytes, list(headers))
         if self.records and self._size + size > self._limit:
             return None

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from pyconsumer.protocol.avro._pure import AvroDuration
-from pyconsumer.protocol.avro.coder import Decoder, Encoder
+from pyconsumer.protocol.avro.coder import Decoder, Encoder, PrefixDecoder
 from pyconsumer.protocol.avro.errors import (
     AvroDecodeError,
     AvroEncodeError,
@@ -32,6 +32,7 @@ __all__ = [
     "Decoder",
     "Encoder",
     "Plan",
+    "PrefixDecoder",
     "parse_schema",
     "read_plan",
     "write_plan",

@@ -43,6 +43,7 @@ __all__ = [
     "AvroDuration",
     "Decoder",
     "Encoder",
+    "PrefixDecoder",
     "decimal_bytes",
     "decimal_of",
     "duration_bytes",
@@ -336,6 +337,30 @@ class Decoder:
                         raise _RefusedError(f"the length {size} is below 0")
                     cursor.take(size)
                 self._skip(cursor, node.a, level)
+
+
+class PrefixDecoder:
+    """Decodes values of records without headers that begin with a byte 0 and, in four bytes, their decoder's number.
+
+    Args:
+        decoders: by number. The caller may add some at any time.
+        other: called with the record and its bytes for all other values, and for those with an error.
+    """
+
+    def __init__(self, decoders: dict[Any, Any], other: Callable[[Any, bytes], Any]) -> None:
+        self._decoders = decoders
+        self._other = other
+
+    def __call__(self, record: Any, data: bytes) -> Any:
+        """Return the value of some bytes of a record."""
+        if data[:1] == b"\0" and len(data) > 4 and not record.headers:
+            decoder = self._decoders.get(int.from_bytes(data[1:5], "big"))
+            if decoder is not None:
+                try:
+                    return decoder.decode(data, 5)
+                except AvroDecodeError:
+                    pass
+        return self._other(record, data)
 
 
 _SKIP_INT: Final = (Op.INT, Op.DATE, Op.TIME_MILLIS)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from pyconsumer.protocol.compiled import load_compiled
 
-__all__ = ["REVISION", "Decoder", "Encoder"]
+__all__ = ["REVISION", "Decoder", "Encoder", "PrefixDecoder"]
 
 #: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
 REVISION: Final = 1
 
 if TYPE_CHECKING:
-    from pyconsumer.protocol.avro._pure import Decoder, Encoder
+    from pyconsumer.protocol.avro._pure import Decoder, Encoder, PrefixDecoder
 else:
     _native, _reason = load_compiled("pyconsumer.protocol.avro._native", REVISION)
     if _native is None:
-        from pyconsumer.protocol.avro._pure import Decoder, Encoder
+        from pyconsumer.protocol.avro._pure import Decoder, Encoder, PrefixDecoder
     else:
-        Decoder, Encoder = _native.Decoder, _native.Encoder
+        Decoder, Encoder, PrefixDecoder = _native.Decoder, _native.Encoder, _native.PrefixDecoder

@@ -4,7 +4,7 @@
 
 Its parts:
 
-* ``read.pxi``: ``Decoder``. ``write.pxi``: ``Encoder``.
+* ``read.pxi``: ``Decoder``, ``PrefixDecoder``. ``write.pxi``: ``Encoder``.
 
 Rules
 
@@ -49,7 +49,8 @@ from pyconsumer.protocol.avro._pure import (
     micros_of,
     too_large,
 )
-from pyconsumer.protocol.avro.plan import MAX_DECODED_BYTES, Shape
+from pyconsumer.protocol.avro.errors import AvroDecodeError
+from pyconsumer.protocol.avro.plan import MAX_DECODED_BYTES
 from pyconsumer.protocol.avro.plan import MAX_LEVELS as PLAN_LEVELS
 from pyconsumer.protocol.compiled import not_copied
 

@@ -492,3 +492,33 @@ cdef class Decoder(Table):
                 else:
                     charge(data, 8)
                 self.skip(data, self.nodes + node.a, level)
+
+
+cdef class PrefixDecoder:
+    """See ``_pure.PrefixDecoder``."""
+
+    cdef dict decoders
+    cdef object other
+
+    def __init__(self, dict decoders not None, other):
+        self.decoders = decoders
+        self.other = other
+
+    def __call__(self, record, data):
+        """Return the value of some bytes of a record."""
+        cdef const uint8_t *start
+        cdef unsigned long number
+        if type(data) is bytes and PyBytes_GET_SIZE(data) > 4 and self.decoders is not None:
+            start = <const uint8_t *>PyBytes_AS_STRING(data)
+            if start[0] == 0 and not record.headers:
+                number = <unsigned long>start[1] << 24 | start[2] << 16 | start[3] << 8 | start[4]
+                decoder = self.decoders.get(number)
+                if type(decoder) is Decoder:
+                    try:
+                        return (<Decoder>decoder).decode(data, 5)
+                    except AvroDecodeError:
+                        pass
+        return self.other(record, data)
+
+    def __reduce__(self):
+        return not_copied(self)

@@ -1,0 +1,57 @@
+"""The wait of a poll for something that a deserializer needs, such as a schema from a registry.
+
+A deserializer raises ``PendingError`` and names what it waits for. The position stays before that record. Another thread
+completes the wait and wakes the poll, which then tries again. Meanwhile the sockets are served, so the group goes on.
+
+Rules
+
+1. A poll waits until its deadline, and at least for ``schema_timeout_ms`` since the first poll that needed it.
+2. After that time the poll returns without records. It is no error: the next poll takes the record if the schema has
+   come, and otherwise waits no longer than its own time.
+3. An error of the wait is raised by the deserializer, when it is called again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from pyconsumer.generic import Arrival, PendingError
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """The thing that the next record waits for.
+
+    Args:
+        wake: ends the wait of a poll. It is called in any thread.
+        now: the clock (monotonic seconds).
+        least_s: see rule 1.
+    """
+
+    def __init__(self, wake: Callable[[], object], now: Callable[[], float], least_s: float) -> None:
+        self._wake = wake
+        self._now = now
+        self._least = least_s
+        self._arrival: Arrival | None = None
+        self._until = -math.inf
+
+    def expect(self, pending: PendingError) -> None:
+        """Let polls wait for what a deserializer needs."""
+        arrival = pending.arrival
+        if arrival is self._arrival:
+            return
+        self._arrival = arrival
+        self._until = self._now() + self._least
+        arrival.add_done_callback(lambda _: self._wake())
+
+    def extended(self, deadline: float) -> float:
+        """Return the end of a poll (monotonic seconds): its deadline, or later while something is expected (rule 1)."""
+        arrival = self._arrival
+        if arrival is None:
+            return deadline
+        if arrival.done():
+            self._arrival = None
+            return deadline
+        return max(deadline, self._until)

@@ -1,0 +1,1 @@
+"""Avro with a registry: :class:`.serializer.AvroSerializer` and :class:`.deserializer.AvroDeserializer`."""

@@ -1,0 +1,148 @@
+"""Work with a registry that takes time, such as fetching a schema with its references, apart from the caller's thread.
+
+Rules
+
+1. A job runs in a thread of its own, as a plain sequence of calls of the registry's client. The caller gets a future.
+   So a client on an event loop awaits the same job that a blocking one waits for.
+2. One job runs for one key at a time. All callers get its future.
+3. A result is kept for good, or for a time if the job says so. An error that may pass is not kept. One of a schema
+   itself is kept for a second if the registry does not know the schema, otherwise for good.
+4. At most :data:`MOST_ERRORS` errors are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, Final, Generic, TypeVar
+
+from pyconsumer.errors import SchemaUnavailableError
+from pyconsumer.generic import PendingError
+from pyconsumer.schemas.errors import SchemaNotFoundError, SchemaRegistryAccessError, SchemaRegistryError
+from pyconsumer.schemas.registry.workers import Workers
+
+__all__ = ["MOST_ERRORS", "Loader", "call_registry"]
+
+V = TypeVar("V")
+
+MOST_ERRORS: Final = 1000
+#: An id that the registry does not know is asked for again after this time (seconds).
+_UNKNOWN_S: Final = 1.0
+
+
+def call_registry(client: Any, name: str, *args: Any) -> Any:
+    """Call a method of a registry's client, in a thread that may wait, and return its result.
+
+    Args:
+        client: a blocking client or one for asyncio.
+        name: the method's name.
+        args: its arguments.
+    """
+    result = getattr(client, name)(*args)
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> Any:
+        return await result
+
+    return asyncio.run(wait())
+
+
+class Loader(Generic[V]):
+    """Results of jobs by key.
+
+    Args:
+        load: the job. It gets the key.
+        lifetime_s: results are loaded again after this time (seconds).
+        now: the clock.
+    """
+
+    def __init__(
+        self, load: Callable[[Any], V], lifetime_s: float = math.inf, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._load = load
+        self._lifetime = lifetime_s
+        self._now = now
+        self._pid = os.getpid()
+        self._begin()
+        #: Results by key, to be read directly. Those that end are not in it.
+        self.results: dict[Hashable, V] = {}
+        self._ends: dict[Hashable, tuple[V, float]] = {}
+        self._errors: dict[Hashable, tuple[Exception, float]] = {}
+
+    def _begin(self) -> None:
+        self._workers = Workers(most=4)
+        self._lock = threading.Lock()
+        self._jobs: dict[Hashable, Future[V]] = {}
+
+    def get(self, key: Hashable, name: str) -> V:
+        """Return the result of a key.
+
+        Args:
+            key: of the result.
+            name: for messages.
+
+        Raises:
+            PendingError: it is being loaded.
+            Exception: the error of the job.
+        """
+        found = self.results.get(key)
+        if found is not None:
+            return found
+        if self._pid != os.getpid():  # after a fork the threads are gone
+            self._pid = os.getpid()
+            self._begin()
+        with self._lock:
+            if key in self._ends:
+                result, until = self._ends[key]
+                if self._now() < until:
+                    return result
+                del self._ends[key]
+            if key in self._errors:
+                error, until = self._errors[key]
+                if self._now() < until:
+                    raise error.with_traceback(None)  # or it would grow with each record
+                del self._errors[key]
+            job = self._jobs.get(key)
+            if job is None:
+                job = self._jobs[key] = self._workers.submit(lambda: self._load(key))
+            if not job.done():
+                raise PendingError(job, name)
+            del self._jobs[key]
+            return self._settle(key, job, name)
+
+    def wait(self, key: Hashable, name: str) -> V:
+        """Return the result of a key, and block until it is there. Raises as :meth:`get`, but no PendingError."""
+        while True:
+            try:
+                return self.get(key, name)
+            except PendingError as pending:
+                try:
+                    pending.arrival.result()
+                except Exception:  # the next turn raises it, with what it means
+                    continue
+
+    def _settle(self, key: Hashable, job: Future[V], name: str) -> V:
+        error = job.exception()
+        if error is None:
+            result = job.result()
+            if self._lifetime == math.inf:
+                self.results[key] = result
+            else:
+                self._ends[key] = result, self._now() + self._lifetime
+            return result
+        if not isinstance(error, Exception):
+            raise error
+        if isinstance(error, SchemaRegistryError) and (error.retriable or isinstance(error, SchemaRegistryAccessError)):
+            raise SchemaUnavailableError(f"{name}: {error}", retriable=error.retriable) from error
+        if len(self._errors) >= MOST_ERRORS:
+            self._errors.clear()
+        is_unknown = isinstance(error, SchemaNotFoundError)
+        self._errors[key] = error, self._now() + (_UNKNOWN_S if is_unknown else math.inf)
+        raise error
