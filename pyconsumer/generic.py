@@ -103,7 +103,7 @@ class PendingError(Exception):
     The client waits for it in its own way and then calls again, with the same key or value.
 
     Args:
-        arrival: what is needed. It counts as arrived when it has failed, too: the next call raises the error.
+        arrival: the thing that is needed. It has arrived when it has failed, too: the next call raises the error.
         name: its name, for messages.
     """
 

@@ -1,7 +1,7 @@
 """The wait of a poll for something that a deserializer needs, such as a schema from a registry.
 
-A deserializer raises ``PendingError`` and names what it waits for. The position stays before that record. Another thread
-completes the wait and wakes the poll, which then tries again. Meanwhile the sockets are served, so the group goes on.
+A deserializer raises ``PendingError``, which has the thing that it waits for. The position stays before that record. Another thread
+completes the wait and wakes the poll, which takes the record then. Meanwhile the sockets are served, and the membership of the group is kept.
 
 Rules
 
@@ -38,7 +38,7 @@ class Arrivals:
         self._until = -math.inf
 
     def expect(self, pending: PendingError) -> None:
-        """Let polls wait for what a deserializer needs."""
+        """Let polls wait for the thing that a deserializer needs."""
         arrival = pending.arrival
         if arrival is self._arrival:
             return

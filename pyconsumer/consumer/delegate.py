@@ -46,7 +46,6 @@ from pyconsumer.consumer.arguments import (
     checked_times,
     offsets_after,
 )
-from pyconsumer.consumer.arrivals import Arrivals
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -79,6 +78,7 @@ from pyconsumer.structs import (
 )
 
 if TYPE_CHECKING:
+    from pyconsumer.consumer.arrivals import Arrivals
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 
@@ -156,9 +156,9 @@ class ConsumerDelegate:
         self._interrupted = False
         self._unconfirmed: dict[TopicPartition, int] = {}  # assigned or subscribed; metadata's count of updates then
         deserialization = self.fetcher.deserialization
-        #: How much longer than its deadline a poll may wait (seconds), for what a deserializer needs.
+        #: How much longer than its deadline a poll may wait for a schema (seconds).
         self.grace_s = self.config.schema_timeout_ms / 1000 if deserialization.may_wait else 0.0
-        self.arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
+        self._arrivals: Arrivals | None = None
         #: True while the task that drives the group is at work.
         self.group_is_busy = False
         self._has_task = False  # such a task
@@ -277,7 +277,7 @@ class ConsumerDelegate:
                     self.client.flush()
                 found = drain() if fetcher.buffer else None
                 now = self.clock.now()
-                end = self.arrivals.extended(deadline)
+                end = deadline if self._arrivals is None else self._arrivals.extended(deadline)
                 if found is not None or (sockets_served and now >= end):
                     self._interrupted = False
                     return found
@@ -372,7 +372,7 @@ class ConsumerDelegate:
                     found = drain() if fetcher.buffer else None
                     if found is None:
                         wait = self._wait(now, longest)
-            end = self.arrivals.extended(deadline)
+            end = deadline if self._arrivals is None else self._arrivals.extended(deadline)
             if found is not None or (sockets_served and now >= end):
                 return found
             if end > deadline and wait.until == deadline:
@@ -512,7 +512,7 @@ class ConsumerDelegate:
             try:
                 record = self.fetcher.buffer.next_record(self.config.max_poll_records)
             except PendingError as pending:
-                self.arrivals.expect(pending)
+                self._expect(pending)
                 return None
             if record is None:
                 return None
@@ -543,12 +543,20 @@ class ConsumerDelegate:
             self.metrics.on_records(tp.topic, count)
         return found
 
+    def _expect(self, pending: PendingError) -> None:
+        """Let this poll and the next ones wait for the thing that a deserializer needs."""
+        if self._arrivals is None:
+            from pyconsumer.consumer.arrivals import Arrivals  # which few consumers need
+
+            self._arrivals = Arrivals(self.client.wake_poll, self.clock.now, self.grace_s)
+        self._arrivals.expect(pending)
+
     def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take records out of the buffer, for ``poll``. Return None if there are none and no position has moved."""
         try:
             found = self.fetcher.buffer.collect(max_records)
         except PendingError as pending:
-            self.arrivals.expect(pending)
+            self._expect(pending)
             return None
         if not found and not self.fetcher.buffer.has_moved:
             return None

@@ -10,7 +10,7 @@ Rules
    skip), or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
    the sink also leaves the position at that record.
 4. Good records before a bad one are returned first. The next attempt starts at the bad record.
-5. An object with ``bind(field)`` is bound to its side once, and the result is used (:class:`pyconsumer.generic.Bindable`).
+5. An object with ``bind(field)`` is bound to its side once (:class:`pyconsumer.generic.Bindable`).
 6. ``PendingError`` and ``SchemaUnavailableError`` are no errors of a record. They stop the conversion before it, and
    the policy is not asked.
 
@@ -132,7 +132,7 @@ class Deserialization:
             used += 1
 
     def now(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:
-        """Convert records as a call does, and block for what the first one needs. For mocks, which have no driver."""
+        """Convert records as a call does, and block until the first one can be converted. For mocks, which have no driver."""
         while True:
             good, used, error = self(raw)
             if used or not isinstance(error, PendingError):

@@ -46,6 +46,11 @@ class SchemaId:
         self.guid = UUID(guid) if isinstance(guid, str) else guid
         self.message_indexes = message_indexes
 
+    def settle(self, framed: Framed) -> None:
+        """Take over the id that was read."""
+        self.id, self.guid = framed.schema_id, framed.guid
+        self.message_indexes = list(framed.indexes) or None
+
     def __repr__(self) -> str:
         return f"SchemaId({self.schema_type!r}, {self.id}, {self.guid})"
 
@@ -98,6 +103,5 @@ def _field(ctx: SerializationContext | None) -> MessageField:
 
 
 def _read(framed: Framed, schema_id: SchemaId) -> io.BytesIO:
-    schema_id.id, schema_id.guid = framed.schema_id, framed.guid
-    schema_id.message_indexes = list(framed.indexes) or None
+    schema_id.settle(framed)
     return io.BytesIO(framed.payload)

@@ -5,8 +5,8 @@ Rules
 1. A job runs in a thread of its own, as a plain sequence of calls of the registry's client. The caller gets a future.
    So a client on an event loop awaits the same job that a blocking one waits for.
 2. One job runs for one key at a time. All callers get its future.
-3. A result is kept for good, or for a time if the job says so. An error that may pass is not kept. One of a schema
-   itself is kept for a second if the registry does not know the schema, otherwise for good.
+3. A result is kept for ever, or for the lifetime that the loader has. An error that may pass is not kept. An error of a
+   schema itself is kept: for a second if the registry does not know the schema, otherwise for ever.
 4. At most :data:`MOST_ERRORS` errors are kept.
 """
 

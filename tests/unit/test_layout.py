@@ -53,6 +53,7 @@ _MOST_CLASSES = 2  #: public ones that do something; errors and values come besi
 _VALUES = {"NamedTuple", "TypedDict", "Protocol", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "Struct", "Message"}
 _VALUE_DECORATORS = ("dataclass", "structure", "message(")
 _MANY_CLASSES = {
+    "pyconsumer/protocol/avro/_pure.py": "the three twins of the compiled module's classes",
     "pyconsumer/assignors/special.py": "three assignors for special needs, each a few lines",
     "pyconsumer/consumer/coordinator/offset_commits.py": "commits and fetches of offsets, with shared retries",
     "pyconsumer/network/client_requests.py": "a request, and the two places that it waits in",

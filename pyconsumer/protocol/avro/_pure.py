@@ -7,10 +7,10 @@ Rules of decoding
 1. A number has at most ten bytes and 64 bits, that of an int 32 bits. A boolean is 0 or 1. The index of an enum or a
    union is in range. Text is UTF-8. No byte is left at the end.
 2. A length or a count is at least 0. A count below 0 is followed by the size of the block in bytes, which must be
-   right. What lies in a block that is skipped with its size is not looked at.
-3. A value decodes to at most ``max_decoded_bytes``: the bytes of texts, bytes and fixed values, 8 for each item of an
-   array, 16 and its key for each entry of a map, 64 for each record and 8 for each of its fields. Items are counted in
-   arrays that are skipped, too, so that many items of no bytes end.
+   right. A block that is skipped by its size is not looked into.
+3. A value decodes to at most ``max_decoded_bytes``. The bytes of texts, bytes and fixed values count. So do 8 for each
+   item of an array, and 16 and its key for each entry of a map. A record counts 64, and 8 for each field. Skipped items
+   count, too, so that 10^9 items of no bytes come to an end.
 4. Records, arrays and maps nest at most ``MAX_LEVELS`` deep.
 5. A number that Python's date or time cannot hold is an error.
 
@@ -132,7 +132,7 @@ def unscaled(value: Any, precision: int, scale: int) -> int:
 
 
 class _Cursor:
-    """The bytes of one value, and what is left of the bounds."""
+    """The bytes of one value, and the rest of its bound."""
 
     __slots__ = ("at", "data", "end", "room")
 
@@ -249,7 +249,7 @@ class Decoder:
     def _default(self, cursor: _Cursor, node: Node, level: int) -> Any:
         inner = _Cursor(node.of, 0, cursor.room)
         found = self._read(inner, node.a, level)
-        cursor.room = inner.room
+        cursor.charge(cursor.room - inner.room)
         return found
 
     def _record(self, cursor: _Cursor, node: Node, level: int) -> dict[str, Any]:
@@ -324,7 +324,7 @@ class Decoder:
         while True:
             count, end = cursor.block()
             if end >= 0:
-                cursor.at = end
+                cursor.take(end - cursor.at)
             if count == 0:
                 return
             if end >= 0:
@@ -843,14 +843,14 @@ _WRITE: Final[dict[int, Callable[[bytearray, Node, Any], None]]] = {
 
 
 def is_whole(value: Any, bits: int) -> bool:
-    """Return whether a value is a whole number of so many bits, and no boolean."""
+    """Return whether a value is a whole number of that many bits. A boolean is not."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         return False
     return -(1 << bits - 1) <= index(value) < 1 << bits - 1
 
 
 def is_real(value: Any) -> bool:
-    """Return whether a value is a number for float and double, and no boolean."""
+    """Return whether a value is a number for float and double. A boolean is not."""
     return isinstance(value, (int, float, Real)) and not isinstance(value, bool)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-from pyconsumer.protocol.avro.schema import NO_DEFAULT, AvroType
+from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType
 
 __all__ = ["encode_default", "encode_long"]
 

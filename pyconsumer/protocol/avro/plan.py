@@ -4,7 +4,8 @@ A plan is made once for each schema. The compiled decoder and its twin read the 
 
 Rules of resolution (Avro 1.12, "Schema Resolution")
 
-1. int is promoted to long, float and double; long to float and double; float to double; string and bytes to each other.
+1. An int is promoted to long, float and double, a long to float and double, a float to double. Strings and bytes become
+   each other.
 2. Records, enums and fixed types match if their unqualified names are equal, or an alias of the reader's is the name of
    the writer's. Fixed types must also have one size.
 3. A record's fields match by name, then by an alias of the reader's. Fields of the writer alone are skipped. Those of
@@ -24,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.protocol.avro.errors import AvroResolutionError
-from pyconsumer.protocol.avro.schema import NO_DEFAULT, AvroSchema, AvroType, Field
+from pyconsumer.protocol.avro.schema import AvroSchema
+from pyconsumer.protocol.avro.types import NO_DEFAULT, AvroType, Field
 
 __all__ = ["MAX_DECODED_BYTES", "MAX_LEVELS", "Node", "Op", "Plan", "Shape", "read_plan", "write_plan"]
 
@@ -39,16 +41,16 @@ class Op:
 
     a, b, c and the object of a :class:`Node` mean, by operation:
 
-    * FIXED, UUID_FIXED, DURATION: a = size. DECIMAL: a = size, -1 for bytes; b = scale, c = precision.
+    * FIXED, UUID_FIXED, DURATION: a = size. DECIMAL: a = size, -1 for bytes, b = scale, c = precision.
     * ENUM: the object has the reader's symbols by the writer's index, None for one that is refused.
     * ARRAY, MAP: a = node of the items.
     * UNION: a = first link, b = number of branches.
     * RECORD: a = first link, b = number of links. The object is a :class:`Shape`.
     * NAMED: a = node. The object is the name: the value becomes a pair (name, value).
-    * DEFAULT: a = node. The object has the bytes of the default: nothing is read from the data.
+    * DEFAULT: a = node. The object has the bytes of the default, which are read instead of the data.
     * REFUSED: the object is the reason.
     * AS_FLOAT, AS_DOUBLE, TIMESTAMP, TIME_MICROS: c = 1 if the number is written as long, 0 as int.
-    * TIMESTAMP: a = units per second; b = 1 if it is an instant, 0 if it is local.
+    * TIMESTAMP: a = units per second. b = 1 if it is an instant, 0 if it is local.
     """
 
     NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, STRING, FIXED, ENUM = range(10)
@@ -109,7 +111,7 @@ def write_plan(schema: AvroSchema) -> Plan:
 
 
 def read_plan(writer: AvroSchema, reader: AvroSchema | None = None, *, return_record_name: bool = False) -> Plan:
-    """Return the plan for decoding what was written with one schema into the form of another.
+    """Return the plan for decoding values of one schema into the form of another.
 
     Args:
         writer: the schema of the data.
@@ -182,7 +184,7 @@ class _Planner:
 
     def _link(self, links: list[Link]) -> int:
         start = len(self.plan.links)
-        self.plan.links += links
+        self.plan.links.extend(links)
         return start
 
     # -- encoding --------------------------------------------------------------------------------------------------

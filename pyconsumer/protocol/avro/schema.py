@@ -22,9 +22,11 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from pyconsumer.protocol.avro.defaults import encode_default
 from pyconsumer.protocol.avro.errors import AvroSchemaError
+from pyconsumer.protocol.avro.types import NO_DEFAULT, NUMBERS, AvroType, Field, Logical
 
 __all__ = [
     "MAX_LEVELS",
@@ -41,9 +43,6 @@ __all__ = [
 #: The deepest nesting of a schema.
 MAX_LEVELS: Final = 200
 
-NO_DEFAULT: Final[Any] = type("_NoDefault", (), {"__repr__": lambda _: "NO_DEFAULT", "__slots__": ()})()
-
-NUMBERS: Final = ("int", "long", "float", "double")
 _PRIMITIVES: Final = frozenset(("null", "boolean", *NUMBERS, "bytes", "string"))
 _COMPLEX: Final = frozenset(("record", "error", "enum", "fixed", "array", "map"))
 _NAMED: Final = frozenset(("record", "enum", "fixed"))
@@ -64,88 +63,6 @@ _LOGICAL: Final = {
     "local-timestamp-nanos": ("long",),
     "duration": ("fixed",),
 }
-
-
-class Logical(NamedTuple):
-    """A valid logical type. Precision and scale are those of a decimal."""
-
-    name: str
-    precision: int = 0
-    scale: int = 0
-
-
-class Field:
-    """A field of a record.
-
-    Attributes:
-        name, type, aliases, doc: as declared.
-        default: the JSON value, :data:`NO_DEFAULT` without one.
-        default_bytes: the default as Avro, None without one.
-    """
-
-    __slots__ = ("aliases", "default", "default_bytes", "doc", "name", "type")
-
-    def __init__(self, name: str, kind: AvroType, aliases: tuple[str, ...], default: Any, doc: str | None) -> None:
-        self.name = name
-        self.type = kind
-        self.aliases = aliases
-        self.default = default
-        self.default_bytes: bytes | None = None
-        self.doc = doc
-
-
-class AvroType:
-    """One type of a schema. Types refer to each other, in a circle if a record contains itself.
-
-    Attributes:
-        kind: ``null``, ``boolean``, ``int``, ``long``, ``float``, ``double``, ``bytes``, ``string``, ``record``,
-            ``enum``, ``fixed``, ``array``, ``map`` or ``union``.
-        name: the full name of a record, enum or fixed type, otherwise "".
-        aliases: full names.
-        fields: of a record.
-        symbols, default: of an enum. The default is None without one.
-        size: of a fixed type, in bytes.
-        items: the type of an array's items, or of a map's values.
-        branches: of a union.
-        logical: None without a valid logical type.
-        doc: as declared.
-    """
-
-    __slots__ = (
-        "aliases",
-        "branches",
-        "default",
-        "doc",
-        "fields",
-        "items",
-        "kind",
-        "logical",
-        "name",
-        "size",
-        "symbols",
-    )
-
-    items: AvroType
-
-    def __init__(self, kind: str, name: str = "", aliases: tuple[str, ...] = (), doc: str | None = None) -> None:
-        self.kind = kind
-        self.name = name
-        self.aliases = aliases
-        self.doc = doc
-        self.fields: list[Field] = []
-        self.symbols: tuple[str, ...] = ()
-        self.default: str | None = None
-        self.size = 0
-        self.branches: list[AvroType] = []
-        self.logical: Logical | None = None
-
-    @property
-    def label(self) -> str:
-        """The name by which a union's branch is chosen: the full name, or the kind of an unnamed type."""
-        return self.name or self.kind
-
-    def __repr__(self) -> str:
-        return f"<AvroType {self.kind} {self.name}>" if self.name else f"<AvroType {self.kind}>"
 
 
 class AvroSchema:
@@ -240,19 +157,15 @@ class _Parser:
         if not isinstance(kind, str):
             return self.parse(kind, f"{where}.type", space, level + 1)
         if kind in _PRIMITIVES:
-            made = AvroType(kind)
-        elif kind not in _COMPLEX:
+            return AvroType(kind, logical=_logical(kind, 0, source))
+        if kind not in _COMPLEX:
             return self.reference(kind, f"{where}.type", space)
-        elif kind == "array" or kind == "map":
-            made = AvroType(kind)
-            part = "items" if kind == "array" else "values"
-            if part not in source:
-                raise AvroSchemaError(f"{where}: the {kind} has no {part!r}")
-            made.items = self.parse(source[part], f"{where}.{part}", space, level + 1)
-        else:
-            made = self.named(kind, source, where, space, level)
-        made.logical = _logical(made, source)
-        return made
+        if kind not in ("array", "map"):
+            return self.named(kind, source, where, space, level)
+        part = "items" if kind == "array" else "values"
+        if part not in source:
+            raise AvroSchemaError(f"{where}: the {kind} has no {part!r}")
+        return AvroType(kind, items=self.parse(source[part], f"{where}.{part}", space, level + 1))
 
     def reference(self, name: str, where: str, space: str) -> AvroType:
         full = name if "." in name or not space else f"{space}.{name}"
@@ -293,34 +206,36 @@ class _Parser:
             raise AvroSchemaError(f"{where}.name: {name!r} is defined twice")
         aliases = self.aliases(source, where)
         full = tuple(a if "." in a or not space else f"{space}.{a}" for a in aliases)
-        made = AvroType("record" if kind == "error" else kind, name, full, source.get("doc"))
-        self.names[name] = made
+        doc = source.get("doc")
         if kind == "fixed":
             size = source.get("size")
             if type(size) is not int or not 0 <= size < 1 << 31:
                 raise AvroSchemaError(f"{where}.size: the size of {name!r} is a number from 0 on, not {size!r}")
-            made.size = size
+            made = AvroType(kind, name, full, doc, size=size, logical=_logical(kind, size, source))
         elif kind == "enum":
-            self.enum(made, source, where)
+            symbols, default = self.enum(name, source, where)
+            made = AvroType(kind, name, full, doc, symbols=symbols, default=default)
         else:
+            made = AvroType("record", name, full, doc)
+        self.names[name] = made
+        if made.kind == "record":
             self.record(made, source, where, space, level)
         return made
 
-    def enum(self, made: AvroType, source: dict[str, Any], where: str) -> None:
+    def enum(self, name: str, source: dict[str, Any], where: str) -> tuple[tuple[str, ...], str | None]:
         symbols = source.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(s, str) for s in symbols):
-            raise AvroSchemaError(f"{where}.symbols: the symbols of {made.name!r} are a list of names")
+            raise AvroSchemaError(f"{where}.symbols: the symbols of {name!r} are a list of names")
         for index, symbol in enumerate(symbols):
             self.check_name(symbol, f"{where}.symbols[{index}]", dots=False)
         if len(set(symbols)) < len(symbols):
-            raise AvroSchemaError(f"{where}.symbols: a symbol of {made.name!r} appears twice")
-        made.symbols = tuple(symbols)
+            raise AvroSchemaError(f"{where}.symbols: a symbol of {name!r} appears twice")
         default = source.get("default")
         if default is not None and (not isinstance(default, str) or default not in symbols):
             if self.strict:
-                raise AvroSchemaError(f"{where}.default: {default!r} is no symbol of {made.name!r}")
+                raise AvroSchemaError(f"{where}.default: {default!r} is no symbol of {name!r}")
             default = None
-        made.default = default
+        return tuple(symbols), default
 
     def record(self, made: AvroType, source: dict[str, Any], where: str, space: str, level: int) -> None:
         fields = source.get("fields")
@@ -363,30 +278,28 @@ class _Parser:
                 )
 
     def check_defaults(self) -> None:
-        from pyconsumer.protocol.avro.defaults import encode_default
-
         for field, where in self.defaults:
             try:
-                field.default_bytes = encode_default(field.type, field.default)
+                field.settle_default(encode_default(field.type, field.default))
             except (ValueError, RecursionError) as error:
                 if self.strict:
                     raise AvroSchemaError(f"{where}: the default of {field.name!r} is not valid: {error}") from None
-                field.default = NO_DEFAULT
+                field.settle_default(None)
 
 
-def _logical(kind: AvroType, source: dict[str, Any]) -> Logical | None:
+def _logical(kind: str, size: int, source: dict[str, Any]) -> Logical | None:
     """Return the logical type that an object declares, None if there is none or it is not valid (rule 4)."""
     name = source.get("logicalType")
-    if not isinstance(name, str) or kind.kind not in _LOGICAL.get(name, ()):
+    if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
         return None
     if name == "decimal":
         precision, scale = source.get("precision"), source.get("scale", 0)
         if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or precision < 1:
             return None
-        if kind.kind == "fixed" and precision > _most_digits(kind.size):
+        if kind == "fixed" and precision > _most_digits(size):
             return None
         return Logical(name, precision, scale)
-    if kind.kind == "fixed" and kind.size != (12 if name == "duration" else 16):
+    if kind == "fixed" and size != (12 if name == "duration" else 16):
         return None
     return Logical(name)
 

@@ -120,7 +120,7 @@ class AvroDeserializer:
         return side.decode(topic, None if ctx is None else ctx.headers, data, self._loader.wait, ctx)
 
     def deserialize(self, topic: str, headers: Sequence[Header] | None, data: bytes) -> Any:
-        """Return the value of some bytes, for a client that binds nothing. Waits and raises as a call."""
+        """Return the value of some bytes, for a client that does not bind. Waits and raises as a call."""
         return self.bind("value").decode(topic, headers, data, self._loader.wait)
 
     # -- used by the sides ---------------------------------------------------------------------------------------------

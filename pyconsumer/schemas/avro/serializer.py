@@ -141,7 +141,7 @@ class AvroSerializer:
         return placed
 
     def serialize(self, topic: str, headers: Sequence[Header] | None, data: Any) -> bytes | None:
-        """Return the bytes of an object, for a client that binds nothing. Waits and raises as a call."""
+        """Return the bytes of an object, for a client that does not bind. Waits and raises as a call."""
         return self(data, SerializationContext(topic, MessageField.VALUE, headers))
 
     # -- used by the sides ---------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def schema_of(given: Any, name: str) -> Schema | None:
     """Return a schema that is given as text or as a registry's value.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it has another type.
     """
     if given is None:
         return None
