@@ -21,6 +21,7 @@ from setuptools import Distribution, Extension, find_packages, setup
 
 DECODER = "pyconsumer/protocol/records/native"
 PRODUCER = "pyconsumer/producer/native"
+AVRO = "pyconsumer/protocol/avro/native"
 LINKS_CODECS = os.environ.get("PYCONSUMER_LINK_CODECS", "") not in ("", "0")
 
 
@@ -35,6 +36,7 @@ def extensions():
     sources = {
         "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "libraries.c", "ahead.c"]),
         "pyconsumer.producer._native": (PRODUCER, []),
+        "pyconsumer.protocol.avro._native": (AVRO, []),
     }
     found = [
         Extension(

@@ -1,0 +1,21 @@
+"""The decoder and the encoder in use: the compiled ones, or their twins if those were not built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.protocol.compiled import load_compiled
+
+__all__ = ["REVISION", "Decoder", "Encoder"]
+
+#: The ``REVISION`` of ``native/_native.pyx``: a build of other sources is not used.
+REVISION: Final = 1
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.avro._pure import Decoder, Encoder
+else:
+    _native, _reason = load_compiled("pyconsumer.protocol.avro._native", REVISION)
+    if _native is None:
+        from pyconsumer.protocol.avro._pure import Decoder, Encoder
+    else:
+        Decoder, Encoder = _native.Decoder, _native.Encoder
