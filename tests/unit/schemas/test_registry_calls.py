@@ -215,7 +215,8 @@ def test_a_caller_that_gives_up_leaves_the_call_to_another() -> None:
 
 def test_a_caller_waits_for_another_no_longer_than_its_own_time() -> None:
     client = _Client({})
-    next(client.begin("get_schema", 1, None, None, None))
+    leader = client.begin("get_schema", 1, None, None, None)
+    next(leader)
     other = client.begin("get_schema", 1, None, None, None, timeout_s=2)
     step = next(other)
     assert isinstance(step, Join)
