@@ -141,6 +141,8 @@ def java_text(schema: Any) -> str:
 def _ordered(schema: Any, space: str) -> Any:
     if isinstance(schema, list):
         return [_ordered(branch, space) for branch in schema]
+    if isinstance(schema, str):
+        return _relative(schema, space)
     if not isinstance(schema, dict):
         return schema
     kind = schema.get("type")
@@ -153,7 +155,7 @@ def _ordered(schema: Any, space: str) -> Any:
     if kind in _NAMED_PARTS:
         return _ordered_named(kind, rest, space)
     # A primitive type, or a name in an object. Other attributes stay, and without them the name is enough.
-    return {"type": kind, **rest} if rest and kind in _PRIMITIVES else kind
+    return {"type": kind, **rest} if rest and kind in _PRIMITIVES else _relative(kind, space)
 
 
 def _ordered_named(kind: str, rest: dict[str, Any], space: str) -> dict[str, Any]:
@@ -179,9 +181,10 @@ def _ordered_named(kind: str, rest: dict[str, Any], space: str) -> dict[str, Any
     return {**made, **rest, **after}
 
 
-def _relative(alias: str, space: str) -> str:
-    before, _, name = alias.rpartition(".")
-    return name if before == space else alias
+def _relative(full: str, space: str) -> str:
+    """Return a name as it is written inside of a namespace."""
+    before, dot, name = full.rpartition(".")
+    return name if dot and before == space else full
 
 
 def _ordered_field(field: Mapping[str, Any], space: str) -> dict[str, Any]:

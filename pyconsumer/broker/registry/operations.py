@@ -214,7 +214,7 @@ class Operations:
     def _same(self, subject: str, content: Mapping[str, Any], *, deleted: bool = False) -> Version | None:
         guid = guid_of(content)
         for version in reversed(self._state.versions(subject, deleted=deleted)):
-            if version.guid == guid and version.content["schemaType"] == content["schemaType"]:
+            if version.guid == guid and version.type == content["schemaType"]:
                 return version
         return None
 
@@ -248,7 +248,7 @@ class Operations:
                     f"Schema being registered is incompatible with an earlier schema for subject '{subject}', details: "
                     + "; ".join(reasons),
                 )
-        known = self._state.id_of(context, guid_of(content))
+        known = self._state.id_of(context, content)
         if given is not None:
             schema_id = _number(given, RegistryErrors.ID_DOES_NOT_MATCH, "id")
             other = self._state.with_id(context, schema_id)

@@ -42,6 +42,10 @@ class Version:
         self.content.setdefault("schemaType", "AVRO")
         self.guid = guid_of(self.content)
 
+    @property
+    def type(self) -> str:
+        return str(self.content["schemaType"])
+
     def to_value(self, *, deleted: bool = False) -> dict[str, Any]:
         """Return the value of the version's record."""
         content = {name: value for name, value in self.content.items() if (name, value) != ("schemaType", "AVRO")}
@@ -63,7 +67,8 @@ class State:
         self.modes: dict[str | None, str] = {}
         self.contexts: set[str] = {DEFAULT_CONTEXT}
         self._by_id: dict[tuple[str, int], dict[tuple[str, int], Version]] = {}
-        self._ids: dict[tuple[str, str], int] = {}  # by context and GUID
+        #: By context, GUID and type: the GUID does not depend on the type.
+        self._ids: dict[tuple[str, str, str], int] = {}
         self._largest: dict[str, int] = {}
 
     # --- records
@@ -105,7 +110,7 @@ class State:
         version, context = Version(value), context_of(subject)
         self.subjects.setdefault(subject, {})[number] = version
         self._by_id.setdefault((context, version.id), {})[subject, number] = version
-        self._ids[context, version.guid] = version.id
+        self._ids[context, version.guid, version.type] = version.id
         self._largest[context] = max(self._largest.get(context, 0), version.id)
         self.contexts.add(context)
 
@@ -119,7 +124,7 @@ class State:
         del others[place]
         if not others:
             del self._by_id[context, version.id]
-            self._ids.pop((context, version.guid), None)
+            self._ids.pop((context, version.guid, version.type), None)
 
     # --- questions
 
@@ -133,13 +138,13 @@ class State:
         found = self._by_id.get((context, schema_id), {})
         return [found[place] for place in sorted(found)]
 
-    def id_of(self, context: str, guid: str) -> int | None:
+    def id_of(self, context: str, content: Mapping[str, Any]) -> int | None:
         """Return the id of a schema, None if the context does not have it."""
-        return self._ids.get((context, guid))
+        return self._ids.get((context, guid_of(content), content["schemaType"]))
 
     def with_guid(self, guid: str) -> Iterator[Version]:
         """Yield a version of each context that has this schema."""
-        for (context, other), schema_id in sorted(self._ids.items()):
+        for (context, other, _), schema_id in sorted(self._ids.items()):
             if other == guid:
                 yield self.with_id(context, schema_id)[0]
 

@@ -23,6 +23,7 @@ PACKAGES = (
     "pyconsumer",
     "pyconsumer.aio",
     "pyconsumer.admin",
+    "pyconsumer.schemas",
     "pyconsumer.assignors",
     "pyconsumer.broker",
     "pyconsumer.structs",
