@@ -1,4 +1,4 @@
-"""The registry's calls without a socket: which requests they make, what they keep, and what several callers share."""
+"""The registry's calls without a socket: their requests, the cache, and calls that several callers share."""
 
 from __future__ import annotations
 
