@@ -70,7 +70,7 @@ def _ended(steps: Iterator[Any], answer: HttpResponse | None = None) -> Any:
         step = steps.send(answer)  # type: ignore[attr-defined]
     except StopIteration as stop:
         return stop.value
-    raise AssertionError(f"it goes on: {step}")
+    raise AssertionError(f"the call has another step: {step}")
 
 
 _NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not found"})
