@@ -1,7 +1,8 @@
 """The wait of a poll for something that a deserializer needs, such as a schema from a registry.
 
-A deserializer raises ``PendingError``, which has the thing that it waits for. The position stays before that record. Another thread
-completes the wait and wakes the poll, which takes the record then. Meanwhile the sockets are served, and the membership of the group is kept.
+A deserializer raises ``PendingError``, which has the thing that it waits for. The position stays before that record.
+Another thread completes the wait and wakes the poll, which takes the record then. Meanwhile the sockets are served, and
+the membership of the group is kept.
 
 Rules
 

@@ -132,7 +132,7 @@ class Deserialization:
             used += 1
 
     def now(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:
-        """Convert records as a call does, and block until the first one can be converted. For mocks, which have no driver."""
+        """Convert records as a call does. Block until the first one can be converted: mocks have no driver."""
         while True:
             good, used, error = self(raw)
             if used or not isinstance(error, PendingError):

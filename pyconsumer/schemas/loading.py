@@ -2,8 +2,8 @@
 
 Rules
 
-1. A job runs in a thread of its own, as a plain sequence of calls of the registry's client. The caller gets a future.
-   So a client on an event loop awaits the same job that a blocking one waits for.
+1. A job runs in a thread of its own, which ends with it. It is a plain sequence of calls of the registry's client. The
+   caller gets a future. So a client on an event loop awaits the same job that a blocking one waits for.
 2. One job runs for one key at a time. All callers get its future.
 3. A result is kept for ever, or for the lifetime that the loader has. An error that may pass is not kept. An error of a
    schema itself is kept: for a second if the registry does not know the schema, otherwise for ever.
@@ -22,10 +22,10 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, Final, Generic, TypeVar
 
+from pyconsumer.background_log import background
 from pyconsumer.errors import SchemaUnavailableError
 from pyconsumer.generic import PendingError
 from pyconsumer.schemas.errors import SchemaNotFoundError, SchemaRegistryAccessError, SchemaRegistryError
-from pyconsumer.schemas.registry.workers import Workers
 
 __all__ = ["MOST_ERRORS", "Loader", "call_registry"]
 
@@ -77,7 +77,6 @@ class Loader(Generic[V]):
         self._errors: dict[Hashable, tuple[Exception, float]] = {}
 
     def _begin(self) -> None:
-        self._workers = Workers(most=4)
         self._lock = threading.Lock()
         self._jobs: dict[Hashable, Future[V]] = {}
 
@@ -111,11 +110,28 @@ class Loader(Generic[V]):
                 del self._errors[key]
             job = self._jobs.get(key)
             if job is None:
-                job = self._jobs[key] = self._workers.submit(lambda: self._load(key))
+                job = self._jobs[key] = self._start(key)
             if not job.done():
                 raise PendingError(job, name)
             del self._jobs[key]
             return self._settle(key, job, name)
+
+    def _start(self, key: Hashable) -> Future[V]:
+        """Run the job of a key in a thread, which ends with it."""
+        job: Future[V] = Future()
+        job.set_running_or_notify_cancel()  # others may wait for it, so it is never cancelled
+
+        def run() -> None:
+            with background():
+                try:
+                    result = self._load(key)
+                except BaseException as error:
+                    job.set_exception(error)
+                else:
+                    job.set_result(result)
+
+        threading.Thread(target=run, name="pyconsumer-schema", daemon=True).start()
+        return job
 
     def wait(self, key: Hashable, name: str) -> V:
         """Return the result of a key, and block until it is there. Raises as :meth:`get`, but no PendingError."""
