@@ -1,4 +1,4 @@
-"""Whether data of one Avro schema can be read with another one: the specification's "Schema Resolution".
+"""Checks whether data of one Avro schema can be read with another one: the specification's "Schema Resolution".
 
 Names are compared without their namespaces, and aliases of the reader count, as in Java's ``SchemaCompatibility``. The
 messages begin with its words for the kinds of incompatibility.

@@ -1,7 +1,7 @@
 """HTTP of the registry, on the loop of the cluster. No thread and no task belongs to it.
 
-Bounds: the number of connections, the size of a head and of a body, the time to send a request, the time without one,
-and the requests of a connection that wait (one, since HTTP answers in order).
+There are bounds for the number of connections, the size of a head and of a body, the time to send a request, and the
+time without one. A connection has one request at a time, since HTTP answers in order.
 """
 
 from __future__ import annotations

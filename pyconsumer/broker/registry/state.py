@@ -46,6 +46,10 @@ class Version:
     def type(self) -> str:
         return str(self.content["schemaType"])
 
+    def delete(self) -> None:
+        """Mark the version as deleted, which can be undone."""
+        self.deleted = True
+
     def to_value(self, *, deleted: bool = False) -> dict[str, Any]:
         """Return the value of the version's record."""
         content = {name: value for name, value in self.content.items() if (name, value) != ("schemaType", "AVRO")}
@@ -82,7 +86,7 @@ class State:
         elif kind == "DELETE_SUBJECT" and value is not None:
             for version in self.subjects.get(str(subject), {}).values():
                 if version.version <= value["version"]:
-                    version.deleted = True
+                    version.delete()
         elif kind == "CLEAR_SUBJECT" and value is not None:
             for version in list(self.subjects.get(str(subject), {}).values()):
                 if version.deleted:

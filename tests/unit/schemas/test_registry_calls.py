@@ -1,4 +1,4 @@
-"""The registry's calls without a socket: which requests they make, what they keep, and what several callers share."""
+"""The registry's calls without a socket: their requests, the cache, and calls that several callers share."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _ended(steps: Iterator[Any], answer: HttpResponse | None = None) -> Any:
         step = steps.send(answer)  # type: ignore[attr-defined]
     except StopIteration as stop:
         return stop.value
-    raise AssertionError(f"it goes on: {step}")
+    raise AssertionError(f"the call has another step: {step}")
 
 
 _NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not found"})
