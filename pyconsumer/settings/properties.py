@@ -323,6 +323,7 @@ OTHERS: Final = frozenset(
         "rebalance.delay.ms",
         "retries",
         "scheduled.rebalance.max.delay.ms",
+        "schema.timeout.ms",
         "session.timeout.ms",
         "transaction.timeout.ms",
         "transactional.id",
