@@ -29,6 +29,7 @@ _LAYERS = (
     {"exactly_once", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing"},
+    {"workers"},
     {"compat"},
     {"cli", "__main__"},
 )

@@ -29,6 +29,7 @@ PACKAGES = (
     "pyconsumer.errors",
     "pyconsumer.spark",
     "pyconsumer.testing",
+    "pyconsumer.workers",
     "pyconsumer.compat.kafka",
     "pyconsumer.compat.aiokafka",
 )
