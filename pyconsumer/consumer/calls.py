@@ -304,7 +304,8 @@ class LentConsumer:
 
     def listen(self, listener: ConsumerRebalanceListener) -> None:
         """Put the borrower's listener in the place of the subscription's."""
-        self._borrowed = self._subscriptions.listener = listener
+        self._borrowed = listener
+        self._subscriptions.replace_listener(listener)
 
     @property
     def is_listening(self) -> bool:
@@ -319,5 +320,5 @@ class LentConsumer:
     def give_back(self) -> None:
         """Restore the consumer's listener and deserializers."""
         if self.is_listening:
-            self._subscriptions.listener = self.listener
+            self._subscriptions.replace_listener(self.listener)
         self._fetcher.buffer.convert_with(self.deserialization)

@@ -19,7 +19,6 @@ Rules
 
 from __future__ import annotations
 
-import base64
 import binascii
 import zlib
 from collections.abc import Iterable
@@ -59,7 +58,7 @@ def encode_finished(offset: int, runs: Iterable[FinishedRun], limit: int = DEFAU
         position = end
     if not body:
         return ""
-    return base64.b64encode(bytes([_VERSION]) + _checksum(offset, body) + body).decode("ascii")
+    return binascii.b2a_base64(bytes([_VERSION]) + _checksum(offset, body) + body, newline=False).decode("ascii")
 
 
 def decode_finished(offset: int, metadata: str) -> list[FinishedRun]:
@@ -73,8 +72,8 @@ def decode_finished(offset: int, metadata: str) -> list[FinishedRun]:
         The runs in ascending order. None if the text is not one of :func:`encode_finished` for this offset.
     """
     try:
-        data = base64.b64decode(metadata, validate=True)
-    except (binascii.Error, ValueError):
+        data = binascii.a2b_base64(metadata, strict_mode=True)
+    except ValueError:
         return []
     body = data[_HEAD_BYTES:]
     if len(data) <= _HEAD_BYTES or data[0] != _VERSION or data[1:_HEAD_BYTES] != _checksum(offset, body):

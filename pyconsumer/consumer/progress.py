@@ -185,10 +185,11 @@ class RecordProgress:
                 :meth:`take` is ignored.
         """
         with self._changed:
-            made = self._partitions[as_partition(partition)] = _Partition()
+            runs: list[FinishedRun] = []
             if committed is not None:
-                made.restored_from = committed.offset
-                made.restored.extend(decode_finished(committed.offset, committed.metadata))
+                runs = decode_finished(committed.offset, committed.metadata)
+            made = _Partition(restored_from=committed.offset if committed else -1, restored=deque(runs))
+            self._partitions[as_partition(partition)] = made
 
     def finish(self, record: Any) -> bool:
         """Note that a record is finished.

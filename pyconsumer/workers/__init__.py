@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyconsumer.workers.common import OldestRecord as OldestRecord
     from pyconsumer.workers.common import WorkersStatus as WorkersStatus
     from pyconsumer.workers.dead_letters import DeadLetters as DeadLetters
-    from pyconsumer.workers.pools import WorkerDiedError as WorkerDiedError
+    from pyconsumer.workers.process_pool import WorkerDiedError as WorkerDiedError
     from pyconsumer.workers.settings import Retry as Retry
 
 _HOMES = {
@@ -23,7 +23,7 @@ _HOMES = {
     "DeadLetters": "pyconsumer.workers.dead_letters",
     "OldestRecord": "pyconsumer.workers.common",
     "Retry": "pyconsumer.workers.settings",
-    "WorkerDiedError": "pyconsumer.workers.pools",
+    "WorkerDiedError": "pyconsumer.workers.process_pool",
     "Workers": "pyconsumer.workers.blocking",
     "WorkersStatus": "pyconsumer.workers.common",
 }

@@ -20,9 +20,8 @@ from pyconsumer.consumer.calls import LentConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase
+from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
 from pyconsumer.workers.schedule import Schedule, Task
-from pyconsumer.workers.settings import WorkersSettings
 
 __all__ = ["AsyncWorkers"]
 

@@ -1,7 +1,7 @@
 """``Workers``: many records at once, in threads or processes, or one after the other in the calling thread.
 
 The rules are in :mod:`.common` and :mod:`.schedule`. Here is the loop of the consumer's thread. The pools that take
-tasks from the schedule are in :mod:`.pools`.
+tasks from the schedule are in those of :mod:`.thread_pool` and :mod:`.process_pool`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
 from pyconsumer.structs import TopicPartition
-from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase
-from pyconsumer.workers.pools import Pool, ProcessPool, ThreadPool
+from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
+from pyconsumer.workers.process_pool import ProcessPool
 from pyconsumer.workers.schedule import Task
-from pyconsumer.workers.settings import RunIn, WorkersSettings, check_choice
+from pyconsumer.workers.settings import RunIn, check_choice
+from pyconsumer.workers.thread_pool import Pool, ThreadPool
 
 __all__ = ["Workers"]
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 from pyconsumer.clock import seconds_of
 from pyconsumer.consumer.deserializers import Deserialization
@@ -36,13 +36,28 @@ from pyconsumer.workers.dead_letters import DeadLetters, Letter
 from pyconsumer.workers.schedule import Schedule, Task
 from pyconsumer.workers.settings import OnRevoke, Order, Retry, check_choice, check_count
 
-__all__ = ["OldestRecord", "WorkersBase", "WorkersStatus"]
+__all__ = ["OldestRecord", "WorkersBase", "WorkersSettings", "WorkersStatus"]
 
 _log = logging.getLogger("pyconsumer.workers")
 
 #: Longest time without a poll while there is no room (seconds).
 BETWEEN_POLLS_S: Final = 0.2
 _LONGEST_REVOKE_WAIT_MS: Final = 30_000
+
+
+class WorkersSettings(TypedDict, total=False):
+    """The settings that :class:`.Workers` and :class:`.AsyncWorkers` share. ``Workers`` documents them."""
+
+    order: Order
+    concurrency: int
+    retry: Retry | None
+    dead_letters: DeadLetters | None
+    timeout_ms: float | None
+    max_buffered: int | None
+    max_buffered_bytes: int
+    on_revoke: OnRevoke
+    revoke_timeout_ms: float | None
+    close_timeout_ms: float
 
 
 class OldestRecord(NamedTuple):

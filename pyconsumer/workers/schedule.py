@@ -63,6 +63,39 @@ class _Share:
         self.undone = 0
         self.size = 0
 
+    def add(self, task: Task) -> bool:
+        """Take a new task. Return True if it is ready, False if it waits behind another one."""
+        self.undone += 1
+        self.size += task.size
+        lane = task.lane
+        if lane is None:
+            return True
+        waiting = self.lanes.get(lane)
+        if waiting is None:
+            self.lanes[lane] = deque()
+            return True
+        waiting.append(task)
+        return False
+
+    def settle(self, task: Task) -> Task | None:
+        """Note that a task is done. Return the one that waited behind it."""
+        self.undone -= 1
+        self.size -= task.size
+        lane = task.lane
+        if lane is None:
+            return None
+        waiting = self.lanes[lane]
+        if waiting:
+            return waiting.popleft()
+        del self.lanes[lane]
+        return None
+
+    def hold(self) -> None:
+        self.held = True
+
+    def end(self) -> None:
+        self.alive = False
+
 
 class Task:
     """A record on its way.
@@ -84,6 +117,19 @@ class Task:
         self.size = size
         self.attempt = 0
         self.failed_at = 0
+
+    def begin(self) -> None:
+        """Count an attempt."""
+        self.attempt += 1
+
+    def take_back(self) -> None:
+        """Count an attempt no longer, since it did not begin."""
+        self.attempt -= 1
+
+    def note_failure(self, wall_ms: int) -> None:
+        """Keep the time of the first failure."""
+        if not self.failed_at:
+            self.failed_at = wall_ms
 
 
 class Schedule:
@@ -153,19 +199,10 @@ class Schedule:
         elif order is not None and key is not None:
             lane = key if type(key) is bytes or type(key) is str else _hashable(key)
         task = Task(record, share, lane, size)
-        share.undone += 1
-        share.size += size
         self._undone += 1
         self._bytes += size
-        if lane is None:
+        if share.add(task):
             self._ready.append(task)
-            return
-        waiting = share.lanes.get(lane)
-        if waiting is None:
-            share.lanes[lane] = deque()
-            self._ready.append(task)
-        else:
-            waiting.append(task)
 
     def room(self, most_records: int, most_bytes: int) -> int:
         """Return how many records fit beside those that are not done, 0 if none does."""
@@ -184,7 +221,7 @@ class Schedule:
             share = task.share
             if not share.alive or share.held:
                 continue  # dropped, or dropped soon
-            task.attempt += 1
+            task.begin()
             share.running[task] = self._now()
             return task
         return None
@@ -230,8 +267,7 @@ class Schedule:
             letter is to be sent, then it is finished.
         """
         with self.lock:
-            if not task.failed_at:
-                task.failed_at = wall_ms
+            task.note_failure(wall_ms)
             if not task.share.alive:
                 self._settle(task)
                 return True
@@ -248,7 +284,7 @@ class Schedule:
     def give_back(self, task: Task) -> None:
         """Put a task back that did not begin. The attempt does not count."""
         with self.lock:
-            task.attempt -= 1
+            task.take_back()
             task.share.running.pop(task, None)
             self._ready.appendleft(task)
             self.changed.notify_all()
@@ -285,18 +321,12 @@ class Schedule:
         if not share.alive:
             self.changed.notify_all()
             return
-        share.undone -= 1
-        share.size -= task.size
         self._undone -= 1
         self._bytes -= task.size
-        lane = task.lane
-        if lane is not None:
-            waiting = share.lanes[lane]
-            if waiting:
-                self._ready.append(waiting.popleft())
-                self._on_ready(1)
-            else:
-                del share.lanes[lane]
+        following = share.settle(task)
+        if following is not None:
+            self._ready.append(following)
+            self._on_ready(1)
         self.changed.notify()
 
     # -- rebalances and the end, by the consumer's thread --------------------------------------------------------------
@@ -312,7 +342,7 @@ class Schedule:
             for tp in partitions:
                 share = self._shares.get(tp)
                 if share is not None:
-                    share.held = True
+                    share.hold()
 
     def wait_running(self, partitions: Collection[TopicPartition] | None, timeout: float) -> bool:
         """Wait until no task of these partitions runs, of any if None. False if the time (seconds) ran out."""
@@ -337,7 +367,7 @@ class Schedule:
             self.changed.notify_all()
 
     def _forget(self, share: _Share) -> None:
-        share.alive = False
+        share.end()
         self._undone -= share.undone
         self._bytes -= share.size
         self._later = [entry for entry in self._later if entry[2].share is not share]

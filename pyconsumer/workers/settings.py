@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import Literal
 
 from pyconsumer.clock import seconds_of
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.structs import whole_number
 
-if TYPE_CHECKING:
-    from pyconsumer.workers.dead_letters import DeadLetters
-
-__all__ = ["OnRevoke", "Order", "Retry", "RunIn", "WorkersSettings", "check_choice", "check_count"]
+__all__ = ["OnRevoke", "Order", "Retry", "RunIn", "check_choice", "check_count"]
 
 Order = Literal["key", "partition"] | None
 RunIn = Literal["threads", "processes", "inline"]
@@ -103,18 +100,3 @@ class Retry:
         doubled = self.backoff_ms * 2.0 ** min(attempt - 1, 60)
         spread = 1 + self.jitter * random.uniform(-1, 1)
         return min(doubled, self.max_backoff_ms) * spread / 1000
-
-
-class WorkersSettings(TypedDict, total=False):
-    """The settings that :class:`.Workers` and :class:`.AsyncWorkers` share. ``Workers`` documents them."""
-
-    order: Order
-    concurrency: int
-    retry: Retry | None
-    dead_letters: DeadLetters | None
-    timeout_ms: float | None
-    max_buffered: int | None
-    max_buffered_bytes: int
-    on_revoke: OnRevoke
-    revoke_timeout_ms: float | None
-    close_timeout_ms: float

@@ -165,7 +165,7 @@ def test_a_record_that_cannot_be_read_is_not_tried_again(
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_without_dead_letters_the_workers_end_with_the_error_and_commit_what_is_done(
+def test_without_dead_letters_the_workers_end_with_the_error_and_commit_finished_records(
     cluster: Cluster, topic: str, group_id: str, how: str
 ) -> None:
     fill(cluster, topic, 10)
@@ -348,7 +348,7 @@ def test_a_task_that_lasts_too_long_is_cancelled(cluster: Cluster, topic: str, g
     assert cancelled == [2, 2]
 
 
-def test_a_cancelled_run_cancels_the_functions_and_commits_what_is_done(
+def test_a_cancelled_run_cancels_the_functions_and_commits_finished_records(
     cluster: Cluster, topic: str, group_id: str
 ) -> None:
     fill(cluster, topic, 5)

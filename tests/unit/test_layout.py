@@ -313,7 +313,13 @@ def test_the_threads_that_we_start_are_marked() -> None:
 
 
 #: The producer starts the sender's `run`, the coordinator the heartbeat thread; the console log counts repeated lines.
-_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {"pyconsumer/producer/delegate.py", "pyconsumer/broker/console_log.py"}
+#: Threads of workers run the application's function, so they are threads of the application.
+_STARTS_FOR_A_THREAD_THAT_IS_MARKED = {
+    "pyconsumer/producer/delegate.py",
+    "pyconsumer/broker/console_log.py",
+    "pyconsumer/workers/thread_pool.py",
+    "pyconsumer/workers/process_pool.py",
+}
 
 
 #: Requests that several clients send: each is built in one place, whoever sends it.
@@ -465,7 +471,16 @@ def test_objects_change_their_own_attributes() -> None:
 
 
 #: Public names of Python that begin with an underscore.
-_PUBLIC_ALL_THE_SAME = {"_exit", "_replace", "_make", "_asdict", "_fields", "_getframe", "_get_running_loop"}
+_PUBLIC_ALL_THE_SAME = {
+    "_exit",
+    "_replace",
+    "_make",
+    "_asdict",
+    "_fields",
+    "_current_frames",
+    "_getframe",
+    "_get_running_loop",
+}
 #: Names of PySpark, which has no public ones for the same.
 _OF_PYSPARK = {"_active_spark_context", "_gateway", "_jsparkSession", "_jvm", "_python_includes"}
 

@@ -93,7 +93,7 @@ def test_the_other_orders(order: Order, expected: list[int]) -> None:
     assert world.ready() == expected
 
 
-def test_a_failed_record_waits_while_other_keys_go_on() -> None:
+def test_a_failed_record_waits_while_other_keys_continue() -> None:
     world = World(retry=Retry(attempts=3, backoff_ms=1000, jitter=0))
     world.add(keyed(0, b"x"), keyed(1, b"x"), keyed(2, b"y"), keyed(3, b"y"))
     failed, other = world.take(), world.take()
@@ -145,7 +145,7 @@ def test_a_dropped_partition_takes_its_tasks_out_of_all_places() -> None:
     assert world.schedule.progress.take() == {}, "its result is ignored"
 
 
-def test_a_held_partition_starts_nothing_and_what_runs_may_finish() -> None:
+def test_a_held_partition_starts_no_task_and_running_ones_may_finish() -> None:
     world = World()
     world.add(keyed(0, b"x"), keyed(1, b"x"), keyed(2, b"y"))
     runs = world.take()
@@ -179,7 +179,7 @@ def test_a_record_that_is_given_back_has_lost_no_attempt() -> None:
     assert (again, again.attempt) == (task, 1)
 
 
-def test_closing_lets_nothing_start_and_wakes_who_waits() -> None:
+def test_closing_starts_no_task_and_wakes_waiting_threads() -> None:
     world = World()
     found: list[Task | None] = []
     thread = threading.Thread(target=lambda: found.append(world.schedule.wait_for_task()))

@@ -1,4 +1,4 @@
-"""Settings of workers: refused values say what is wrong."""
+"""Settings of workers: messages name the setting and the refused value."""
 
 from __future__ import annotations
 
