@@ -34,7 +34,7 @@ from pyconsumer.consumer.finished_gaps import (
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.generic import K, V
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition, make_tuple
 
 __all__ = ["RecordProgress"]
 
@@ -78,9 +78,12 @@ class _Partition:
 
     def _move(self) -> None:
         self.changed = True
-        while self.queue and self.queue[0][0] not in self.unfinished:
-            oldest, epoch = self.queue.popleft()
-            self.after = OffsetAndMetadata(oldest + 1, "", epoch)
+        queue, unfinished = self.queue, self.unfinished
+        oldest = -1
+        while queue and queue[0][0] not in unfinished:
+            oldest, epoch = queue.popleft()
+        if oldest >= 0:
+            self.after = make_tuple(OffsetAndMetadata, (oldest + 1, "", epoch))
 
     def _is_restored(self, offset: int) -> bool:
         if offset < self.restored_from:
@@ -144,6 +147,7 @@ class RecordProgress:
         self._limit = metadata_limit if gaps else 0
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._changed = threading.Condition()
+        self._waiting = 0
 
     def add(
         self, records: ConsumerRecord[K, V] | Iterable[ConsumerRecord[K, V]] | ConsumerRecords[K, V]
@@ -201,10 +205,11 @@ class RecordProgress:
             False if it is not under way: its partition was dropped, or it is finished already.
         """
         with self._changed:
-            found = self._partitions.get(TopicPartition(record.topic, record.partition))
+            found = self._partitions.get(make_tuple(TopicPartition, (record.topic, record.partition)))
             if found is None or not found.finish(record.offset):
                 return False
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
             return True
 
     def take(self, *, again: bool = False) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -242,11 +247,15 @@ class RecordProgress:
         wanted = None if partitions is None else [as_partition(tp) for tp in partitions]
         until = math.inf if timeout_ms is None else time.monotonic() + seconds_of(timeout_ms)
         with self._changed:
-            while self._unfinished(wanted):
-                left = until - time.monotonic()
-                if left <= 0:
-                    return False
-                self._changed.wait(None if left == math.inf else left)
+            self._waiting += 1
+            try:
+                while self._unfinished(wanted):
+                    left = until - time.monotonic()
+                    if left <= 0:
+                        return False
+                    self._changed.wait(None if left == math.inf else left)
+            finally:
+                self._waiting -= 1
             return True
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:

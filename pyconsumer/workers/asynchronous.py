@@ -171,7 +171,7 @@ class AsyncWorkers(WorkersBase):
         return 0
 
     def _has_room(self) -> bool:
-        return self._schedule.room(self._most_records, self._most_bytes) > 0
+        return self._schedule.room(self._most_records, self._most_bytes) >= self._most_records // 2
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait until the schedule fulfils a condition. False if the time ran out."""

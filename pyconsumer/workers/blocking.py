@@ -174,12 +174,8 @@ class Workers(WorkersBase):
         schedule = self._schedule
         room = schedule.room(self._most_records, self._most_bytes)
         if not room and not inline:
-            with schedule.lock:
-                schedule.changed.wait_for(
-                    lambda: schedule.closed or schedule.room(self._most_records, self._most_bytes) > 0,
-                    BETWEEN_POLLS_S,
-                )
-                room = schedule.room(self._most_records, self._most_bytes)
+            schedule.wait_for_room(self._most_records, self._most_bytes, BETWEEN_POLLS_S)
+            room = schedule.room(self._most_records, self._most_bytes)
         consumer = self._consumer
         if room:
             if self._paused:

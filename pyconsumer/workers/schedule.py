@@ -155,6 +155,8 @@ class Schedule:
         self.work = threading.Condition(self.lock)  #: a task is ready, or ``close``
         self.failure: BaseException | None = None
         self.closed = False
+        self._watchers = 0  # threads that wait for ``changed``, and look after each task
+        self._low_records = self._low_bytes = -1  # a thread waits until no more than these are not done
         self.finished = 0
         self.retries = 0
         self._order = order
@@ -209,6 +211,26 @@ class Schedule:
         if self._bytes >= most_bytes:
             return 0
         return max(0, most_records - self._undone)
+
+    def wait_for_room(self, most_records: int, most_bytes: int, timeout: float) -> bool:
+        """Wait until half of the room is free, in the consumer's thread. So a poll brings many records.
+
+        Args:
+            most_records, most_bytes: as for :meth:`room`.
+            timeout: longest time, in seconds.
+
+        Returns:
+            False if the time ran out.
+        """
+        with self.lock:
+            self._low_records, self._low_bytes = most_records // 2, most_bytes // 2
+            try:
+                return self.changed.wait_for(
+                    lambda: self.closed or (self._undone <= self._low_records and self._bytes <= self._low_bytes),
+                    timeout,
+                )
+            finally:
+                self._low_records = self._low_bytes = -1
 
     # -- work, by the workers ----------------------------------------------------------------------------------------
 
@@ -327,7 +349,8 @@ class Schedule:
         if following is not None:
             self._ready.append(following)
             self._on_ready(1)
-        self.changed.notify()
+        if self._watchers or (self._undone <= self._low_records and self._bytes <= self._low_bytes):
+            self.changed.notify_all()
 
     # -- rebalances and the end, by the consumer's thread --------------------------------------------------------------
 
@@ -346,8 +369,16 @@ class Schedule:
 
     def wait_running(self, partitions: Collection[TopicPartition] | None, timeout: float) -> bool:
         """Wait until no task of these partitions runs, of any if None. False if the time (seconds) ran out."""
+        return self.wait_until(lambda: not self.running(partitions), timeout)
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until a condition holds, which is looked at under the lock. False if the time (seconds) ran out."""
         with self.lock:
-            return self.changed.wait_for(lambda: not self.running(partitions), timeout)
+            self._watchers += 1
+            try:
+                return self.changed.wait_for(condition, timeout)
+            finally:
+                self._watchers -= 1
 
     def running(self, partitions: Collection[TopicPartition] | None) -> int:
         """Return how many tasks of these partitions run, of all if None."""
