@@ -93,10 +93,10 @@ class AsyncWorkers(WorkersBase):
                 them.
 
         Raises:
-            Exception: the function failed for good and there are no dead letters, or a dead letter could not be sent.
+            Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
                 The records that are finished are committed.
             KafkaError: the consumer failed.
-            IllegalStateError: it is running already, or ``subscribe`` was called meanwhile.
+            IllegalStateError: it is running already, or ``subscribe`` was called during the work.
         """
         self._begin()
         consumer = self._consumer
@@ -338,7 +338,7 @@ class AsyncWorkers(WorkersBase):
         self._paused.difference_update(partitions)
 
     async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
-        """Wait for what runs, commit, and go back to what is not finished."""
+        """Wait for running records, commit, and seek back to the unfinished ones."""
         schedule, consumer = self._schedule, self._consumer
         schedule.close()
         self._wake(len(self._idle))

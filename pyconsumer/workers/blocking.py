@@ -46,7 +46,7 @@ class Workers(WorkersBase):
     Args:
         consumer: a ``KafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``. Subscribe it before
             :meth:`run`. Offsets of finished records are committed every ``auto_commit_interval_ms``.
-        handle: called with each record. It is finished when the function returns. What it returns is ignored. For
+        handle: called with each record. It is finished when the function returns. Its result is ignored. For
             ``run_in="processes"`` it is a function of a module, and records, exceptions and the function are pickled.
         order: ``"key"`` calls it for the records of a key one after the other. Records without a key have no order
             then. ``"partition"`` does so for those of a partition. None has no order.
@@ -54,7 +54,7 @@ class Workers(WorkersBase):
         run_in: ``"threads"``, ``"processes"`` (as many as there are processors, each with one record at a time), or
             ``"inline"``: in the thread of :meth:`run`, one record after the other.
         retry: how often a record is tried. By default once.
-        dead_letters: where records go that failed for good. Without it the workers end with the exception.
+        dead_letters: where records go whose last attempt failed. Without it the workers end with the exception.
         timeout_ms: longest time of a call. In processes, the process is killed and the attempt counts as failed. A
             thread cannot be ended: it is reported in the log and in :meth:`status`.
         max_buffered: most records that are polled and not finished. By default twice ``concurrency``, at least
@@ -102,10 +102,10 @@ class Workers(WorkersBase):
                 them.
 
         Raises:
-            Exception: the function failed for good and there are no dead letters, or a dead letter could not be sent.
+            Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
                 The records that are finished are committed.
             KafkaError: the consumer failed.
-            IllegalStateError: it is running already, or ``subscribe`` was called meanwhile.
+            IllegalStateError: it is running already, or ``subscribe`` was called during the work.
         """
         self._begin()
         consumer = self._consumer
@@ -293,7 +293,7 @@ class Workers(WorkersBase):
         self._paused.difference_update(partitions)
 
     def _finish(self, pool: Pool) -> None:
-        """Wait for what runs, commit, and go back to what is not finished."""
+        """Wait for running records, commit, and seek back to the unfinished ones."""
         schedule, consumer = self._schedule, self._consumer
         schedule.close()
         if not schedule.wait_running(None, self._close_timeout):

@@ -5,8 +5,8 @@ Rules
 1. It sends an empty list when it can begin. Until then no time of a record counts. It ends when the pipe ends, also
    when the program died that owns it.
 2. Ctrl-C in a terminal goes to all processes of the program. It is ignored here: the owner decides.
-3. Results go back at once after an exception, and if the function takes long. Else several go at a time
-   (:data:`_REPORT_S`). Marks in shared memory tell the owner what is done, should this process be killed in between.
+3. Results go back at once after an exception, and if the function takes long. Else several are reported
+   together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
 4. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
 """
 

@@ -1,19 +1,20 @@
-"""What workers in threads, processes and tasks have in common: checks, rebalances, commits and their end.
+"""The common part of workers in threads, processes and tasks: checks, the failure of a record, and the rules of the loop.
 
 Rules
 
 1. The consumer is used by one thread (or task): the one in ``run``. It polls, takes part in rebalances, and commits.
-2. What is committed is the finished prefix of each partition. The metadata names what is finished above it.
+2. A commit has the offset below which all records of a partition are finished. Its metadata names the finished ones
+   above it.
 3. Before partitions are revoked, their running records are waited for (``on_revoke="wait"``), at most for
    ``revoke_timeout_ms``. Then their finished offsets are committed, and the partitions are dropped. Results that come
    later are ignored. ``"abandon"`` does not wait.
-4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls go on, so
+4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls continue, so
    the member stays in its group however slow the function is.
 5. The user's rebalance listener is called, too. For revoked and lost partitions it comes after the workers, when their
    records are finished and committed. For assigned partitions it comes first, so it may seek.
-6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
-   function fails for good, and dead letters have the bytes that came.
-7. At the end the positions go back to what is not finished, so the consumer may be used again.
+6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose last
+   attempt failed, and dead letters have the bytes that came.
+7. At the end the consumer seeks back to the unfinished records, so it may be used again.
 """
 
 from __future__ import annotations
@@ -223,10 +224,12 @@ class WorkersBase:
             return None
         letters = self._dead_letters
         if letters is None:
-            _log.error("%s failed for good, the workers end: %r", _place(task), error)
+            _log.error("%s failed for the last time, and the workers end: %r", _place(task), error)
             self._schedule.abort(task, error)
             return None
-        _log.warning("%s failed for good and goes to %s: %r", _place(task), letters.topic, error)
+        _log.warning(
+            "%s failed for the last time, and its dead letter is sent to %s: %r", _place(task), letters.topic, error
+        )
         if isinstance(error, RecordDeserializationError):
             return letters.of_error(error, now)
         return letters.of_record(task.record, error, task.attempt, task.failed_at)

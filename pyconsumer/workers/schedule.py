@@ -15,7 +15,7 @@ Rules
 1. Of a lane one task at a time is ready, running or later. The next one becomes ready when that one is done. So records
    of a key (or a partition) are processed one after the other, in the order of their offsets, repetitions included.
 2. A record counts as finished when its function has returned, or when its dead letter was acknowledged.
-3. A partition that was dropped takes its tasks out of all places. One that runs goes on, and its result is ignored.
+3. A partition that was dropped takes its tasks out of all places. A running one continues, and its result is ignored.
 4. A partition is stopped after an error that cannot be dealt with: no more of its tasks start, and it is not committed
    beyond the record.
 5. ``close`` lets no more tasks start. Those that run may finish.
@@ -313,7 +313,7 @@ class Schedule:
             self._on_ready(1)
 
     def stop_partition(self, task: Task, error: BaseException) -> None:
-        """Stop the partition of a task whose record can be neither processed nor put away."""
+        """Stop the partition of a task whose record failed, and whose dead letter failed, too."""
         with self.lock:
             share = task.share
             share.running.pop(task, None)

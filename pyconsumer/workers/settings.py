@@ -1,4 +1,4 @@
-"""Settings of workers: :class:`Retry` says how often a record is tried, and how long it waits in between."""
+"""Settings of workers: :class:`Retry`, and checks of the others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_choice(value: object, name: str, choices: tuple[object, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often the function is called for a record that fails.
+    """The number of attempts for a record that fails, and the pauses between them.
 
     The pause before the n-th repetition is ``backoff_ms * 2 ** (n - 1)``, at most ``max_backoff_ms``. A random part of
     it (``jitter``, up or down) spreads records that fail together. Other records are processed during the pause. With

@@ -1,4 +1,4 @@
-"""Workers on every broker: nothing lost, the order by key kept, retries, dead letters, rebalances and the end."""
+"""Workers on every broker: every record is processed, the order by key holds, retries, dead letters, rebalances and the end."""
 
 from __future__ import annotations
 
