@@ -1,4 +1,4 @@
-"""The common part of workers in threads, processes and tasks: checks, the failure of a record, and the rules of the loop.
+"""The common part of workers in threads, processes and tasks: checks, and the failure of a record.
 
 Rules
 
@@ -8,12 +8,12 @@ Rules
 3. Before partitions are revoked, their running records are waited for (``on_revoke="wait"``), at most for
    ``revoke_timeout_ms``. Then their finished offsets are committed, and the partitions are dropped. Results that come
    later are ignored. ``"abandon"`` does not wait.
-4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls continue, so
-   the member stays in its group however slow the function is.
+4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls
+   continue, so the member stays in its group however slow the function is.
 5. The user's rebalance listener is called, too. For revoked and lost partitions it comes after the workers, when their
    records are finished and committed. For assigned partitions it comes first, so it may seek.
-6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose last
-   attempt failed, and dead letters have the bytes that came.
+6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
+   last attempt failed, and dead letters have the bytes that came.
 7. At the end the consumer seeks back to the unfinished records, so it may be used again.
 """
 

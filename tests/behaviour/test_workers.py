@@ -1,4 +1,4 @@
-"""Workers on every broker: every record is processed, the order by key holds, retries, dead letters, rebalances and the end."""
+"""Workers on every broker: each record is processed, in the order of its key, with retries and dead letters."""
 
 from __future__ import annotations
 
