@@ -1,8 +1,7 @@
-"""Process records in a pool of threads, in any order, and commit finished ones.
+"""Process records in a pool of threads, in order by key, and commit finished ones.
 
-Two members share the partitions, each with a pool of its own. A member stores the offsets below which all records are
-finished, and automatic commits take only those. Before partitions move to the other member, the listener waits for the
-records under way in them. (Everything would work the same way with processes or tasks.)
+Two members share the partitions, each with a pool of its own. Before partitions move to the other member, the records
+under way in them are finished. So none is processed twice.
 
 Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """
@@ -12,77 +11,45 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from pyconsumer import (
-    ConsumerRebalanceListener,
-    ConsumerRecord,
-    KafkaConsumer,
-    KafkaProducer,
-    RecordProgress,
-    TopicPartition,
-)
+from pyconsumer import ConsumerRecord, KafkaConsumer, KafkaProducer
 from pyconsumer.admin import KafkaAdminClient, NewTopic
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.workers import Retry, Workers
 
 TOPIC, GROUP, COUNT, WORKERS = "pictures", "thumbnails", 400, 8
 
 done = Counter[bytes]()  # adding to it is one step, so the workers need no lock
 late = threading.Event()  # lets the second member begin when some of the work is done
+all_done = threading.Event()
 
 
-class FinishFirst(ConsumerRebalanceListener):
-    """Finishes and commits partitions before they move. Runs in the member's thread, inside ``poll`` or ``close``."""
-
-    def __init__(self, consumer: KafkaConsumer, progress: RecordProgress) -> None:
-        self.consumer = consumer
-        self.progress = progress
-
-    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        self.progress.wait(revoked, timeout_ms=10_000)  # well below max_poll_interval_ms
-        self.consumer.store_offsets(self.progress.take())
-        self.consumer.commit()  # what is stored; nobody else has the partitions yet
-        self.progress.drop(revoked)
-
-    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        self.progress.drop(lost)  # somebody else has them already: do not commit
+def make_thumbnail(record: ConsumerRecord) -> None:
+    time.sleep(random.uniform(0.001, 0.02))
+    done[record.value] += 1
+    if len(done) > COUNT // 4:
+        late.set()
+    if len(done) == COUNT:
+        all_done.set()
 
 
 def member(servers: str) -> None:
-    progress = RecordProgress()
-
-    def work(record: ConsumerRecord) -> None:
-        time.sleep(random.uniform(0.001, 0.02))
-        done[record.value] += 1
-        progress.finish(record)
-
-    with (
-        ThreadPoolExecutor(WORKERS) as pool,
-        KafkaConsumer(
-            bootstrap_servers=servers,
-            group_id=GROUP,
-            auto_offset_reset="earliest",
-            enable_auto_offset_store=False,
-            auto_commit_interval_ms=500,
-            max_poll_records=20,
-            heartbeat_interval_ms=200,
-        ) as consumer,
-    ):
-        consumer.subscribe([TOPIC], listener=FinishFirst(consumer, progress))
-        while len(done) < COUNT:
-            # Polls go on while the workers are busy, or the member would leave the group; pauses hold records back.
-            if len(progress) < 4 * WORKERS:
-                consumer.resume(*consumer.paused())
-            else:
-                consumer.pause(*consumer.assignment())
-            for record in consumer.poll(timeout_ms=50).records():
-                progress.add(record)
-                pool.submit(work, record)
-            consumer.store_offsets(progress.take())
-            if len(done) > COUNT // 4:
-                late.set()
+    with KafkaConsumer(
+        TOPIC,
+        bootstrap_servers=servers,
+        group_id=GROUP,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        auto_commit_interval_ms=500,
+        heartbeat_interval_ms=200,
+    ) as consumer:
+        retry = Retry(attempts=5, backoff_ms=100)
+        workers = Workers(consumer, make_thumbnail, order="key", concurrency=WORKERS, max_buffered=40, retry=retry)
+        stopper = threading.Thread(target=lambda: all_done.wait(60) and workers.stop())
+        stopper.start()
+        workers.run()
+        stopper.join()
 
 
 def main(servers: str) -> None:
@@ -90,7 +57,7 @@ def main(servers: str) -> None:
         admin.create_topics([NewTopic(TOPIC, 4)])
     with KafkaProducer(bootstrap_servers=servers) as producer:
         for number in range(COUNT):
-            producer.send(TOPIC, b"picture %d" % number, partition=number % 4)
+            producer.send(TOPIC, b"picture %d" % number, key=b"album %d" % (number % 50), partition=number % 4)
     first = threading.Thread(target=member, args=(servers,))
     first.start()
     late.wait(timeout=60)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.typed_settings import ConsumerSettings
     from pyconsumer.generic import Deserializer
 
-__all__ = ["DEFAULT_CLOSE_TIMEOUT_MS", "ConsumerCalls"]
+__all__ = ["DEFAULT_CLOSE_TIMEOUT_MS", "ConsumerCalls", "LentConsumer"]
 
 T = TypeVar("T")
 
@@ -279,3 +279,46 @@ class ConsumerCalls(ImmediateCalls, Generic[K, V]):
 
     if not TYPE_CHECKING:
         __class_getitem__ = generic_alias
+
+
+class LentConsumer:
+    """A consumer that :mod:`pyconsumer.workers` use for a while: with their listener, and without its deserializers.
+
+    Attributes:
+        listener: the listener of the subscription, which the borrower calls in its own.
+        deserialization: what the borrower applies to the records, None if they stay bytes.
+
+    Args:
+        consumer: is used by the borrower until :meth:`give_back`.
+    """
+
+    def __init__(self, consumer: ConsumerCalls[Any, Any]) -> None:
+        self._guard = consumer._guard
+        self._subscriptions = consumer._subscriptions
+        self._fetcher = consumer._delegate.fetcher
+        self._borrowed: ConsumerRebalanceListener | None = None
+        self.listener = self._subscriptions.listener
+        deserialization = self._fetcher.deserialization
+        self.deserialization = deserialization if deserialization.needed else None
+        self._fetcher.buffer.convert_with(None)
+
+    def listen(self, listener: ConsumerRebalanceListener) -> None:
+        """Put the borrower's listener in the place of the subscription's."""
+        self._borrowed = listener
+        self._subscriptions.replace_listener(listener)
+
+    @property
+    def is_listening(self) -> bool:
+        """False if a call of ``subscribe`` has replaced the borrower's listener."""
+        return self._subscriptions.listener is self._borrowed
+
+    @property
+    def is_closed(self) -> bool:
+        """True if the consumer was closed meanwhile."""
+        return self._guard.closed
+
+    def give_back(self) -> None:
+        """Restore the consumer's listener and deserializers."""
+        if self.is_listening:
+            self._subscriptions.replace_listener(self.listener)
+        self._fetcher.buffer.convert_with(self.deserialization)

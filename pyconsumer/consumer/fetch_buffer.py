@@ -77,6 +77,10 @@ class FetchBuffer:
         #: All records collected so far have reached the application: :meth:`roll_back` keeps their moves.
         self.note_delivered = self._moved.clear
 
+    def convert_with(self, convert: Convert | None) -> None:
+        """Change the conversion of records that are taken from now on."""
+        self._convert = convert
+
     def __bool__(self) -> bool:
         """Return whether there may be something to return or to raise."""
         return bool(self._queue)

@@ -119,6 +119,10 @@ class SubscriptionState:
         self.listener = listener
         return self._change_subscription(frozenset(topics))
 
+    def replace_listener(self, listener: ConsumerRebalanceListener | None) -> None:
+        """Put another listener in the place of the subscription's."""
+        self.listener = listener
+
     def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None = None) -> None:
         """Subscribe to the topics whose whole name matches. :meth:`subscribe_from_pattern` sets them."""
         self.check_type(SubscriptionType.AUTO_PATTERN)

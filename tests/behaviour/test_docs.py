@@ -55,6 +55,11 @@ def test_the_code_of_the_page_about_asyncio_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_code_of_the_page_about_work_runs(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
+    _run_python("docs/work.md", tmp_path, new_cluster("embedded").bootstrap_servers)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["docs/operations.md", "docs/porting.md", "docs/schemas.md"])
 def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
     _run_python(page, tmp_path, "not-used:1")

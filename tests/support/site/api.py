@@ -30,6 +30,7 @@ PACKAGES = (
     "pyconsumer.errors",
     "pyconsumer.spark",
     "pyconsumer.testing",
+    "pyconsumer.workers",
     "pyconsumer.compat.kafka",
     "pyconsumer.compat.aiokafka",
 )

@@ -152,3 +152,72 @@ def test_which_offsets_may_be_stored() -> None:
     for wrong in (5, [5], "a"):
         with pytest.raises(TypeError, match="records, or a dictionary of TopicPartition to offset, are needed"):
             offsets_after(wrong)
+
+
+def test_gaps_travel_in_the_metadata_and_are_not_processed_again() -> None:
+    progress = RecordProgress(gaps=True)
+    records = [record(n) for n in (3, 4, 7, 8, 9)]
+    progress.add(records)
+    for one in (records[1], records[2], records[4]):
+        progress.finish(one)
+    taken = progress.take()[A]
+    assert taken.offset == 3
+    assert progress.take() == {}, "nothing has changed"
+
+    successor = RecordProgress(gaps=True)
+    successor.restore(A, taken)
+    assert [one.offset for one in successor.add(records)] == [3, 8]
+    successor.finish(records[0])
+    assert successor.take()[A].offset == 8
+    successor.finish(records[3])
+    assert successor.take()[A] == OffsetAndMetadata(10, "", records[4].leader_epoch)
+
+
+def test_only_records_above_the_offset_were_finished_and_are_committed() -> None:
+    progress = RecordProgress(gaps=True)
+    progress.add([record(n) for n in (5, 6, 7)])
+    progress.finish(record(6))
+    first = progress.take()[A]
+    progress.finish(record(7))
+    second = progress.take()[A]
+    assert (first.offset, second.offset) == (5, 5)
+    assert first.metadata != second.metadata
+
+
+def test_without_gaps_the_metadata_is_empty_and_only_a_move_is_taken() -> None:
+    progress = RecordProgress()
+    progress.add([record(n) for n in (5, 6, 7)])
+    progress.finish(record(5))
+    assert progress.take()[A].metadata == ""
+    progress.finish(record(7))
+    assert progress.take() == {}
+    assert progress.take(again=True)[A].offset == 6
+
+
+def test_restored_records_count_no_longer_after_a_seek_back() -> None:
+    progress = RecordProgress(gaps=True)
+    before = RecordProgress(gaps=True)
+    before.add([record(n) for n in (5, 6, 7)])
+    before.finish(record(6))
+    progress.restore(A, before.take()[A])
+    assert [one.offset for one in progress.add([record(2), record(5), record(6)])] == [2, 5, 6]
+
+
+def test_a_polls_end_counts_when_its_records_are_finished() -> None:
+    progress = RecordProgress()
+    after = {A: (9, "", 3)}  # 7 and 8 are markers of transactions
+    progress.add(ConsumerRecords({A: [record(5), record(6)]}, after))
+    progress.finish(record(5))
+    assert next_offset(progress) == 6
+    progress.finish(record(6))
+    assert next_offset(progress) == 9
+    progress.add(ConsumerRecords({}, {A: (12, "", 3)}))
+    assert next_offset(progress) == 12
+
+
+def test_the_oldest_unfinished_record_of_each_partition() -> None:
+    progress = RecordProgress()
+    progress.add([record(5), record(6), record(1, topic="b")])
+    progress.finish(record(5))
+    progress.finish(record(1, topic="b"))
+    assert progress.unfinished() == {A: 6}

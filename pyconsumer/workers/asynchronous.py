@@ -1,0 +1,397 @@
+"""``AsyncWorkers``: many records at once, in tasks of an event loop.
+
+The rules are in :mod:`.common` and :mod:`.schedule`. Everything happens in the loop's thread. There are ``concurrency``
+tasks that take records from the schedule. The task that called ``run`` polls, takes part in rebalances and commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Final, Unpack
+
+from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener, AsyncKafkaConsumer
+from pyconsumer.aio.driver import LONGEST_TURN_S
+from pyconsumer.consumer.calls import LentConsumer
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
+from pyconsumer.workers.schedule import Schedule, Task
+
+__all__ = ["AsyncWorkers"]
+
+_log = logging.getLogger("pyconsumer.workers")
+
+_POLL_MS: Final = 200
+
+
+class AsyncWorkers(WorkersBase):
+    """Awaits a coroutine function for each record, many at a time, and commits those that are finished (at least once).
+
+    ::
+
+        async def handle(record):
+            ...
+
+        async with AsyncKafkaConsumer("orders", group_id="billing", enable_auto_commit=False, ...) as consumer:
+            await AsyncWorkers(consumer, handle, order="key", concurrency=100).run()
+
+    Args:
+        consumer: an ``AsyncKafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``.
+        handle: a coroutine function.
+        timeout_ms: longest time of a call, which is then cancelled. The attempt counts as failed.
+        settings: see :class:`pyconsumer.workers.Workers`. There is no ``run_in``.
+
+    Raises:
+        ConfigurationError: a setting is out of range, or the consumer does not fit.
+    """
+
+    _name = "AsyncWorkers"
+
+    def __init__(
+        self,
+        consumer: AsyncKafkaConsumer[Any, Any],
+        handle: Callable[[Any], Awaitable[Any]],
+        **settings: Unpack[WorkersSettings],
+    ) -> None:
+        if not isinstance(consumer, AsyncKafkaConsumer):
+            raise ConfigurationError(f"AsyncWorkers needs an AsyncKafkaConsumer, not {consumer!r}: Workers has threads")
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._observers: list[asyncio.Future[None]] = []
+        super().__init__(consumer, handle, **settings)
+        self._lent: LentConsumer | None = None
+        self._paused: set[TopicPartition] = set()
+        self._commit: asyncio.Task[None] | None = None
+        self._turn_began = 0.0
+
+    def _new_schedule(self) -> Schedule:
+        return Schedule(self._order, self._retry, time.monotonic, self._wake)
+
+    def _wake(self, count: int) -> None:
+        idle = self._idle
+        while count > 0 and idle:
+            future = idle.popleft()
+            if not future.done():
+                future.set_result(None)
+                count -= 1
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    async def run(self, *, until_caught_up: bool = False) -> None:
+        """Work until :meth:`stop`, or until the end of the partitions.
+
+        If the task that awaits this is cancelled, the functions that run are cancelled, too. Finished records are
+        committed.
+
+        Args:
+            until_caught_up: return when all records are finished that the assigned partitions had when this member got
+                them.
+
+        Raises:
+            Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
+                The records that are finished are committed.
+            KafkaError: the consumer failed.
+            IllegalStateError: it is running already, or ``subscribe`` was called during the work.
+        """
+        self._begin()
+        consumer = self._consumer
+        lent = self._lent = LentConsumer(consumer)
+        self._deserialization = lent.deserialization
+        self._turn_began = time.monotonic()
+        workers: list[asyncio.Task[None]] = []
+        cancelled = True
+        try:
+            lent.listen(_Listener(self, lent.listener))
+            if consumer.assignment():
+                await self.take_over(consumer.assignment())
+            workers += [asyncio.create_task(self._work()) for _ in range(self._concurrency)]
+            try:
+                await self._loop(until_caught_up=until_caught_up)
+                cancelled = False
+            except WakeupError:
+                cancelled = False  # a request to end in good order
+            except Exception:
+                cancelled = False
+                raise
+            finally:
+                await self._finish(workers, at_once=cancelled)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            lent.give_back()
+            self._is_running = self._stopping = False
+        error = self._error_to_raise()
+        if error is not None:
+            raise error
+
+    def stop(self) -> None:
+        """Let :meth:`run` return, after the records that are running. Call it in the loop, or in a signal handler.
+
+        ``consumer.wakeup()`` has the same effect, so :func:`pyconsumer.stop_on_signals` ends workers, too.
+        """
+        self._stopping = True
+
+    async def _loop(self, *, until_caught_up: bool) -> None:
+        schedule, consumer, lent = self._schedule, self._consumer, self._lent
+        assert lent is not None
+        while not self._stopping and not schedule.closed:
+            room = await self._wait_for_room()
+            found = await consumer.poll(timeout_ms=_POLL_MS if room else 0, max_records=room or 1)
+            if not lent.is_listening:
+                raise IllegalStateError("subscribe() was called while workers run: stop() them before")
+            if found:
+                schedule.add(found)
+            if time.monotonic() >= self._next_commit:
+                self._commit_finished()
+            if self._stop_reading_stopped():
+                return
+            if until_caught_up and await self._is_caught_up():
+                return
+
+    async def _wait_for_room(self) -> int:
+        """Return how many records may be polled. 0: none, and the partitions are paused."""
+        schedule, consumer = self._schedule, self._consumer
+        room = schedule.room(self._most_records, self._most_bytes)
+        if not room:
+            await self._until(lambda: schedule.closed or self._has_room(), BETWEEN_POLLS_S)
+            room = schedule.room(self._most_records, self._most_bytes)
+        if room:
+            if self._paused:
+                consumer.resume(*(self._paused & consumer.assignment() - set(schedule.stopped())))
+                self._paused.clear()
+            return min(room, int(consumer.config.max_poll_records))
+        fresh = consumer.assignment() - consumer.paused()
+        consumer.pause(*fresh)
+        self._paused |= fresh
+        return 0
+
+    def _has_room(self) -> bool:
+        return self._schedule.room(self._most_records, self._most_bytes) >= self._most_records // 2
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until the schedule fulfils a condition. False if the time ran out."""
+        until = time.monotonic() + seconds
+        while not condition():
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            future = asyncio.get_running_loop().create_future()
+            self._observers.append(future)
+            await asyncio.wait([future], timeout=left)
+        return True
+
+    def _changed(self) -> None:
+        if self._observers:
+            for future in self._observers:
+                if not future.done():
+                    future.set_result(None)
+            self._observers.clear()
+
+    # -- one record ----------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        schedule, handle, timeout = self._schedule, self._handle, self._timeout
+        while True:
+            task = schedule.next_task()
+            if task is None:
+                if schedule.closed:
+                    return
+                await self._until_ready()
+                continue
+            try:
+                record = self.deserialized(task)
+                if record is not None:
+                    if timeout is None:
+                        await handle(record)
+                    else:
+                        await self._in_time(record, timeout)
+            except Exception as error:
+                await self._after_failure(task, error)
+            except asyncio.CancelledError as error:
+                if not schedule.closed:  # the function has cancelled itself
+                    schedule.abort(task, error)
+                raise
+            except BaseException as error:
+                schedule.abort(task, error)
+            else:
+                schedule.finish(task)
+            if self._observers:
+                self._changed()
+            if time.monotonic() - self._turn_began > LONGEST_TURN_S:
+                await asyncio.sleep(0)
+                self._turn_began = time.monotonic()
+
+    async def _in_time(self, record: Any, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                await self._handle(record)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            lasted = f"the function has not returned within {seconds * 1000:.0f} ms, and was cancelled"
+            raise KafkaTimeoutError(lasted) from None
+
+    async def _until_ready(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._idle.append(future)
+        due = self._schedule.until_due()
+        if due is None:
+            await future
+        else:
+            await asyncio.wait([future], timeout=due)
+            future.cancel()
+
+    async def _after_failure(self, task: Task, error: Exception) -> None:
+        letter = self._failed(task, error)
+        if letter is None:
+            self._wake(len(self._idle))  # one of them waits until it is due
+            return
+        assert self._dead_letters is not None
+        try:
+            await self._dead_letters.deliver_async(letter)
+        except Exception as failure:
+            self._not_buried(task, failure)
+        else:
+            self._buried(task)
+
+    def _stop_reading_stopped(self) -> bool:
+        """Pause stopped partitions. Return True if no other one is left."""
+        stopped = set(self._schedule.stopped())
+        if not stopped:
+            return False
+        assigned: set[TopicPartition] = self._consumer.assignment()
+        fresh = (stopped & assigned) - self._consumer.paused()
+        if fresh:
+            self._consumer.pause(*fresh)
+        return assigned <= stopped
+
+    async def _is_caught_up(self) -> bool:
+        consumer = self._consumer
+        assigned = consumer.assignment()
+        if self._schedule.undone or not assigned or self._paused:
+            return False
+        missing = assigned - self._ends.keys()
+        if missing:
+            self._ends |= await consumer.end_offsets(missing)
+        for tp in assigned - set(self._schedule.stopped()):
+            if await consumer.position(tp) < self._ends[tp]:
+                return False
+        return True
+
+    # -- commits and rebalances ----------------------------------------------------------------------------------------
+
+    def _commit_finished(self) -> None:
+        if self._commit is not None and not self._commit.done():
+            return
+        self._next_commit = time.monotonic() + self._commit_interval
+        offsets = self._schedule.progress.take()
+        if offsets:
+            self._commit = asyncio.create_task(self._commit_once(offsets))
+
+    async def _commit_once(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            await self._consumer.commit(offsets)
+        except KafkaError as error:
+            _log.warning("finished records could not be committed, the next commit has them: %s", error)
+
+    async def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
+        offsets = self._schedule.progress.take(again=True)
+        if only is not None:
+            offsets = {tp: found for tp, found in offsets.items() if tp in only}
+        while offsets:
+            try:
+                await self._consumer.commit(offsets)
+            except WakeupError:
+                continue  # once for each wakeup
+            except KafkaError as error:
+                _log.warning("finished records could not be committed, they are processed again: %s", error)
+            return
+
+    async def take_over(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with partitions that were assigned."""
+        committed = await self._consumer.committed(partitions, metadata=True)
+        for tp in partitions:
+            self._schedule.restore(tp, committed[tp])
+            self._ends.pop(tp, None)
+
+    async def give_up(self, partitions: Collection[TopicPartition]) -> None:
+        """End the work on partitions that are revoked."""
+        schedule = self._schedule
+        schedule.hold(partitions)
+        if self._waits and not await self._until(lambda: not schedule.running(partitions), self._revoke_timeout):
+            _log.warning(
+                "records of %s still run after %d ms: the next owner processes them, too",
+                sorted(map(str, partitions)),
+                self._revoke_timeout * 1000,
+            )
+        await self._commit_now(partitions)
+        self.drop(partitions)
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that went away."""
+        self._schedule.drop(partitions)
+        self._paused.difference_update(partitions)
+
+    async def _finish(self, workers: list[asyncio.Task[None]], *, at_once: bool) -> None:
+        """Wait for running records, commit, and seek back to the unfinished ones."""
+        schedule, consumer = self._schedule, self._consumer
+        schedule.close()
+        self._wake(len(self._idle))
+        if workers:
+            _, late = await asyncio.wait(workers, timeout=0 if at_once else self._close_timeout)
+            if late and not at_once:
+                _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
+            for worker in late:
+                worker.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        if self._commit is not None:
+            await asyncio.wait([self._commit])
+        assert self._lent is not None
+        if self._lent.is_closed:
+            return
+        await self._commit_now()
+        assigned = consumer.assignment()
+        for tp, first in schedule.progress.unfinished().items():
+            if tp in assigned:
+                consumer.seek(tp, first)
+        if self._paused:
+            consumer.resume(*(self._paused & assigned))
+            self._paused.clear()
+
+
+class _Listener(AsyncConsumerRebalanceListener):
+    """Rule 5 of :mod:`.common`. The user's listener may be plain or async."""
+
+    def __init__(self, workers: AsyncWorkers, users: ConsumerRebalanceListener | None) -> None:
+        self._workers = workers
+        self._users = users
+        if users is not None and getattr(users, "before_first_join", False):
+            self.before_first_join = True
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:  # type: ignore[override]
+        if self._users is not None:
+            await _call(self._users.on_partitions_assigned, assigned)
+        if assigned:
+            await self._workers.take_over(assigned)
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:  # type: ignore[override]
+        if revoked:
+            await self._workers.give_up(revoked)
+        if self._users is not None:
+            await _call(self._users.on_partitions_revoked, revoked)
+
+    async def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:  # type: ignore[override]
+        self._workers.drop(lost)
+        if self._users is not None:
+            await _call(self._users.on_partitions_lost, lost)
+
+
+async def _call(method: Callable[[Any], Any], partitions: Collection[TopicPartition]) -> None:
+    result = method(partitions)
+    if inspect.isawaitable(result):
+        await result

@@ -1,0 +1,343 @@
+"""``Workers``: many records at once, in threads or processes, or one after the other in the calling thread.
+
+The rules are in :mod:`.common` and :mod:`.schedule`. Here is the loop of the consumer's thread. The pools that take
+tasks from the schedule are in those of :mod:`.thread_pool` and :mod:`.process_pool`.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Callable, Collection
+from typing import Any, Final, Unpack
+
+from pyconsumer.consumer.calls import LentConsumer
+from pyconsumer.consumer.consumer import KafkaConsumer
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, RebalanceInProgressError, WakeupError
+from pyconsumer.structs import TopicPartition
+from pyconsumer.workers.common import BETWEEN_POLLS_S, WorkersBase, WorkersSettings
+from pyconsumer.workers.process_pool import ProcessPool
+from pyconsumer.workers.schedule import Task
+from pyconsumer.workers.settings import RunIn, check_choice
+from pyconsumer.workers.thread_pool import Pool, ThreadPool
+
+__all__ = ["Workers"]
+
+_log = logging.getLogger("pyconsumer.workers")
+
+_POLL_MS: Final = 200
+#: ``run_in="inline"`` polls at least this often, whatever is ready (seconds).
+_INLINE_TURN_S: Final = 0.2
+
+
+class Workers(WorkersBase):
+    """Calls a function for each record, many at a time, and commits those that are finished (at least once).
+
+    ::
+
+        def handle(record):
+            ...
+
+        with KafkaConsumer("orders", group_id="billing", enable_auto_commit=False, ...) as consumer:
+            Workers(consumer, handle, order="key", concurrency=100, retry=Retry(attempts=5)).run()
+
+    Args:
+        consumer: a ``KafkaConsumer`` with a ``group_id`` and ``enable_auto_commit=False``. Subscribe it before
+            :meth:`run`. Offsets of finished records are committed every ``auto_commit_interval_ms``.
+        handle: called with each record. It is finished when the function returns. Its result is ignored. For
+            ``run_in="processes"`` it is a function of a module, and records, exceptions and the function are pickled.
+        order: ``"key"`` calls it for the records of a key one after the other. Records without a key have no order
+            then. ``"partition"`` does so for those of a partition. None has no order.
+        concurrency: most records in work at a time.
+        run_in: ``"threads"``, ``"processes"`` (as many as there are processors, each with one record at a time), or
+            ``"inline"``: in the thread of :meth:`run`, one record after the other.
+        retry: how often a record is tried. By default once.
+        dead_letters: where records go whose last attempt failed. Without it the workers end with the exception.
+        timeout_ms: longest time of a call. In processes, the process is killed and the attempt counts as failed. A
+            thread cannot be ended: it is reported in the log and in :meth:`status`.
+        max_buffered: most records that are polled and not finished. By default twice ``concurrency``, at least
+            ``max_poll_records``.
+        max_buffered_bytes: most bytes of keys and values of these. One poll may exceed it.
+        on_revoke: ``"wait"`` finishes the running records of partitions before these go to another member.
+            ``"abandon"`` gives them up at once: the other member processes them, too.
+        revoke_timeout_ms: longest time of that wait, at most half of ``max_poll_interval_ms``. By default 30 s.
+        close_timeout_ms: longest time for running records at the end of :meth:`run`.
+
+    Raises:
+        ConfigurationError: a setting is out of range, or the consumer does not fit.
+    """
+
+    def __init__(
+        self,
+        consumer: KafkaConsumer[Any, Any],
+        handle: Callable[[Any], Any],
+        *,
+        run_in: RunIn = "threads",
+        **settings: Unpack[WorkersSettings],
+    ) -> None:
+        if not isinstance(consumer, KafkaConsumer):
+            raise ConfigurationError(f"Workers needs a KafkaConsumer, not {consumer!r}: AsyncWorkers has an event loop")
+        super().__init__(consumer, handle, **settings)
+        check_choice(run_in, "run_in", ("threads", "processes", "inline"))
+        self._run_in = run_in
+        if run_in == "processes":
+            try:
+                pickle.dumps(handle)
+            except Exception as error:
+                raise ConfigurationError(
+                    f"processes need a function of a module, which can be pickled. {handle!r} cannot: {error}"
+                ) from None
+        self._lent: LentConsumer | None = None
+        self._paused: set[TopicPartition] = set()
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def run(self, *, until_caught_up: bool = False) -> None:
+        """Work until :meth:`stop`, or until the end of the partitions.
+
+        Args:
+            until_caught_up: return when all records are finished that the assigned partitions had when this member got
+                them.
+
+        Raises:
+            Exception: the last attempt of a record failed without dead letters, or its dead letter could not be sent.
+                The records that are finished are committed.
+            KafkaError: the consumer failed.
+            IllegalStateError: it is running already, or ``subscribe`` was called during the work.
+        """
+        self._begin()
+        consumer = self._consumer
+        lent = self._lent = LentConsumer(consumer)
+        self._deserialization = lent.deserialization
+        pool = self._pool()
+        try:
+            lent.listen(_Listener(self, lent.listener))
+            assigned = consumer.assignment()
+            if assigned:
+                self.take_over(assigned)
+            pool.start()
+            try:
+                self._loop(pool, until_caught_up=until_caught_up)
+            except WakeupError:
+                pass  # a request to end in good order
+            finally:
+                self._finish(pool)
+        finally:
+            pool.close()
+            lent.give_back()
+            self._is_running = self._stopping = False
+        error = self._error_to_raise()
+        if error is not None:
+            raise error
+
+    def stop(self) -> None:
+        """Let :meth:`run` return, after the records that are running.
+
+        Any thread, and a signal handler, may call this. ``consumer.wakeup()`` has the same effect, so
+        :func:`pyconsumer.stop_on_signals` ends workers, too.
+        """
+        self._stopping = True
+
+    def _pool(self) -> Pool:
+        if self._run_in == "inline":
+            return Pool()
+        if self._run_in == "threads":
+            return ThreadPool(self._schedule, self._call, self._concurrency, self._timeout)
+        return ProcessPool(self._schedule, self, self._handle, self._concurrency, self._timeout)
+
+    def _loop(self, pool: Pool, *, until_caught_up: bool) -> None:
+        schedule, consumer, lent = self._schedule, self._consumer, self._lent
+        assert lent is not None
+        inline = self._run_in == "inline"
+        while not self._stopping and not schedule.closed:
+            room = self._wait_for_room(inline=inline)
+            waits = room and not (inline and schedule.undone)
+            found = consumer.poll(timeout_ms=_POLL_MS if waits else 0, max_records=room or 1)
+            if not lent.is_listening:
+                raise IllegalStateError("subscribe() was called while workers run: stop() them before")
+            if found:
+                schedule.add(found)
+            if inline:
+                self._work_inline()
+            pool.look()
+            if time.monotonic() >= self._next_commit:
+                self._commit_finished()
+            if self._stop_reading_stopped():
+                return
+            if until_caught_up and self._is_caught_up():
+                return
+
+    def _wait_for_room(self, *, inline: bool) -> int:
+        """Return how many records may be polled. 0: none, and the partitions are paused."""
+        schedule = self._schedule
+        room = schedule.room(self._most_records, self._most_bytes)
+        if not room and not inline:
+            schedule.wait_for_room(self._most_records, self._most_bytes, BETWEEN_POLLS_S)
+            room = schedule.room(self._most_records, self._most_bytes)
+        consumer = self._consumer
+        if room:
+            if self._paused:
+                consumer.resume(*(self._paused & consumer.assignment() - set(schedule.stopped())))
+                self._paused.clear()
+            return min(room, int(consumer.config.max_poll_records))
+        fresh = consumer.assignment() - consumer.paused()
+        consumer.pause(*fresh)
+        self._paused |= fresh
+        return 0
+
+    def _work_inline(self) -> None:
+        schedule = self._schedule
+        until = time.monotonic() + _INLINE_TURN_S
+        while not self._stopping and time.monotonic() < until:
+            with schedule.lock:
+                task = schedule.next_task()
+            if task is None:
+                return
+            self._call(task)
+
+    def _call(self, task: Task) -> None:
+        """Process a task, in a worker's thread."""
+        try:
+            record = self.deserialized(task)
+            if record is not None:
+                self._handle(record)
+        except Exception as error:
+            self.after_failure(task, error)
+        except BaseException as error:
+            self._schedule.abort(task, error)
+            if self._run_in == "inline":
+                raise
+        else:
+            self._schedule.finish(task)
+
+    def after_failure(self, task: Task, error: Exception) -> None:
+        """Deal with a failed attempt, in a worker's thread."""
+        letter = self._failed(task, error)
+        if letter is None:
+            return
+        assert self._dead_letters is not None
+        try:
+            self._dead_letters.deliver(letter)
+        except Exception as failure:
+            self._not_buried(task, failure)
+        else:
+            self._buried(task)
+
+    def _stop_reading_stopped(self) -> bool:
+        """Pause stopped partitions. Return True if no other one is left."""
+        stopped = set(self._schedule.stopped())
+        if not stopped:
+            return False
+        assigned: set[TopicPartition] = self._consumer.assignment()
+        fresh = (stopped & assigned) - self._consumer.paused()
+        if fresh:
+            self._consumer.pause(*fresh)
+        return assigned <= stopped
+
+    def _is_caught_up(self) -> bool:
+        consumer = self._consumer
+        assigned = consumer.assignment()
+        if self._schedule.undone or not assigned or self._paused:
+            return False
+        missing = assigned - self._ends.keys()
+        if missing:
+            self._ends |= consumer.end_offsets(missing)
+        return all(consumer.position(tp) >= self._ends[tp] for tp in assigned - set(self._schedule.stopped()))
+
+    # -- commits and rebalances ----------------------------------------------------------------------------------------
+
+    def _commit_finished(self) -> None:
+        self._next_commit = time.monotonic() + self._commit_interval
+        offsets = self._schedule.progress.take()
+        if offsets:
+            self._consumer.commit_async(offsets, _log_failure)
+
+    def _commit_now(self, only: Collection[TopicPartition] | None = None) -> None:
+        offsets = self._schedule.progress.take(again=True)
+        if only is not None:
+            offsets = {tp: found for tp, found in offsets.items() if tp in only}
+        while offsets:
+            try:
+                self._consumer.commit(offsets)
+            except WakeupError:
+                continue  # once for each wakeup
+            except KafkaError as error:
+                _log.warning("finished records could not be committed, they are processed again: %s", error)
+            return
+
+    def take_over(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with partitions that were assigned."""
+        committed = self._consumer.committed(partitions, metadata=True)
+        for tp in partitions:
+            self._schedule.restore(tp, committed[tp])
+            self._ends.pop(tp, None)
+
+    def give_up(self, partitions: Collection[TopicPartition]) -> None:
+        """End the work on partitions that are revoked."""
+        schedule = self._schedule
+        schedule.hold(partitions)
+        if self._waits and not schedule.wait_running(partitions, self._revoke_timeout):
+            _log.warning(
+                "records of %s still run after %d ms: the next owner processes them, too",
+                sorted(map(str, partitions)),
+                self._revoke_timeout * 1000,
+            )
+        self._commit_now(partitions)
+        self.drop(partitions)
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that went away."""
+        self._schedule.drop(partitions)
+        self._paused.difference_update(partitions)
+
+    def _finish(self, pool: Pool) -> None:
+        """Wait for running records, commit, and seek back to the unfinished ones."""
+        schedule, consumer = self._schedule, self._consumer
+        schedule.close()
+        if not schedule.wait_running(None, self._close_timeout):
+            _log.warning("records still run after %d ms, they are processed again", self._close_timeout * 1000)
+        assert self._lent is not None
+        if self._lent.is_closed:
+            return
+        self._commit_now()
+        assigned = consumer.assignment()
+        for tp, first in schedule.progress.unfinished().items():
+            if tp in assigned:
+                consumer.seek(tp, first)
+        if self._paused:
+            consumer.resume(*(self._paused & assigned))
+            self._paused.clear()
+
+
+class _Listener(ConsumerRebalanceListener):
+    """Rule 5 of :mod:`.common`."""
+
+    def __init__(self, workers: Workers, users: ConsumerRebalanceListener | None) -> None:
+        self._workers = workers
+        self._users = users
+        if users is not None and getattr(users, "before_first_join", False):
+            self.before_first_join = True
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition], /) -> None:
+        if self._users is not None:
+            self._users.on_partitions_assigned(assigned)
+        if assigned:
+            self._workers.take_over(assigned)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition], /) -> None:
+        if revoked:
+            self._workers.give_up(revoked)
+        if self._users is not None:
+            self._users.on_partitions_revoked(revoked)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition], /) -> None:
+        self._workers.drop(lost)
+        if self._users is not None:
+            self._users.on_partitions_lost(lost)
+
+
+def _log_failure(offsets: Any, error: Exception | None) -> None:
+    if error is not None and not isinstance(error, RebalanceInProgressError):
+        _log.warning("finished records could not be committed, the next commit has them: %s", error)

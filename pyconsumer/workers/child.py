@@ -1,0 +1,71 @@
+"""A worker process: it calls the function for the records that come through a pipe.
+
+Rules
+
+1. It sends an empty list when it can begin. Until then no time of a record counts. It ends when the pipe ends, also
+   when the program died that owns it.
+2. Ctrl-C in a terminal goes to all processes of the program. It is ignored here: the owner decides.
+3. Results go back at once after an exception, and if the function takes long. Else several are reported
+   together (:data:`_REPORT_S`). Marks in shared memory show the finished ones, should this process be killed.
+4. An exception or a result that cannot be pickled becomes a ``RuntimeError`` with its text.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+__all__ = ["DONE", "RUNNING", "serve"]
+
+RUNNING: Final = 1  #: mark of the record whose function was called
+DONE: Final = 2  #: mark of a record whose function has returned
+
+_REPORT_S: Final = 0.005
+
+
+def serve(pipe: Connection, handle: Callable[[Any], Any], marks: Any) -> None:
+    """Process records until the pipe ends.
+
+    Args:
+        pipe: brings lists of records, and takes lists of results: None for each record that is done, or its exception.
+        handle: the function.
+        marks: bytes in shared memory, one for each record of a list.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe.send([])
+    while True:
+        try:
+            records = pipe.recv()
+        except (EOFError, OSError):
+            return
+        results: list[BaseException | None] = []
+        reported = time.monotonic()
+        for number, record in enumerate(records):
+            marks[number] = RUNNING
+            error = _call(handle, record)
+            results.append(error)
+            now = time.monotonic()
+            if error is None:
+                marks[number] = DONE
+            if error is not None or now - reported > _REPORT_S:
+                pipe.send(results)
+                results = []
+                reported = now
+        if results:
+            pipe.send(results)
+
+
+def _call(handle: Callable[[Any], Any], record: Any) -> BaseException | None:
+    try:
+        handle(record)
+    except BaseException as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            return RuntimeError(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+        return error
+    return None

@@ -1,0 +1,258 @@
+"""The common part of workers in threads, processes and tasks: checks, and the failure of a record.
+
+Rules
+
+1. The consumer is used by one thread (or task): the one in ``run``. It polls, takes part in rebalances, and commits.
+2. A commit has the offset below which all records of a partition are finished. Its metadata names the finished ones
+   above it.
+3. Before partitions are revoked, their running records are waited for (``on_revoke="wait"``), at most for
+   ``revoke_timeout_ms``. Then their finished offsets are committed, and the partitions are dropped. Results that come
+   later are ignored. ``"abandon"`` does not wait.
+4. Records are polled only as far as there is room for them. Without room the partitions are paused, and polls
+   continue, so the member stays in its group however slow the function is.
+5. The user's rebalance listener is called, too. For revoked and lost partitions it comes after the workers, when their
+   records are finished and committed. For assigned partitions it comes first, so it may seek.
+6. Deserialization happens where the function runs. So a record that cannot be deserialized is treated like one whose
+   last attempt failed, and dead letters have the bytes that came.
+7. At the end the consumer seeks back to the unfinished records, so it may be used again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypedDict
+
+from pyconsumer.clock import seconds_of
+from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.errors import (
+    ConfigurationError,
+    IllegalStateError,
+    RecordDeserializationError,
+)
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import TopicPartition
+from pyconsumer.workers.dead_letters import DeadLetters, Letter
+from pyconsumer.workers.schedule import Schedule, Task
+from pyconsumer.workers.settings import OnRevoke, Order, Retry, check_choice, check_count
+
+__all__ = ["OldestRecord", "WorkersBase", "WorkersSettings", "WorkersStatus"]
+
+_log = logging.getLogger("pyconsumer.workers")
+
+#: Longest time without a poll while there is no room (seconds).
+BETWEEN_POLLS_S: Final = 0.2
+_LONGEST_REVOKE_WAIT_MS: Final = 30_000
+
+
+class WorkersSettings(TypedDict, total=False):
+    """The settings that :class:`.Workers` and :class:`.AsyncWorkers` share. ``Workers`` documents them."""
+
+    order: Order
+    concurrency: int
+    retry: Retry | None
+    dead_letters: DeadLetters | None
+    timeout_ms: float | None
+    max_buffered: int | None
+    max_buffered_bytes: int
+    on_revoke: OnRevoke
+    revoke_timeout_ms: float | None
+    close_timeout_ms: float
+
+
+class OldestRecord(NamedTuple):
+    """The running record of a partition with the lowest offset, and for how many ms it has been running."""
+
+    offset: int
+    running_ms: float
+
+
+class WorkersStatus(NamedTuple):
+    """A snapshot of the work.
+
+    Attributes:
+        running: records that a function has right now.
+        waiting: records that wait for their turn.
+        retrying: records that failed and wait for their next attempt.
+        finished: records that are done since ``run`` began, dead letters included.
+        dead: dead letters among them.
+        retries: attempts that failed and were repeated.
+        oldest: by partition, the oldest running record.
+        stopped: partitions that were stopped by an error that dead letters could not take, with the error.
+        per_second: finished records per second since ``run`` began.
+    """
+
+    running: int
+    waiting: int
+    retrying: int
+    finished: int
+    dead: int
+    retries: int
+    oldest: dict[TopicPartition, OldestRecord]
+    stopped: dict[TopicPartition, BaseException]
+    per_second: float
+
+
+class WorkersBase:
+    """Settings and state of workers. See :class:`pyconsumer.workers.Workers` for the arguments."""
+
+    _name = "Workers"
+
+    def __init__(
+        self,
+        consumer: Any,
+        handle: Callable[[Any], Any],
+        *,
+        order: Order = "key",
+        concurrency: int = 100,
+        retry: Retry | None = None,
+        dead_letters: DeadLetters | None = None,
+        timeout_ms: float | None = None,
+        max_buffered: int | None = None,
+        max_buffered_bytes: int = 64 << 20,
+        on_revoke: OnRevoke = "wait",
+        revoke_timeout_ms: float | None = None,
+        close_timeout_ms: float = 30_000,
+    ) -> None:
+        config = consumer.config
+        if config.group_id is None:
+            raise ConfigurationError(
+                f"{self._name} needs a consumer with a group_id, for the offsets of finished records"
+            )
+        if config.enable_auto_commit:
+            raise ConfigurationError(
+                f"{self._name} needs enable_auto_commit=False: automatic commits take records that are not finished"
+            )
+        if not callable(handle):
+            raise ConfigurationError(f"the function must be callable, not {handle!r}")
+        check_choice(order, "order", ("key", "partition", None))
+        check_choice(on_revoke, "on_revoke", ("wait", "abandon"))
+        if retry is not None and not isinstance(retry, Retry):
+            raise ConfigurationError(f"retry must be a Retry, not {retry!r}")
+        if dead_letters is not None and not isinstance(dead_letters, DeadLetters):
+            raise ConfigurationError(f"dead_letters must be a DeadLetters, not {dead_letters!r}")
+        self._consumer: Any = consumer
+        self._handle = handle
+        self._order: Order = order
+        self._concurrency = check_count(concurrency, "concurrency")
+        self._retry = retry or Retry()
+        self._dead_letters = dead_letters
+        self._timeout = None if timeout_ms is None else seconds_of(timeout_ms)
+        self._most_records = (
+            max(2 * self._concurrency, config.max_poll_records)
+            if max_buffered is None
+            else check_count(max_buffered, "max_buffered")
+        )
+        self._most_bytes = check_count(max_buffered_bytes, "max_buffered_bytes")
+        self._waits = on_revoke == "wait"
+        longest = min(_LONGEST_REVOKE_WAIT_MS, config.max_poll_interval_ms / 2)
+        self._revoke_timeout = seconds_of(
+            longest if revoke_timeout_ms is None else min(revoke_timeout_ms, config.max_poll_interval_ms / 2)
+        )
+        self._close_timeout = seconds_of(close_timeout_ms, "close_timeout_ms")
+        self._commit_interval = config.auto_commit_interval_ms / 1000
+        self._schedule = self._new_schedule()
+        self._deserialization: Deserialization | None = None
+        self._stopping = False
+        self._is_running = False
+        self._dead = 0
+        self._began = 0.0
+        self._next_commit = 0.0
+        self._ends: dict[TopicPartition, int] = {}
+
+    def _new_schedule(self) -> Schedule:
+        return Schedule(self._order, self._retry, time.monotonic)
+
+    def status(self) -> WorkersStatus:
+        """Return a snapshot of the work. Any thread may call this, at any time.
+
+        Example::
+
+            print(workers.status().oldest)
+        """
+        schedule = self._schedule
+        running, waiting, retrying = schedule.counts()
+        lasted = time.monotonic() - self._began if self._began else 0.0
+        return WorkersStatus(
+            running=running,
+            waiting=waiting,
+            retrying=retrying,
+            finished=schedule.finished,
+            dead=self._dead,
+            retries=schedule.retries,
+            oldest={tp: OldestRecord(offset, age * 1000) for tp, (offset, age) in schedule.oldest().items()},
+            stopped=schedule.stopped(),
+            per_second=schedule.finished / lasted if lasted > 0 else 0.0,
+        )
+
+    def _begin(self) -> None:
+        if self._is_running:
+            raise IllegalStateError("run() is at work already: stop() ends it")
+        self._is_running = True
+        self._schedule = self._new_schedule()
+        self._dead = 0
+        self._began = time.monotonic()
+        self._next_commit = self._began + self._commit_interval
+        self._ends.clear()
+
+    # -- one record ----------------------------------------------------------------------------------------------------
+
+    def deserialized(self, task: Task) -> ConsumerRecord[Any, Any] | None:
+        """Return the record for the function, None if the consumer's ``on_record_error`` skips it.
+
+        Raises:
+            RecordDeserializationError: it cannot be deserialized.
+        """
+        convert = self._deserialization
+        if convert is None:
+            return task.record
+        found, _, error = convert([task.record])  # in several threads at once: it has no state but a counter
+        if error is not None:
+            raise error
+        return found[0] if found else None
+
+    def _failed(self, task: Task, error: Exception) -> Letter | None:
+        """Deal with a failed attempt.
+
+        Returns:
+            The dead letter to send, after which :meth:`_buried` follows. None if there is no more to do.
+        """
+        now = int(time.time() * 1000)
+        if self._schedule.fail(task, error, now, for_good=isinstance(error, RecordDeserializationError)):
+            _log.info("%s failed and is tried again: %r", _place(task), error)
+            return None
+        letters = self._dead_letters
+        if letters is None:
+            _log.error("%s failed for the last time, and the workers end: %r", _place(task), error)
+            self._schedule.abort(task, error)
+            return None
+        _log.warning(
+            "%s failed for the last time, and its dead letter is sent to %s: %r", _place(task), letters.topic, error
+        )
+        if isinstance(error, RecordDeserializationError):
+            return letters.of_error(error, now)
+        return letters.of_record(task.record, error, task.attempt, task.failed_at)
+
+    def _buried(self, task: Task) -> None:
+        """The dead letter of a record was acknowledged."""
+        self._dead += 1
+        self._schedule.finish(task)
+
+    def _not_buried(self, task: Task, error: Exception) -> None:
+        """The dead letter of a record could not be sent."""
+        _log.error(
+            "%s is stopped at offset %d: its dead letter could not be sent: %s",
+            task.share.tp,
+            task.record.offset,
+            error,
+        )
+        self._schedule.stop_partition(task, error)
+
+    def _error_to_raise(self) -> BaseException | None:
+        schedule = self._schedule
+        return schedule.failure or next(iter(schedule.stopped().values()), None)
+
+
+def _place(task: Task) -> str:
+    return f"{task.share.tp} offset {task.record.offset}, attempt {task.attempt},"

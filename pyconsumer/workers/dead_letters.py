@@ -1,0 +1,159 @@
+"""``DeadLetters``: records that failed go to a topic, with the reason in their headers.
+
+Rules
+
+1. A record counts as finished only when the broker has acknowledged its dead letter. So the producer must wait for all
+   replicas (``acks="all"``).
+2. Key and value are the bytes that came, also if the consumer has deserializers. The record's own headers come first.
+3. The headers are those of :data:`HEADERS`. The text of the exception is cut after 1,000 bytes.
+4. A letter that cannot be sent is tried again (``attempts``). Then the error goes to the caller.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyconsumer.consumer.interface import DeadLetterSink
+from pyconsumer.errors import ConfigurationError, KafkaError, RecordDeserializationError
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.workers.settings import check_count
+
+__all__ = ["HEADERS", "DeadLetters", "Letter"]
+
+#: Headers of a dead letter, with the values as UTF-8 text.
+HEADERS: Final = {
+    "dead-letter.topic": "the topic that the record came from",
+    "dead-letter.partition": "its partition",
+    "dead-letter.offset": "its offset",
+    "dead-letter.timestamp": "its timestamp, in ms since 1970",
+    "dead-letter.attempts": "how often the function was called for it, 0 if it could not be deserialized",
+    "dead-letter.first-failure": "the time of the first failure, in ms since 1970",
+    "dead-letter.error-type": "the class of the last exception, with its module",
+    "dead-letter.error": "the text of the last exception, at most 1,000 bytes",
+}
+
+_MOST_TEXT_BYTES: Final = 1_000
+
+Letter = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
+"""Key, value and headers of a dead letter."""
+
+
+class DeadLetters(DeadLetterSink):
+    """Sends records that failed to a topic.
+
+    Use it for :class:`pyconsumer.workers.Workers`, or as ``on_record_error`` of a consumer, for records that cannot be
+    deserialized::
+
+        KafkaConsumer("orders", on_record_error=DeadLetters(producer, "orders.dead"), ...)
+
+    Args:
+        producer: a ``KafkaProducer``, for ``AsyncWorkers`` an ``AsyncKafkaProducer``. It has ``acks="all"``, no
+            serializers, and no transactions. You close it, after the workers.
+        topic: the topic for dead letters.
+        attempts: how often a letter is sent whose sending fails. Each lasts up to the producer's
+            ``delivery_timeout_ms``.
+
+    Raises:
+        ConfigurationError: the producer has other settings, or ``attempts`` is less than 1.
+    """
+
+    def __init__(self, producer: Any, topic: str, *, attempts: int = 3) -> None:
+        config = producer.config
+        if config.acks not in (-1, "all"):
+            raise ConfigurationError(
+                f'dead letters need a producer with acks="all", not {config.acks!r}: a record counts as finished when '
+                "its letter is safe"
+            )
+        if config.transactional_id is not None:
+            raise ConfigurationError("dead letters need a producer without a transactional_id")
+        if config.key_serializer is not None or config.value_serializer is not None:
+            raise ConfigurationError("dead letters need a producer without serializers: they have the bytes that came")
+        if not isinstance(topic, str) or not topic:
+            raise ConfigurationError(f"the topic for dead letters must be a name, not {topic!r}")
+        self.producer = producer
+        self.topic = topic
+        self.attempts = check_count(attempts, "attempts")
+
+    def __repr__(self) -> str:
+        return f"<DeadLetters to {self.topic}>"
+
+    def send(self, error: RecordDeserializationError, /) -> None:
+        """Send a record that could not be deserialized, and wait until the broker has acknowledged it.
+
+        Args:
+            error: has the record's bytes.
+
+        Raises:
+            KafkaError: it could not be sent.
+        """
+        self.deliver(self.of_error(error, error.timestamp))
+
+    def deliver(self, letter: Letter) -> None:
+        """Send a letter, and wait until the broker has acknowledged it.
+
+        Raises:
+            KafkaError: it could not be sent.
+        """
+        key, value, headers = letter
+        for attempt in range(1, self.attempts + 1):
+            try:
+                self.producer.send(self.topic, value, key=key, headers=headers).get()
+            except KafkaError:
+                if attempt == self.attempts:
+                    raise
+            else:
+                return
+
+    async def deliver_async(self, letter: Letter) -> None:
+        """Send a letter with an ``AsyncKafkaProducer``, and wait until the broker has acknowledged it.
+
+        Raises:
+            KafkaError: it could not be sent.
+        """
+        key, value, headers = letter
+        for attempt in range(1, self.attempts + 1):
+            try:
+                await self.producer.send_and_wait(self.topic, value, key=key, headers=headers)
+            except KafkaError:
+                if attempt == self.attempts:
+                    raise
+            else:
+                return
+
+    def of_error(self, error: RecordDeserializationError, failed_at: int) -> Letter:
+        """Return the letter of a record that could not be deserialized.
+
+        Args:
+            error: has the record's bytes.
+            failed_at: when, in ms since 1970.
+        """
+        topic, partition = error.topic_partition
+        place = (topic, partition, error.offset, error.timestamp)
+        return error.key, error.value, self._headers(error.headers, place, 0, failed_at, error.__cause__ or error)
+
+    def of_record(
+        self, record: ConsumerRecord[bytes, bytes], error: BaseException, attempts: int, failed_at: int
+    ) -> Letter:
+        """Return the letter of a record whose function has failed.
+
+        Args:
+            record: as it came, with bytes.
+            error: the last exception.
+            attempts: calls of the function.
+            failed_at: when the first call failed, in ms since 1970.
+        """
+        place = (record.topic, record.partition, record.offset, record.timestamp)
+        return record.key, record.value, self._headers(record.headers, place, attempts, failed_at, error)
+
+    def _headers(
+        self,
+        own: Any,
+        place: tuple[str, int, int, int],
+        attempts: int,
+        failed_at: int,
+        error: BaseException,
+    ) -> list[tuple[str, bytes | None]]:
+        kind = type(error)
+        text = str(error).encode("utf-8", "replace")[:_MOST_TEXT_BYTES].decode("utf-8", "ignore")
+        values = (*place, attempts, failed_at, f"{kind.__module__}.{kind.__qualname__}", text)
+        return [*own, *((name, str(value).encode()) for name, value in zip(HEADERS, values, strict=True))]

@@ -1,0 +1,252 @@
+"""Processes that process tasks. Each has a thread of this process, which takes tasks from the schedule.
+
+Rules
+
+1. A process gets a chunk of tasks, at most :data:`CHUNK`, of different keys: so the order by key holds. It reports each
+   one. Its thread waits for that no longer than ``timeout_ms`` for each task.
+2. A process that dies, or is killed for a task that lasted too long, is replaced. The attempt of the task that it was
+   working on counts as failed. The tasks of the chunk behind it did not begin, and are put back. Marks in shared memory
+   show which one it was.
+3. A process that dies before it can begin ends all work: the next one would die, too.
+4. Processes are made by ``forkserver``, or ``spawn`` where there is none: a fork would copy the locks of other threads.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Final, Protocol
+
+from pyconsumer.errors import KafkaTimeoutError
+from pyconsumer.workers.child import DONE, RUNNING, serve
+from pyconsumer.workers.schedule import Schedule, Task
+from pyconsumer.workers.thread_pool import Pool
+
+__all__ = ["ProcessPool", "WorkerDiedError"]
+
+#: Most tasks that a process gets at once.
+CHUNK: Final = 32
+
+
+class WorkerDiedError(RuntimeError):
+    """A worker process ended while it was processing a record."""
+
+
+class _Owner(Protocol):
+    """The part of :class:`.Workers` that the pool of processes needs."""
+
+    def deserialized(self, task: Task) -> Any: ...
+
+    def after_failure(self, task: Task, error: Exception) -> None: ...
+
+
+class ProcessPool(Pool):
+    """Processes that process tasks, each with a thread of this process.
+
+    Args:
+        schedule: has the tasks.
+        owner: deserializes, and deals with failures.
+        handle: the function that the processes call.
+        concurrency: most tasks in work at a time.
+        timeout: longest time of a task in seconds, None without end.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        owner: _Owner,
+        handle: Callable[[Any], Any],
+        concurrency: int,
+        timeout: float | None,
+    ) -> None:
+        methods = multiprocessing.get_all_start_methods()
+        self._context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+        self._schedule = schedule
+        self._owner = owner
+        self._handle = handle
+        self._timeout = timeout
+        self._children: set[_Child] = set()
+        self._closing = False
+        count = min(os.cpu_count() or 1, concurrency)
+        self._chunk = max(1, min(CHUNK, concurrency // count))
+        self._threads = [
+            threading.Thread(target=self._work, name=f"pyconsumer-worker-{number}", daemon=True)
+            for number in range(count)
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self) -> None:
+        child: _Child | None = None
+        try:
+            while (first := self._schedule.wait_for_task()) is not None:
+                chunk = self._more(first)
+                if child is None:
+                    child = _Child(self._context, self._handle, self._chunk)
+                    self._children.add(child)
+                    if not self._has_begun(child, chunk):
+                        return
+                if not self._process(child, chunk):
+                    self._children.discard(child)
+                    child.kill()
+                    child = None
+        except BaseException as error:
+            self._schedule.abort_all(error)
+        finally:
+            if child is not None:
+                child.end()
+
+    def _has_begun(self, child: _Child, chunk: list[Task]) -> bool:
+        try:
+            child.receive(None)
+        except (EOFError, OSError):
+            for task in reversed(chunk):
+                self._schedule.give_back(task)
+            if not self._closing:
+                self._schedule.abort_all(
+                    WorkerDiedError(
+                        f"a worker process {child.describe()} before its first record. Its output says why. A program "
+                        'that starts processes needs `if __name__ == "__main__":` around its main part'
+                    )
+                )
+            return False
+        return True
+
+    def _more(self, first: Task) -> list[Task]:
+        chunk = [first]
+        with self._schedule.lock:
+            while len(chunk) < self._chunk and (task := self._schedule.next_task()) is not None:
+                chunk.append(task)
+        return chunk
+
+    def _process(self, child: _Child, chunk: list[Task]) -> bool:
+        """Process a chunk. Return False if the process is of no more use."""
+        sent: list[Task] = []
+        records = []
+        for task in chunk:
+            try:
+                record = self._owner.deserialized(task)
+            except Exception as error:
+                self._owner.after_failure(task, error)
+                continue
+            if record is None:
+                self._schedule.finish(task)
+                continue
+            sent.append(task)
+            records.append(record)
+        if not sent:
+            return True
+        try:
+            child.send(records)
+        except OSError:  # it has died between two chunks
+            for task in reversed(sent):
+                self._schedule.give_back(task)
+            return False
+        except Exception as error:  # it cannot be pickled
+            for task in sent:
+                self._owner.after_failure(task, error)
+            return True
+        done = 0
+        while done < len(sent):
+            try:
+                results = child.receive(self._timeout)
+            except TimeoutError:
+                lasted = (
+                    f"the function has not returned within {(self._timeout or 0) * 1000:.0f} ms, its process was ended"
+                )
+                child.kill()
+                return self._lost(sent[done:], child.marks[done:], KafkaTimeoutError(lasted))
+            except (EOFError, OSError):
+                died = WorkerDiedError(f"the worker process {child.describe()}")
+                return self._lost(sent[done:], child.marks[done:], died)
+            for result in results:
+                task = sent[done]
+                done += 1
+                if result is None:
+                    self._schedule.finish(task)
+                elif isinstance(result, Exception):
+                    self._owner.after_failure(task, result)
+                else:
+                    self._schedule.abort(task, result)
+        return True
+
+    def _lost(self, tasks: list[Task], marks: bytes, error: Exception) -> bool:
+        if self._closing:
+            return False
+        for task, mark in reversed(list(zip(tasks, marks, strict=False))):
+            if mark == DONE:
+                self._schedule.finish(task)
+            elif mark == RUNNING:
+                self._owner.after_failure(task, error)
+            else:
+                self._schedule.give_back(task)
+        return False
+
+    def close(self) -> None:
+        self._closing = True
+        until = time.monotonic() + 1
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+        for child in list(self._children):  # of a function that has not returned in time
+            child.kill()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(5)
+
+
+class _Child:
+    """A worker process, seen from its thread."""
+
+    def __init__(self, context: Any, handle: Callable[[Any], Any], chunk: int) -> None:
+        self._pipe: Connection
+        self._pipe, theirs = context.Pipe()
+        self._marks = context.RawArray("B", chunk)
+        arguments = (theirs, handle, self._marks)
+        self._process = context.Process(target=serve, args=arguments, daemon=True, name="pyconsumer-worker")
+        self._process.start()
+        theirs.close()
+
+    @property
+    def marks(self) -> bytes:
+        return bytes(self._marks)
+
+    def send(self, records: list[Any]) -> None:
+        self._marks[:] = bytes(len(self._marks))
+        self._pipe.send(records)
+
+    def receive(self, timeout: float | None) -> list[BaseException | None]:
+        """Return the results of the next tasks: None, or the exception.
+
+        Raises:
+            TimeoutError: there is none in time.
+            EOFError, OSError: the process has ended.
+        """
+        if not self._pipe.poll(timeout):
+            raise TimeoutError
+        found: list[BaseException | None] = self._pipe.recv()
+        return found
+
+    def describe(self) -> str:
+        self._process.join(5)
+        code = self._process.exitcode
+        return f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join(5)
+        self._pipe.close()
+
+    def end(self) -> None:
+        """Let the process end."""
+        self._pipe.close()
+        self._process.join(5)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(5)

@@ -1,0 +1,457 @@
+"""The schedule: which record may be processed next, and which are done.
+
+State, all of it under one lock
+
+* *ready*: tasks that a worker may take, in the order in which they became ready.
+* *lanes*: for each key or partition with a task that is not done, the tasks that wait behind it.
+* *running*: tasks that a worker has.
+* *later*: tasks that failed and wait for their next attempt.
+* *progress*: for each partition, the records that are finished (:class:`.RecordProgress`).
+
+A record is in exactly one of ready, a lane, running and later, until it is done or dropped.
+
+Rules
+
+1. Of a lane one task at a time is ready, running or later. The next one becomes ready when that one is done. So records
+   of a key (or a partition) are processed one after the other, in the order of their offsets, repetitions included.
+2. A record counts as finished when its function has returned, or when its dead letter was acknowledged.
+3. A partition that was dropped takes its tasks out of all places. A running one continues, and its result is ignored.
+4. A partition is stopped after an error that cannot be dealt with: no more of its tasks start, and it is not committed
+   beyond the record.
+5. ``close`` lets no more tasks start. Those that run may finish.
+
+There is no I/O here, and no thread. The clock is given.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterable
+from itertools import count
+from typing import Any
+
+from pyconsumer.consumer.progress import RecordProgress
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.workers.settings import Order, Retry
+
+__all__ = ["Schedule", "Task"]
+
+
+class _Share:
+    """The tasks of one partition.
+
+    Attributes:
+        alive: False once it was dropped or stopped.
+        held: True if no more of its tasks start, since it is about to be dropped.
+        lanes: the tasks that wait, by lane. A lane is here as long as one of its tasks is not done.
+        running: the tasks that run, and since when.
+        undone, size: its tasks that are not done, and their bytes.
+    """
+
+    __slots__ = ("alive", "held", "lanes", "running", "size", "tp", "undone")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        self.alive = True
+        self.held = False
+        self.lanes: dict[Hashable, deque[Task]] = {}
+        self.running: dict[Task, float] = {}
+        self.undone = 0
+        self.size = 0
+
+    def add(self, task: Task) -> bool:
+        """Take a new task. Return True if it is ready, False if it waits behind another one."""
+        self.undone += 1
+        self.size += task.size
+        lane = task.lane
+        if lane is None:
+            return True
+        waiting = self.lanes.get(lane)
+        if waiting is None:
+            self.lanes[lane] = deque()
+            return True
+        waiting.append(task)
+        return False
+
+    def settle(self, task: Task) -> Task | None:
+        """Note that a task is done. Return the one that waited behind it."""
+        self.undone -= 1
+        self.size -= task.size
+        lane = task.lane
+        if lane is None:
+            return None
+        waiting = self.lanes[lane]
+        if waiting:
+            return waiting.popleft()
+        del self.lanes[lane]
+        return None
+
+    def hold(self) -> None:
+        self.held = True
+
+    def end(self) -> None:
+        self.alive = False
+
+
+class Task:
+    """A record on its way.
+
+    Attributes:
+        record: as the consumer returned it.
+        size: its bytes.
+        lane: its key or partition, None if it has no order.
+        attempt: calls of the function so far.
+        failed_at: time of the first failure, in ms since 1970, 0 before.
+    """
+
+    __slots__ = ("attempt", "failed_at", "lane", "record", "share", "size")
+
+    def __init__(self, record: ConsumerRecord[Any, Any], share: _Share, lane: Hashable, size: int) -> None:
+        self.record = record
+        self.share = share
+        self.lane = lane
+        self.size = size
+        self.attempt = 0
+        self.failed_at = 0
+
+    def begin(self) -> None:
+        """Count an attempt."""
+        self.attempt += 1
+
+    def take_back(self) -> None:
+        """Count an attempt no longer, since it did not begin."""
+        self.attempt -= 1
+
+    def note_failure(self, wall_ms: int) -> None:
+        """Keep the time of the first failure."""
+        if not self.failed_at:
+            self.failed_at = wall_ms
+
+
+class Schedule:
+    """See the module.
+
+    Args:
+        order: ``"key"``, ``"partition"`` or None.
+        retry: when a record is tried again.
+        now: the monotonic time, in seconds.
+        on_ready: called with the number of tasks that became ready, under the lock.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        retry: Retry,
+        now: Callable[[], float],
+        on_ready: Callable[[int], None] | None = None,
+    ) -> None:
+        self.lock = threading.Lock()
+        self.progress = RecordProgress(gaps=True)
+        self.changed = threading.Condition(self.lock)  #: a task was done
+        self.work = threading.Condition(self.lock)  #: a task is ready, or ``close``
+        self.failure: BaseException | None = None
+        self.closed = False
+        self._watchers = 0  # threads that wait for ``changed``, and look after each task
+        self._low_records = self._low_bytes = -1  # a thread waits until no more than these are not done
+        self.finished = 0
+        self.retries = 0
+        self._order = order
+        self._retry = retry
+        self._now = now
+        self._on_ready = on_ready or self.work.notify
+        self._shares: dict[TopicPartition, _Share] = {}
+        self._ready: deque[Task] = deque()
+        self._later: list[tuple[float, int, Task]] = []
+        self._number = count()
+        self._stopped: dict[TopicPartition, BaseException] = {}
+        self._undone = 0
+        self._bytes = 0
+
+    # -- intake, by the consumer's thread ----------------------------------------------------------------------------
+
+    def add(self, records: ConsumerRecords[Any, Any]) -> None:
+        """Take over the result of a poll."""
+        todo = self.progress.add(records)
+        if not todo:
+            return
+        with self.lock:
+            before = len(self._ready)
+            share: _Share | None = None
+            for record in todo:
+                if share is None or share.tp[1] != record.partition or share.tp[0] != record.topic:
+                    tp = TopicPartition(record.topic, record.partition)
+                    share = self._shares.get(tp)
+                    if share is None:
+                        share = self._shares[tp] = _Share(tp)
+                if share.tp not in self._stopped:
+                    self._add(record, share)
+            self._on_ready(len(self._ready) - before)
+
+    def _add(self, record: ConsumerRecord[Any, Any], share: _Share) -> None:
+        key, value = record.key, record.value
+        size = (len(key) if type(key) is bytes else 64) + (len(value) if type(value) is bytes else 64)
+        order = self._order
+        lane: Hashable = None
+        if order == "partition":
+            lane = True
+        elif order is not None and key is not None:
+            lane = key if type(key) is bytes or type(key) is str else _hashable(key)
+        task = Task(record, share, lane, size)
+        self._undone += 1
+        self._bytes += size
+        if share.add(task):
+            self._ready.append(task)
+
+    def room(self, most_records: int, most_bytes: int) -> int:
+        """Return how many records fit beside those that are not done, 0 if none does."""
+        if self._bytes >= most_bytes:
+            return 0
+        return max(0, most_records - self._undone)
+
+    def wait_for_room(self, most_records: int, most_bytes: int, timeout: float) -> bool:
+        """Wait until half of the room is free, in the consumer's thread. So a poll brings many records.
+
+        Args:
+            most_records, most_bytes: as for :meth:`room`.
+            timeout: longest time, in seconds.
+
+        Returns:
+            False if the time ran out.
+        """
+        with self.lock:
+            self._low_records, self._low_bytes = most_records // 2, most_bytes // 2
+            try:
+                return self.changed.wait_for(
+                    lambda: self.closed or (self._undone <= self._low_records and self._bytes <= self._low_bytes),
+                    timeout,
+                )
+            finally:
+                self._low_records = self._low_bytes = -1
+
+    # -- work, by the workers ----------------------------------------------------------------------------------------
+
+    def next_task(self) -> Task | None:
+        """Return the next task, which runs from now on. None if none is ready. The caller holds the lock."""
+        if self._later:
+            self._wake_due()
+        while self._ready and not self.closed:
+            task = self._ready.popleft()
+            share = task.share
+            if not share.alive or share.held:
+                continue  # dropped, or dropped soon
+            task.begin()
+            share.running[task] = self._now()
+            return task
+        return None
+
+    def wait_for_task(self) -> Task | None:
+        """Wait for a task, in a thread of the pool. None: the schedule is closed."""
+        with self.lock:
+            while True:
+                task = self.next_task()
+                if task is not None or self.closed:
+                    return task
+                self.work.wait(self.until_due())
+
+    def until_due(self) -> float | None:
+        """Return the seconds until a task that failed is due. None if there is none."""
+        return max(0.0, self._later[0][0] - self._now()) if self._later else None
+
+    def _wake_due(self) -> None:
+        now = self._now()
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heapq.heappop(self._later)[2])
+
+    def finish(self, task: Task) -> None:
+        """Note that a record is done."""
+        record = task.record
+        if task.share.alive:
+            self.progress.finish(record)
+        with self.lock:
+            self.finished += 1
+            self._settle(task)
+
+    def fail(self, task: Task, error: BaseException, wall_ms: int, *, for_good: bool = False) -> bool:
+        """Note a failed attempt.
+
+        Args:
+            task: one that runs.
+            error: the exception.
+            wall_ms: the time, in ms since 1970.
+            for_good: True if no repetition can help.
+
+        Returns:
+            True if it is tried again, or need not be, since the partition was dropped. False if it still runs: its dead
+            letter is to be sent, then it is finished.
+        """
+        with self.lock:
+            task.note_failure(wall_ms)
+            if not task.share.alive:
+                self._settle(task)
+                return True
+            if for_good or self._retry.is_last(task.attempt, error):
+                return False
+            self.retries += 1
+            task.share.running.pop(task, None)
+            due = self._now() + self._retry.pause(task.attempt)
+            heapq.heappush(self._later, (due, next(self._number), task))
+            self.changed.notify_all()
+            self.work.notify()  # a thread that waits longer than that
+            return True
+
+    def give_back(self, task: Task) -> None:
+        """Put a task back that did not begin. The attempt does not count."""
+        with self.lock:
+            task.take_back()
+            task.share.running.pop(task, None)
+            self._ready.appendleft(task)
+            self.changed.notify_all()
+            self._on_ready(1)
+
+    def stop_partition(self, task: Task, error: BaseException) -> None:
+        """Stop the partition of a task whose record failed, and whose dead letter failed, too."""
+        with self.lock:
+            share = task.share
+            share.running.pop(task, None)
+            if share.alive:
+                self._stopped[share.tp] = error
+                self._forget(share)
+            self.changed.notify_all()
+
+    def abort(self, task: Task, error: BaseException) -> None:
+        """End all work because of an error."""
+        with self.lock:
+            if self.failure is None:
+                self.failure = error
+            task.share.running.pop(task, None)
+            self._close()
+
+    def abort_all(self, error: BaseException) -> None:
+        """End all work because of an error that is not about a task."""
+        with self.lock:
+            if self.failure is None:
+                self.failure = error
+            self._close()
+
+    def _settle(self, task: Task) -> None:
+        share = task.share
+        share.running.pop(task, None)
+        if not share.alive:
+            self.changed.notify_all()
+            return
+        self._undone -= 1
+        self._bytes -= task.size
+        following = share.settle(task)
+        if following is not None:
+            self._ready.append(following)
+            self._on_ready(1)
+        if self._watchers or (self._undone <= self._low_records and self._bytes <= self._low_bytes):
+            self.changed.notify_all()
+
+    # -- rebalances and the end, by the consumer's thread --------------------------------------------------------------
+
+    def restore(self, tp: TopicPartition, committed: OffsetAndMetadata | None) -> None:
+        """Take over a partition."""
+        self.drop([tp])
+        self.progress.restore(tp, committed)
+
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let no more tasks of these partitions start. Those that run may finish."""
+        with self.lock:
+            for tp in partitions:
+                share = self._shares.get(tp)
+                if share is not None:
+                    share.hold()
+
+    def wait_running(self, partitions: Collection[TopicPartition] | None, timeout: float) -> bool:
+        """Wait until no task of these partitions runs, of any if None. False if the time (seconds) ran out."""
+        return self.wait_until(lambda: not self.running(partitions), timeout)
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until a condition holds, which is looked at under the lock. False if the time (seconds) ran out."""
+        with self.lock:
+            self._watchers += 1
+            try:
+                return self.changed.wait_for(condition, timeout)
+            finally:
+                self._watchers -= 1
+
+    def running(self, partitions: Collection[TopicPartition] | None) -> int:
+        """Return how many tasks of these partitions run, of all if None."""
+        shares = self._shares.values() if partitions is None else [self._shares.get(tp) for tp in partitions]
+        return sum(len(share.running) for share in shares if share is not None)
+
+    def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget partitions that go away."""
+        gone = list(partitions)
+        self.progress.drop(gone)
+        with self.lock:
+            for tp in gone:
+                self._stopped.pop(tp, None)
+                share = self._shares.pop(tp, None)
+                if share is not None and share.alive:
+                    self._forget(share)
+            self.changed.notify_all()
+
+    def _forget(self, share: _Share) -> None:
+        share.end()
+        self._undone -= share.undone
+        self._bytes -= share.size
+        self._later = [entry for entry in self._later if entry[2].share is not share]
+        heapq.heapify(self._later)
+        self._ready = deque(task for task in self._ready if task.share is not share)
+
+    def close(self) -> None:
+        """Let no more tasks start."""
+        with self.lock:
+            self._close()
+
+    def _close(self) -> None:
+        self.closed = True
+        self.work.notify_all()
+        self.changed.notify_all()
+
+    def forget_all(self) -> None:
+        """Forget every record that is not done."""
+        self.drop(list(self._shares))
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    @property
+    def undone(self) -> int:
+        """How many records are not done. Those of stopped partitions do not count."""
+        return self._undone
+
+    def stopped(self) -> dict[TopicPartition, BaseException]:
+        """Return the partitions that were stopped, with the error."""
+        with self.lock:
+            return dict(self._stopped)
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many tasks run, wait for their turn, and wait for another attempt."""
+        with self.lock:
+            running = self.running(None)
+            return running, self._undone - running - len(self._later), len(self._later)
+
+    def oldest(self) -> dict[TopicPartition, tuple[int, float]]:
+        """Return the oldest running record of each partition: its offset, and for how many seconds it has run."""
+        with self.lock:
+            now = self._now()
+            found = {}
+            for tp, share in self._shares.items():
+                if share.running:
+                    task, since = min(share.running.items(), key=lambda item: item[0].record.offset)
+                    found[tp] = (task.record.offset, now - since)
+            return found
+
+
+def _hashable(key: Any) -> Hashable:
+    try:
+        hash(key)
+    except TypeError:
+        return repr(key)
+    return key  # type: ignore[no-any-return]

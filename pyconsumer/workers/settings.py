@@ -1,0 +1,102 @@
+"""Settings of workers: :class:`Retry`, and checks of the others."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pyconsumer.clock import seconds_of
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.structs import whole_number
+
+__all__ = ["OnRevoke", "Order", "Retry", "RunIn", "check_choice", "check_count"]
+
+Order = Literal["key", "partition"] | None
+RunIn = Literal["threads", "processes", "inline"]
+OnRevoke = Literal["wait", "abandon"]
+
+
+def check_count(value: object, name: str) -> int:
+    """Return a whole number that is at least 1.
+
+    Raises:
+        ConfigurationError: it is another value.
+    """
+    number = whole_number(value)
+    if number is None or number < 1:
+        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+    return number
+
+
+def check_choice(value: object, name: str, choices: tuple[object, ...]) -> None:
+    """Check a setting that is one of a few values.
+
+    Raises:
+        ConfigurationError: it is another value.
+    """
+    if not any(value is choice or (type(value) is type(choice) and value == choice) for choice in choices):
+        raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The number of attempts for a record that fails, and the pauses between them.
+
+    The pause before the n-th repetition is ``backoff_ms * 2 ** (n - 1)``, at most ``max_backoff_ms``. A random part of
+    it (``jitter``, up or down) spreads records that fail together. Other records are processed during the pause. With
+    an order, those of the same key or partition wait.
+
+    Args:
+        attempts: calls in all, the first one included. 1 means no repetition.
+        backoff_ms: pause before the first repetition.
+        max_backoff_ms: longest pause.
+        jitter: share of a pause that is random, from 0 to 1.
+        give_up_on: exceptions that no repetition can mend. They count as the last attempt.
+
+    Raises:
+        ConfigurationError: a value is out of range, or ``give_up_on`` has something else than exceptions.
+
+    Example::
+
+        Retry(attempts=5, backoff_ms=1000, give_up_on=(ValueError,))
+    """
+
+    attempts: int = 1
+    backoff_ms: float = 1_000
+    max_backoff_ms: float = 60_000
+    jitter: float = 0.2
+    give_up_on: tuple[type[Exception], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        check_count(self.attempts, "attempts")
+        try:
+            seconds_of(self.backoff_ms, "backoff_ms")
+            seconds_of(self.max_backoff_ms, "max_backoff_ms")
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(str(error)) from None
+        if not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+            raise ConfigurationError(f"jitter must be a number from 0 to 1, not {self.jitter!r}")
+        if not isinstance(self.give_up_on, tuple) or not all(
+            isinstance(kind, type) and issubclass(kind, Exception) for kind in self.give_up_on
+        ):
+            raise ConfigurationError(f"give_up_on must be a tuple of exception classes, not {self.give_up_on!r}")
+
+    def is_last(self, attempt: int, error: BaseException) -> bool:
+        """Return True if the record is not tried again.
+
+        Args:
+            attempt: the attempt that failed, counted from 1.
+            error: its exception.
+        """
+        return attempt >= self.attempts or isinstance(error, self.give_up_on)
+
+    def pause(self, attempt: int) -> float:
+        """Return the pause after a failed attempt, in seconds.
+
+        Args:
+            attempt: the attempt that failed, counted from 1.
+        """
+        doubled = self.backoff_ms * 2.0 ** min(attempt - 1, 60)
+        spread = 1 + self.jitter * random.uniform(-1, 1)
+        return min(doubled, self.max_backoff_ms) * spread / 1000

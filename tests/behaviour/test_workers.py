@@ -1,0 +1,399 @@
+"""Workers on every broker: each record is processed, in the order of its key, with retries and dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.errors import KafkaTimeoutError, RecordDeserializationError
+from pyconsumer.workers import AsyncWorkers, DeadLetters, Retry, WorkerDiedError, Workers
+from tests.support.cluster import Cluster
+from tests.support.process import wait_until
+from tests.support.worker_functions import dies_once, raises_unpicklable, slow_once
+
+COUNT = 400
+KEYS = 20
+
+HOW = ["threads", "inline", "tasks"]
+
+
+def fill(cluster: Cluster, topic: str, count: int = COUNT, value: Callable[[int], bytes] = b"%d".__mod__) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(count):
+            producer.send(topic, value(n), key=b"key %d" % (n % KEYS), headers=[("n", b"%d" % n)])
+
+
+def settings_of(cluster: Cluster, group_id: str, **more: Any) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": group_id,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "auto_commit_interval_ms": 100,
+        "heartbeat_interval_ms": 200,
+        **more,
+    }
+
+
+def work(how: str, topic: str, handle: Callable[[Any], Any], consumer_settings: dict[str, Any], **more: Any) -> None:
+    """Process a topic to its end with a plain function, in one of the ways."""
+    if how != "tasks":
+        with KafkaConsumer(topic, **consumer_settings) as consumer:
+            Workers(consumer, handle, run_in=how, **more).run(until_caught_up=True)  # type: ignore[arg-type]
+        return
+
+    async def handle_later(record: Any) -> None:
+        await asyncio.sleep(0)
+        handle(record)
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **consumer_settings) as consumer:
+            await AsyncWorkers(consumer, handle_later, **more).run(until_caught_up=True)
+
+    asyncio.run(run())
+
+
+def committed_of(cluster: Cluster, group_id: str, topic: str, partitions: int) -> int:
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group_id) as consumer:
+        found = consumer.committed([TopicPartition(topic, n) for n in range(partitions)])
+    return sum(offset or 0 for offset in found.values())
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.smoke
+def test_each_record_is_processed_once_in_the_order_of_its_key(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str
+) -> None:
+    topic = make_topic(3)
+    fill(cluster, topic)
+    seen = defaultdict[bytes, list[int]](list)
+
+    def handle(record: Any) -> None:
+        if len(seen[record.key]) % 7 == 3:
+            time.sleep(0.001)
+        seen[record.key].append(int(record.value))
+
+    work(how, topic, handle, settings_of(cluster, group_id), concurrency=10)
+    assert {key: found == sorted(found) for key, found in seen.items()} == dict.fromkeys(seen, True)
+    assert sorted(n for found in seen.values() for n in found) == list(range(COUNT))
+    assert committed_of(cluster, group_id, topic, 3) == COUNT
+
+
+def test_records_of_several_keys_are_in_work_at_a_time(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 8)
+    together = threading.Barrier(8, timeout=30)
+    work("threads", topic, lambda record: together.wait(), settings_of(cluster, group_id), concurrency=8)
+    assert committed_of(cluster, group_id, topic, 1) == 8
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_failing_record_is_tried_again_and_then_goes_to_the_dead_letters(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str
+) -> None:
+    topic, dead = make_topic(2), make_topic(1)
+    fill(cluster, topic, 40, lambda n: json.dumps({"n": n}).encode())
+    calls = Counter[int]()
+
+    def handle(record: Any) -> None:
+        n = record.value["n"]
+        calls[n] += 1
+        if n == 7 or (n == 8 and calls[n] < 3):
+            raise ArithmeticError(f"{n} is a bad number")
+
+    retry = Retry(attempts=3, backoff_ms=10)
+    settings = settings_of(cluster, group_id, value_deserializer=json.loads)
+    if how == "tasks":
+
+        async def run() -> None:
+            async def handle_later(record: Any) -> None:
+                handle(record)
+
+            async with (
+                AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+                AsyncKafkaConsumer(topic, **settings) as consumer,
+            ):
+                letters = DeadLetters(producer, dead)
+                workers = AsyncWorkers(consumer, handle_later, retry=retry, dead_letters=letters)
+                await workers.run(until_caught_up=True)
+                assert (workers.status().dead, workers.status().retries) == (1, 4)
+
+        asyncio.run(run())
+    else:
+        with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            work(how, topic, handle, settings, retry=retry, dead_letters=DeadLetters(producer, dead))
+
+    assert calls == Counter({n: 3 if n in (7, 8) else 1 for n in range(40)})
+    assert committed_of(cluster, group_id, topic, 2) == 40
+    with KafkaConsumer(dead, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as reader:
+        (letter,) = reader.poll(timeout_ms=10_000).records()
+    headers = {name: (value or b"").decode() for name, value in letter.headers}
+    assert (letter.key, letter.value) == (b"key 7", b'{"n": 7}'), "the bytes that came"
+    assert headers["n"] == "7"
+    assert (headers["dead-letter.topic"], headers["dead-letter.attempts"]) == (topic, "3")
+    assert headers["dead-letter.error-type"] == "builtins.ArithmeticError"
+    assert headers["dead-letter.error"] == "7 is a bad number"
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_record_that_cannot_be_read_is_not_tried_again(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str
+) -> None:
+    topic, dead = make_topic(1), make_topic(1)
+    fill(cluster, topic, 3, lambda n: b"{" if n == 1 else b"{}")
+    seen = []
+    settings = settings_of(cluster, group_id, value_deserializer=json.loads)
+    if how == "tasks":
+        with pytest.raises(RecordDeserializationError, match="Expecting property name"):
+            work(how, topic, lambda record: seen.append(record.offset), settings)
+        assert committed_of(cluster, group_id, topic, 1) == 1
+        return
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        letters = DeadLetters(producer, dead)
+        retry = Retry(attempts=5, backoff_ms=60_000)
+        work(how, topic, lambda record: seen.append(record.offset), settings, retry=retry, dead_letters=letters)
+    assert sorted(seen) == [0, 2]
+    assert committed_of(cluster, group_id, topic, 1) == 3
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_without_dead_letters_the_workers_end_with_the_error_and_commit_finished_records(
+    cluster: Cluster, topic: str, group_id: str, how: str
+) -> None:
+    fill(cluster, topic, 10)
+
+    def handle(record: Any) -> None:
+        if record.offset == 6:
+            raise ArithmeticError("six")
+
+    with pytest.raises(ArithmeticError, match="six"):
+        work(how, topic, handle, settings_of(cluster, group_id), order="partition")
+    assert committed_of(cluster, group_id, topic, 1) == 6
+
+
+def test_finished_records_after_a_gap_are_not_processed_again(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 10)
+    done: list[int] = []
+
+    def handle(record: Any) -> None:
+        if record.offset == 3:
+            wait_until(lambda: len(done) == 9, 60, "records")
+            raise ArithmeticError("three")
+        done.append(record.offset)
+
+    with pytest.raises(ArithmeticError):
+        work("threads", topic, handle, settings_of(cluster, group_id), order=None)
+    assert committed_of(cluster, group_id, topic, 1) == 3
+    again: list[int] = []
+    work("threads", topic, lambda record: again.append(record.offset), settings_of(cluster, group_id), order=None)
+    assert again == [3]
+    assert committed_of(cluster, group_id, topic, 1) == 10
+
+
+@pytest.mark.parametrize("how", ["threads", "tasks"])
+def test_running_records_are_finished_before_their_partition_goes_to_another_member(
+    cluster: Cluster, make_topic: Any, group_id: str, how: str
+) -> None:
+    topic = make_topic(4)
+    fill(cluster, topic, 200)
+    seen = Counter[bytes]()
+    users: list[str] = []
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned: Any, /) -> None:
+            users.append("assigned")
+
+        def on_partitions_revoked(self, revoked: Any, /) -> None:
+            users.append("revoked")
+
+    def handle(record: Any) -> None:
+        time.sleep(0.005)
+        seen[record.value] += 1
+
+    def stop_when_all_are_done(workers: Workers | AsyncWorkers) -> None:
+        wait_until(lambda: len(seen) == 200, 60, "records")
+        workers.stop()
+
+    def second() -> None:
+        wait_until(lambda: len(seen) > 20, 60, "records")
+        with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            workers = Workers(consumer, handle, concurrency=4, max_buffered=20)
+            stopper = threading.Thread(target=stop_when_all_are_done, args=(workers,))
+            stopper.start()
+            workers.run()
+            stopper.join()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    if how == "threads":
+        with KafkaConsumer(**settings_of(cluster, group_id)) as consumer:
+            consumer.subscribe([topic], listener=Listener())
+            workers = Workers(consumer, handle, concurrency=4, max_buffered=20)
+            stopper = threading.Thread(target=stop_when_all_are_done, args=(workers,))
+            stopper.start()
+            workers.run()
+            stopper.join()
+    else:
+
+        async def run() -> None:
+            async def handle_later(record: Any) -> None:
+                await asyncio.sleep(0.005)
+                seen[record.value] += 1
+
+            async with AsyncKafkaConsumer(**settings_of(cluster, group_id)) as consumer:
+                consumer.subscribe([topic], listener=Listener())
+                workers = AsyncWorkers(consumer, handle_later, concurrency=4, max_buffered=20)
+
+                stopper = threading.Thread(target=stop_when_all_are_done, args=(workers,))
+                stopper.start()
+                await workers.run()
+                stopper.join()
+
+        asyncio.run(run())
+    thread.join()
+    assert set(seen.values()) == {1}
+    assert {"assigned", "revoked"} <= set(users)
+    assert committed_of(cluster, group_id, topic, 4) == 200
+
+
+def test_a_member_with_slow_records_stays_in_its_group(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 12)
+    seen: list[int] = []
+
+    def handle(record: Any) -> None:
+        time.sleep(0.4)
+        seen.append(record.offset)
+
+    settings = settings_of(cluster, group_id, max_poll_interval_ms=1_000, session_timeout_ms=6_000)
+    work("threads", topic, handle, settings, order="partition", concurrency=1, max_buffered=2)
+    assert seen == list(range(12)), "each once"
+
+
+def test_deserializers_and_listener_are_the_consumers_again_afterwards(
+    cluster: Cluster, topic: str, group_id: str
+) -> None:
+    fill(cluster, topic, 10)
+    seen: list[str] = []
+    with KafkaConsumer(topic, **settings_of(cluster, group_id, value_deserializer=bytes.decode)) as consumer:
+        workers = Workers(consumer, lambda record: seen.append(record.value))
+        workers.run(until_caught_up=True)
+        assert sorted(seen) == [str(n) for n in range(10)]
+        with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            producer.send(topic, b"after")
+        found: list[Any] = []
+        until = time.monotonic() + 30
+        while not found and time.monotonic() < until:
+            found += consumer.poll(timeout_ms=200).records()
+        assert [record.value for record in found] == ["after"]
+
+
+@pytest.mark.parametrize(("function", "error"), [(slow_once, KafkaTimeoutError), (dies_once, WorkerDiedError)])
+def test_a_process_that_hangs_or_dies_costs_one_attempt_of_its_record(
+    cluster: Cluster, topic: str, group_id: str, tmp_path: Any, function: Any, error: type[Exception]
+) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(10):
+            producer.send(topic, b"%d" % n, headers=[("marker", str(tmp_path / "once").encode())])
+    more: dict[str, Any] = {"timeout_ms": 2_000} if function is slow_once else {}
+    retry = Retry(attempts=2, backoff_ms=10)
+    with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+        workers = Workers(consumer, function, run_in="processes", concurrency=8, retry=retry, **more)
+        workers.run(until_caught_up=True)
+        assert (workers.status().finished, workers.status().retries) == (10, 1)
+    assert committed_of(cluster, group_id, topic, 1) == 10
+    (tmp_path / "once").unlink()
+    with KafkaConsumer(topic, **settings_of(cluster, f"{group_id}-2")) as consumer:
+        workers = Workers(consumer, function, run_in="processes", concurrency=8, **more)
+        with pytest.raises(error, match=r"has not returned within 2000 ms|ended with status 3"):
+            workers.run(until_caught_up=True)
+
+
+def test_an_exception_that_cannot_be_pickled_is_reported_by_its_text(
+    cluster: Cluster, topic: str, group_id: str
+) -> None:
+    fill(cluster, topic, 10)
+    with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+        workers = Workers(consumer, raises_unpicklable, run_in="processes", concurrency=8)
+        with pytest.raises(RuntimeError, match="UnpicklableError: odd"):
+            workers.run(until_caught_up=True)
+
+
+def test_a_task_that_lasts_too_long_is_cancelled(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 5)
+    cancelled: list[int] = []
+
+    async def handle(record: Any) -> None:
+        if record.offset == 2:
+            try:
+                await asyncio.sleep(600)
+            except asyncio.CancelledError:
+                cancelled.append(record.offset)
+                raise
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            workers = AsyncWorkers(consumer, handle, timeout_ms=50, retry=Retry(attempts=2, backoff_ms=1))
+            with pytest.raises(KafkaTimeoutError, match="has not returned within 50 ms"):
+                await workers.run(until_caught_up=True)
+
+    asyncio.run(run())
+    assert cancelled == [2, 2]
+
+
+def test_a_cancelled_run_cancels_the_functions_and_commits_finished_records(
+    cluster: Cluster, topic: str, group_id: str
+) -> None:
+    fill(cluster, topic, 5)
+    done: list[int] = []
+    four = asyncio.Event()
+
+    async def handle(record: Any) -> None:
+        if record.offset == 4:
+            await asyncio.sleep(600)
+        done.append(record.offset)
+        if len(done) == 4:
+            four.set()
+
+    async def run() -> None:
+        async with AsyncKafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            running = asyncio.create_task(AsyncWorkers(consumer, handle).run())
+            await asyncio.wait_for(four.wait(), 60)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    asyncio.run(run())
+    assert committed_of(cluster, group_id, topic, 1) == 4
+
+
+def test_a_dead_letter_that_cannot_be_sent_stops_its_partition_alone(
+    cluster: Cluster, make_topic: Any, group_id: str
+) -> None:
+    topic = make_topic(2)
+    seen = Counter[int]()
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(20):
+            producer.send(topic, b"%d" % n, partition=n % 2)
+        producer.flush()
+
+        def handle(record: Any) -> None:
+            if record.partition == 1 and record.offset == 4:
+                raise ArithmeticError("bad")
+            seen[record.partition] += 1
+
+        too_large = "no/topic"  # a name that no broker takes
+        with KafkaConsumer(topic, **settings_of(cluster, group_id)) as consumer:
+            workers = Workers(consumer, handle, order="partition", dead_letters=DeadLetters(producer, too_large))
+            with pytest.raises(Exception, match="no/topic"):
+                workers.run(until_caught_up=True)
+            committed = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+    assert seen == Counter({0: 10, 1: 4})
+    assert committed == {TopicPartition(topic, 0): 10, TopicPartition(topic, 1): 4}

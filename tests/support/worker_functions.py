@@ -1,0 +1,39 @@
+"""Functions for workers in processes, which import this module alone."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["UnpicklableError", "dies_once", "raises_unpicklable", "slow_once"]
+
+
+def slow_once(record: Any) -> None:
+    """Hang at offset 3, unless the file that a header names is there."""
+    marker = record.headers[-1][1].decode()
+    if record.offset == 3 and not Path(marker).exists():
+        Path(marker).touch()
+        time.sleep(600)
+
+
+def dies_once(record: Any) -> None:
+    """End the process at offset 3, unless the file that a header names is there."""
+    marker = record.headers[-1][1].decode()
+    if record.offset == 3 and not Path(marker).exists():
+        Path(marker).touch()
+        os._exit(3)
+
+
+class UnpicklableError(Exception):
+    """Can be pickled and not be read again."""
+
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__("odd")
+
+
+def raises_unpicklable(record: Any) -> None:
+    """Raise it at offset 3."""
+    if record.offset == 3:
+        raise UnpicklableError(1, 2)
