@@ -111,7 +111,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """True if records of open and aborted transactions are hidden."""
+        """Return whether records of open and aborted transactions are hidden."""
         return self.isolation_level == "read_committed"
 
     @classmethod

@@ -31,11 +31,11 @@ _NOTHING: Final[list[ConsumerRecord[Any, Any]]] = []
 
 
 class PrefetchedRecords:
-    """Records that iteration may return without asking the consumer. :meth:`stop` is safe in any thread.
+    """Records that iteration may return without asking the consumer. Any thread may call :meth:`stop`.
 
     Attributes:
-        records: the records, the next one last.
-        until: time on the consumer's clock (seconds) up to which they may be taken.
+        records: the records. The next record is the last in the list.
+        until: the time (seconds, on the consumer's clock) up to which the records may be taken.
     """
 
     __slots__ = ("__weakref__", "records", "until")
@@ -46,12 +46,12 @@ class PrefetchedRecords:
         _all.add(self)
 
     def offer(self, records: list[ConsumerRecord[Any, Any]], until: float) -> None:
-        """Let iteration take these records, up to a time (seconds)."""
+        """Let iteration take these records, up to the time ``until`` (seconds)."""
         self.until = until
         self.records = records
 
     def stop(self) -> None:
-        """Let iteration take no more. Safe in any thread and in signal handlers."""
+        """Stop iteration from taking records by itself. Any thread and any signal handler may call this."""
         self.records = _NOTHING
 
 

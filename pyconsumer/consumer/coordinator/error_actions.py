@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ErrorAction(enum.Enum):
-    """An action that an error code calls for."""
+    """The action to take for an error code."""
 
     RETRY_NOW = "send again at once"
     BACK_OFF = "send again after a pause"
@@ -140,7 +140,7 @@ CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | 
 
 
 def action_for(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
-    """Return the action for an error code of a table. The code must not be NONE."""
+    """Return the action for an error code, from a table of this module. The code must not be NONE."""
     known = table.get(code)
     if known is not None:
         return known
