@@ -22,13 +22,13 @@ class EqualSubscriptions:
 
     Args:
         partitions: all partitions, by topic and number.
-        owned: the partitions that each member had. Its order is the order of assignment.
+        owned: the partitions that each member had. The order of this dictionary is the order of assignment.
         contested: partitions that several members claim in the same generation. No member keeps them.
         racks: the racks of members and replicas.
 
     Attributes:
-        shares: the result.
-        changing_hands: those of its partitions that another member may still be using.
+        shares: the resulting partitions of each member.
+        changing_hands: the partitions in ``shares`` that another member may still be using.
     """
 
     def __init__(

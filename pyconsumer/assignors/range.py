@@ -20,7 +20,7 @@ __all__ = ["RangeAssignor"]
 
 
 class RangeAssignor(Assignor):
-    """Java's ``RangeAssignor`` of Kafka 4.x. The default."""
+    """The ``RangeAssignor`` of Kafka 4.x in Java. It is the default."""
 
     @property
     def name(self) -> str:

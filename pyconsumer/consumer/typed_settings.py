@@ -17,7 +17,7 @@ __all__ = ["ConsumerSettings"]
 
 
 class ConsumerSettings(ClientSettings, total=False):
-    """The keyword arguments of a consumer. ``key_deserializer`` and ``value_deserializer`` are not among them."""
+    """Keyword arguments of a consumer, besides ``key_deserializer`` and ``value_deserializer``."""
 
     group_id: str | None
     """The consumer group, needed to commit. Without it, a subscription reads all partitions."""

@@ -107,7 +107,7 @@ def transaction_error_action(kind: RequestKind, error_code: int, *, aborting: bo
 
     Args:
         aborting: True if the transaction is being aborted. If the abort fails, the producer must be closed. (After
-            UNKNOWN_PRODUCER_ID, which brokers do not send in this case, Java's producer keeps trying to abort.)
+            UNKNOWN_PRODUCER_ID, which brokers do not send in this case, Java's producer stays in its aborting state.)
     """
     if aborting and kind is RequestKind.END and error_code in (*_ABORTABLE, *_NO_STATE):
         return _A.FAIL

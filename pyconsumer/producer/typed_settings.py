@@ -14,7 +14,7 @@ __all__ = ["ProducerSettings"]
 
 
 class ProducerSettings(ClientSettings, total=False):
-    """The keyword arguments of a producer. ``key_serializer`` and ``value_serializer`` are not among them."""
+    """Keyword arguments of a producer, besides ``key_serializer`` and ``value_serializer``."""
 
     acks: Literal[0, 1, -1, "all", "0", "1", "-1"]
     """Replicas that must hold a batch before it counts as sent: ``all`` in sync (-1), the leader (1), none (0)."""
