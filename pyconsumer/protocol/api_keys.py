@@ -61,7 +61,11 @@ class ApiKey(IntEnum):
 
 
 class ApiInfo(NamedTuple):
-    """One API: module in ``messages``, prefix of the class names, first and last version, first flexible version."""
+    """One API.
+
+    It has the module in ``messages``, the prefix of the class names, the first and last version, and the first flexible
+    version.
+    """
 
     module: str
     name: str

@@ -19,7 +19,7 @@ _REVISION: Final = 10
 
 @cache
 def native_module() -> tuple[Any, str]:
-    """Return the compiled module and an empty text, or None and the reason."""
+    """Return the compiled module and an empty text. If it cannot be used, return None and the reason."""
     return load_compiled("pyconsumer.protocol.records._native", _REVISION)
 
 
