@@ -39,14 +39,14 @@ def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | N
 
 
 class Start(NamedTuple):
-    """The start of reading, unless the group or ``auto_offset_reset`` decides."""
+    """Where reading starts, unless the group or ``auto_offset_reset`` decides."""
 
     offset: int | None = None  #: a negative one counts from the end
     timestamp_ms: int | None = None
 
 
 class Ends(NamedTuple):
-    """The conditions under which reading ends by itself."""
+    """The conditions under which the command stops reading by itself."""
 
     max_messages: int | None
     idle_ms: int | None

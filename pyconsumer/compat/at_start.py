@@ -15,10 +15,10 @@ __all__ = ["install_clients"]
 
 
 def install_clients(text: str) -> None:
-    """Install the clients of the environment variable.
+    """Install the clients that the environment variable names.
 
     Args:
-        text: the value of the variable. An empty one installs nothing.
+        text: the value of the variable. An empty value installs nothing.
     """
     if not text.strip():
         return

@@ -11,12 +11,12 @@ COMPAT: Final = "pyconsumer.compat."
 
 
 class Layer(NamedTuple):
-    """A client whose imports can lead to ours.
+    """A client whose imports can be redirected to pyconsumer.
 
     Attributes:
-        name: of its package.
-        distribution: its name at PyPI.
-        version: the version whose API our layer has.
+        name: name of the client's package.
+        distribution: name of the client at PyPI.
+        version: the version whose API pyconsumer has.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Layer(NamedTuple):
 
     @property
     def home(self) -> str:
-        """The name of our package."""
+        """The name of pyconsumer's package for this client."""
         return f"{COMPAT}{self.name}"
 
 

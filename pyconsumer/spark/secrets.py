@@ -20,13 +20,13 @@ _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}]*):)?([^}:]+)\
 
 
 def resolve_references(option: str, text: str) -> str:
-    """Return a value with its references resolved.
+    """Return a value in which all references are replaced by their secrets.
 
-    ``${env:NAME}`` is an environment variable, ``${file:PATH:KEY}`` a value of a properties file, and
-    ``${directory:PATH:NAME}`` the content of a file in a directory, which is how Kubernetes mounts secrets.
+    ``${env:NAME}`` is an environment variable. ``${file:PATH:KEY}`` is a value in a properties file.
+    ``${directory:PATH:NAME}`` is the content of a file in a directory. (Kubernetes mounts secrets as such files.)
 
     Args:
-        option: the name of the value, for messages. They do not show the value or a secret.
+        option: the name of the option, for messages. Messages contain neither the value nor a secret.
 
     Raises:
         ConfigurationError: a variable, file or key does not exist, or the file cannot be read.
