@@ -1,4 +1,4 @@
-"""Start of another Python process, so that it runs the package and finds the modules of this one.
+"""Start of another Python process that finds the same modules as this one.
 
 Without these two the child would look into the current folder first, and in a clone run its sources, without
 compiled modules.

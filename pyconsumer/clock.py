@@ -1,4 +1,4 @@
-"""The source of time.
+"""The source of time, and the checks of times that an application gives.
 
 Rules and cores never read the system's clock: they get a :class:`Clock` or, more often, ``now`` as an argument.
 Inside the package a point in time is float seconds. It becomes milliseconds at the edge.

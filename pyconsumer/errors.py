@@ -1,4 +1,4 @@
-"""All errors that pyconsumer raises, and Kafka's error codes.
+"""All errors that pyconsumer raises, Kafka's error codes, and ``for_code``, which makes an error of a code.
 
 Three questions of a caller, and their answers:
 

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: each record read has its effect exactly once (KIP-98, KIP-447).
+"""``process_exactly_once``: the loop consume, transform, produce in transactions (KIP-98, KIP-447).
 
 Rules:
 

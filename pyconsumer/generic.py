@@ -1,4 +1,4 @@
-"""Type variables of keys and values, types of serializers and deserializers, and helpers of all clients.
+"""Type variables for keys and values, and the types of serializers and deserializers.
 
 Clients and records are generic in the types of their keys and values: a ``KafkaConsumer[str, Order]`` returns records
 whose key is ``str | None`` and whose value is ``Order | None``, since any record of Kafka may lack either. A type

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used, which makes its own import cheap."""
+"""Import of a package's public names at their first use, so that importing the package is cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stop_on_signals``: SIGTERM and Ctrl-C wake the consumer, so that the program ends in good order."""
+"""``stop_on_signals``: SIGTERM and Ctrl-C wake the consumer up, so that the program can end cleanly."""
 
 from __future__ import annotations
 

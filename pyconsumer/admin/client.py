@@ -1,4 +1,7 @@
-"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``. Those of several threads take turns."""
+"""``KafkaAdminClient``: the public class.
+
+Calls end within their ``timeout_ms``. Those of several threads take turns.
+"""
 
 from __future__ import annotations
 

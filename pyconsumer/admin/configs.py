@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and groups: read and change. Also the resources that have any."""
+"""Admin calls for settings of topics, brokers and groups: read and change them. Also the resources that have any."""
 
 from __future__ import annotations
 

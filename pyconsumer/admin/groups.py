@@ -1,4 +1,4 @@
-"""Groups and their offsets: list, describe, delete, read and change positions."""
+"""Admin calls for groups: list, describe and delete them, and read, change and delete their offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics: list, describe, create, delete, partitions, records."""
+"""Admin calls for topics: list, describe, create and delete them, add partitions, delete records."""
 
 from __future__ import annotations
 

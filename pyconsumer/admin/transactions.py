@@ -1,4 +1,4 @@
-"""Transactions of a cluster: list, describe and end them, and find those that no producer will end (KIP-664)."""
+"""Admin calls for transactions: list, describe, fence, abort, and find hanging ones (KIP-664)."""
 
 from __future__ import annotations
 

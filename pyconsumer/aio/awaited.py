@@ -1,4 +1,4 @@
-"""``awaited``: a call of a blocking client as a coroutine function. There is no other way from one to the other.
+"""``awaited``: makes a coroutine function of a blocking client's call. There is no other way from one to the other.
 
 The call itself is written once, in the blocking class: ``KafkaConsumer.position``, ``KafkaAdminClient.list_topics``,
 ``MockConsumer.committed``. An asyncio class names the class from which its coroutines are made, and writes those that

@@ -1,4 +1,4 @@
-"""``GroupConsumer``: a consumer whose group is driven by a task, also while the program is in no call.
+"""``GroupConsumer``: a consumer whose group is driven by a separate task, even between the program's calls.
 
 :mod:`pyconsumer.compat.aiokafka` wraps it, and has that task: :mod:`pyconsumer.compat.aiokafka.background` has the
 rules. It runs the generators of :class:`~pyconsumer.consumer.delegate.ConsumerDelegate` with ``apart`` in their names.

@@ -1,4 +1,4 @@
-"""``TaskGuard``: it refuses calls from the wrong thread, process or task. It never waits.
+"""``TaskGuard``: rejects calls from the wrong thread, process or task. It never waits.
 
 State: the loop and its thread, the task that makes the exclusive call, and whether the object is closing or closed.
 Only the thread of the loop changes it.

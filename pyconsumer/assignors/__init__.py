@@ -64,10 +64,9 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     """Return the assignors that a setting names, in the order of the setting.
 
     Args:
-        strategies: one assignor or a list of assignors. Each is given as a name (``"range"``, ``"roundrobin"``,
-            ``"sticky"``, ``"cooperative-sticky"``, ``"cooperative-sticky-delayed"``), as the name of Kafka's Java
-            class, as the dotted path of an :class:`Assignor` class (``"package.module.Class"``), as such a class, or as
-            an object of it. A string may contain several names, separated by commas.
+        strategies: one assignor or a list of assignors. Each is a name (``"range"``, ``"roundrobin"``, ``"sticky"``,
+            ``"cooperative-sticky"``, ``"cooperative-sticky-delayed"``), or the name of Kafka's Java class. It may also
+            be an :class:`Assignor` class, an object of it, or its dotted path (``"package.module.Class"``). A string may contain several names, separated by commas.
 
     Raises:
         ConfigurationError: a name is unknown or cannot be imported, an object is not an assignor, or two assignors have

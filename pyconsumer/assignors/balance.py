@@ -1,4 +1,4 @@
-"""Evening out shares that begin uneven, with few moves: the part that all sticky assignors have in common.
+"""The balancing step of all sticky assignors: makes shares even by moving few partitions.
 
 Members differ in their subscriptions, so the fairest result is found by moving one partition at a time, from a member
 to one that has at least two fewer. A partition moves only within its topic's subscribers.

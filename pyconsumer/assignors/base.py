@@ -38,7 +38,7 @@ __all__ = [
 
 
 class RebalanceProtocol(enum.IntEnum):
-    """How members treat their partitions when a rebalance begins (KIP-429).
+    """The treatment of members' partitions when a rebalance begins (KIP-429).
 
     ``EAGER``: a member gives up all its partitions before it joins. ``COOPERATIVE``: a member keeps its partitions, and
         gives up only those that the new assignment took away. A partition then needs two rebalances to move.

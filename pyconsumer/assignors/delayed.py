@@ -1,4 +1,4 @@
-"""The delayed assignor: partitions of a member that disappeared wait for its return (KIP-415, for a consumer group).
+"""The delayed assignor: if a member disappears, its partitions wait for its return (as in KIP-415).
 
 A restart, or a pause longer than the session timeout, moves partitions twice in an ordinary group: away, and back.
 Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``. All other members continue

@@ -1,4 +1,4 @@
-"""The user data of the delayed assignor's members: the last assignment, who is missing, and the time left.
+"""User data of the delayed assignor: the last assignment, who is missing, and the time left.
 
 The same blob goes both ways: from the leader to a member in its assignment, from a member to the next leader in its
 subscription. An int16 version, then the fields in Kafka's notation. Fields that a

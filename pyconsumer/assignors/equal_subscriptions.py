@@ -1,4 +1,4 @@
-"""The cooperative sticky assignor if all members subscribe to the same topics: shares by count.
+"""The cooperative sticky assignor for members that all subscribe to the same topics.
 
 With P partitions and M members, ``P % M`` members get one more than ``P // M``. A member keeps the partitions that it
 owned up to that number, the lowest partition numbers first. The rest is dealt in turn to members that have too few. As

@@ -1,4 +1,4 @@
-"""Racks of members and of partitions' replicas (KIP-881), over all topics of a group."""
+"""Racks of members and of replicas (KIP-881): which member is near which partition."""
 
 from __future__ import annotations
 

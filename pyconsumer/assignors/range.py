@@ -1,4 +1,4 @@
-"""The range assignor: topic by topic, each member gets a run of consecutive partitions.
+"""The range assignor, the default: topic by topic, each member gets consecutive partitions.
 
 Members are in order. With P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
 So topics with equal partition counts and subscribers are *co-partitioned*: one member has the same numbers of each.

@@ -1,4 +1,4 @@
-"""One client's connection: it reads frames, passes requests to handlers, and sends the responses in the same order.
+"""One client's connection: reads frames, passes requests to handlers, sends the responses in the same order.
 
 As in Kafka, one request of a connection is served at a time, and later ones wait. Reading continues in the meantime, up
 to a bound, so that a disconnect is noticed. Records that a client has not read yet stay in the log's file, see

@@ -1,4 +1,4 @@
-"""The embedded cluster for users, who start and stop it from a program or a test.
+"""``EmbeddedCluster``, the public class: starts and stops a cluster for a program or a test.
 
 It runs in a child process, so that it can be killed like a real one and does not compete with the program for the
 interpreter lock. Tests that do not need that run it in a thread. The child ends when the pipe from its parent closes,

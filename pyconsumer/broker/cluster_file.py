@@ -1,4 +1,4 @@
-"""The files of the controller's state: the snapshot ``cluster.json``, and ``cluster.journal`` with later changes.
+"""The files of the controller's state: ``cluster.json`` (a snapshot) and ``cluster.journal`` (later changes).
 
 A change is one line of the journal, flushed to disk before it takes effect, so that its cost depends on its own size
 and not on the cluster's. A journal that has outgrown its snapshot is replaced by a new snapshot.

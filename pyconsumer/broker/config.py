@@ -1,4 +1,4 @@
-"""Broker and topic settings under Kafka's own names, with Kafka 4.3's defaults and bounds.
+"""The broker's and the topics' settings, with Kafka's names, defaults and bounds.
 
 Settings are layered as in Kafka. From the strongest on: a topic's own value, dynamic values (of one broker, then of all
 brokers), the values given at start, the default. Many topic settings default to a broker setting with another name. If

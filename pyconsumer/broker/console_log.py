@@ -1,4 +1,4 @@
-"""The log of a broker that runs as a program: on standard error, with repeated lines counted.
+"""The log of a broker on standard error. Repeated lines are counted.
 
 While a disk is full, or a client repeats a mistake, the same line would be written many times a second. The first one
 is written at once. Those that follow within ten seconds are counted, and one line reports their number. State:

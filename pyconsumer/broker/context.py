@@ -1,4 +1,4 @@
-"""The context that a handler gets with a request."""
+"""``RequestContext``: the facts about a request that its handler gets."""
 
 from __future__ import annotations
 

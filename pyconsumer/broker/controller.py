@@ -1,4 +1,4 @@
-"""The state of the cluster: topics, leaders of partitions, settings, blocks of producer ids.
+"""The controller's state: topics, leaders of partitions, live brokers, settings, producer ids.
 
 A change is written to the cluster's files (:mod:`.cluster_file`) before the response is sent or any broker acts on it.
 If the write fails, the state is unchanged, and the caller gets the ``OSError``.

@@ -1,4 +1,4 @@
-"""Settings of coordinators, read from those of their broker."""
+"""Base class of the coordinators' settings, which are read from the broker's settings."""
 
 from __future__ import annotations
 

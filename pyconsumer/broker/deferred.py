@@ -1,4 +1,4 @@
-"""Deferred results, handlers that wait for them, and replies that are sent once the work is done.
+"""``Deferred``: a result that is set later. Handlers wait for it, and replies are sent when it is set.
 
 The module needs no event loop.
 

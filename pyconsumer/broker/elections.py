@@ -1,4 +1,4 @@
-"""Elections: the choice of a partition's leader and ISR, as functions of the partition's state.
+"""Leader elections: the choice of a partition's leader and ISR.
 
 1. The leader is the first assigned replica that is in sync and alive.
 2. Whenever the leader changes or is lost, the leader epoch rises by one. A replica that leaves or enters the ISR

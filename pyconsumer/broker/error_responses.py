@@ -1,4 +1,4 @@
-"""Responses for requests that failed."""
+"""Error responses: an exception becomes an error code in the response."""
 
 from __future__ import annotations
 

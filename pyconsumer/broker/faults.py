@@ -1,4 +1,4 @@
-"""Faults that a test injects into requests, by API, node, topic and count.
+"""Fault injection for tests: errors, delays and disconnects for requests by API, node and topic.
 
 The rule for a request is chosen once, after its header and body were read. The kinds of faults:
 

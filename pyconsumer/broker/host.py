@@ -1,4 +1,4 @@
-"""A whole cluster in one asyncio loop: the controller, the brokers, their sockets, and the scheduled tasks.
+"""A whole cluster in one event loop: the controller, the brokers, their sockets, and the scheduled tasks.
 
 Everything here runs in the loop's thread. Callers outside it (:mod:`.cluster`, through a pipe or from another thread)
 send a command by name, see :meth:`ClusterHost.command`.

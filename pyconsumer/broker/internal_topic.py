@@ -1,4 +1,4 @@
-"""The records of an internal topic, which its coordinator keeps in the logs of this broker."""
+"""Reads and writes an internal topic for its coordinator, in the logs of this broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes on their way to clients: the pending output of connections, and the turns in which they send it.
+"""Output to clients: the bytes that wait to be sent, and the turns in which connections send them.
 
 These rules bound the memory for a client that requests much and does not read:
 

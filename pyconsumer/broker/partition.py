@@ -1,4 +1,4 @@
-"""One replica of a partition on one broker: its log, its leader, and how far it is readable and acknowledged.
+"""One replica of a partition: leader or follower, high watermark, ISR, appends and reads.
 
 Rules:
 

@@ -1,4 +1,4 @@
-"""Ports of killed brokers that will restart.
+"""Reserved ports of killed brokers that will restart.
 
 While a killed broker is down, the system may give its port to another program, and the broker could not listen there
 again. So the program that will restart it holds the port in the meantime, by a socket that is bound and does not

@@ -1,4 +1,4 @@
-"""The process that a cluster runs in: started by ``pyconsumer broker``, or as the child of a program."""
+"""The process of a cluster: started by ``pyconsumer broker``, or as the child of a program."""
 
 from __future__ import annotations
 

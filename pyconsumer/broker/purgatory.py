@@ -1,4 +1,4 @@
-"""Requests that wait, without polling, until a condition holds or their time is up."""
+"""Requests that wait for data or for replicas (fetch, produce, delete records), with a time limit."""
 
 from __future__ import annotations
 

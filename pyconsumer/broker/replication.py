@@ -1,4 +1,4 @@
-"""Replication: a broker's followers fetch from their leaders, append the batches, and fetch again.
+"""Replication: followers fetch from leaders and append the batches.
 
 Followers do not poll: a leader wakes them when it has news, and they fetch until they have everything. All partitions
 of a broker take turns, a piece at a time, so that a broker that is far behind after a restart does not delay the

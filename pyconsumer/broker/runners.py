@@ -1,4 +1,4 @@
-"""Runners of an embedded cluster: a child process, or a thread of its program."""
+"""Runs an embedded cluster: in a child process, or in a thread of the program."""
 
 from __future__ import annotations
 

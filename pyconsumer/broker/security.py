@@ -1,4 +1,4 @@
-"""Authentication of connections: TLS without a socket, and SASL PLAIN (KIP-43, KIP-152, KIP-368)."""
+"""The broker's TLS and SASL PLAIN: authentication of clients (KIP-43, KIP-152, KIP-368)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners of one broker, on an asyncio loop."""
+"""The listeners of one broker: opens sockets and accepts connections."""
 
 from __future__ import annotations
 

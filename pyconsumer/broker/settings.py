@@ -1,4 +1,4 @@
-"""Descriptions of broker and topic settings: their types, parsing and checks.
+"""Types, parsing and checks of broker and topic settings.
 
 The settings themselves are tables in :mod:`.config`.
 """

@@ -1,4 +1,4 @@
-"""Helpers for work that must not stop other work: calls that fail one by one, and long work in steps."""
+"""Long work in small steps, so that the event loop can do other work in between."""
 
 from __future__ import annotations
 

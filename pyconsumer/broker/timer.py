@@ -1,4 +1,4 @@
-"""Timers of the broker: a heap of (time, action), driven from outside.
+"""Timers of the broker: a heap of times and calls, which its owner advances.
 
 The module reads no clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`. A simulation
 does the same with a fake clock. Timers due at the same moment run in the order in which they were set. A timer that one

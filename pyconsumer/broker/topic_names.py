@@ -1,4 +1,4 @@
-"""Rules of topic names: Kafka's ``Topic.validate`` and its rule for names that collide in metrics."""
+"""The rules for valid topic names."""
 
 from __future__ import annotations
 

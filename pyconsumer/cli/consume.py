@@ -39,7 +39,7 @@ def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | N
 
 
 class Start(NamedTuple):
-    """Where reading starts, unless the group or ``auto_offset_reset`` decides."""
+    """The start of reading, unless the group or ``auto_offset_reset`` decides."""
 
     offset: int | None = None  #: a negative one counts from the end
     timestamp_ms: int | None = None

@@ -1,4 +1,4 @@
-"""The border of a layer, which translates the errors of our clients into those of the copied client.
+"""Translation of pyconsumer's errors into those of the copied client.
 
 Rules
 

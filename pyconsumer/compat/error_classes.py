@@ -1,4 +1,4 @@
-"""Error classes of the layers: those of a copied client, made from a table, and classes that derive from ours as well.
+"""Error classes of kafka-python and aiokafka: made from a table, or derived from both sides' errors.
 
 A class of two bases is an error of the copied client and one of ours. It has the copied client's name, flags, code and
 text of ``str``. It is made once for each pair. Its objects can be pickled and copied. A pickle names the modules

@@ -1,4 +1,4 @@
-"""``install``: the imports of another client lead to our layer, whether that client is installed or not.
+"""``install``: redirects the imports of another client to pyconsumer.
 
 Rules
 
@@ -71,7 +71,7 @@ def install(*names: str) -> None:
         names: ``"aiokafka"`` or ``"kafka"``, or both.
 
     Raises:
-        ValueError: a name is neither ``"aiokafka"`` nor ``"kafka"``.
+        ValueError: a name is not ``"aiokafka"`` or ``"kafka"``.
         ImportError: modules of the original client were imported before. The message names the modules that use them.
 
     Example::
@@ -103,7 +103,7 @@ def uninstall(*names: str) -> None:
         names: ``"aiokafka"`` or ``"kafka"``, or both. If a client is not installed, it is ignored.
 
     Raises:
-        ValueError: a name is neither ``"aiokafka"`` nor ``"kafka"``.
+        ValueError: a name is not ``"aiokafka"`` or ``"kafka"``.
 
     Example::
 

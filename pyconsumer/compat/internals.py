@@ -1,4 +1,4 @@
-"""Names with an underscore of the originals that other programs read: views that cannot change anything.
+"""Read-only views for internal names (``_name``) of the original clients that other programs read.
 
 Rules
 

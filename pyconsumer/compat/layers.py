@@ -1,4 +1,7 @@
-"""The clients whose API we have, with the version of each. It imports nothing heavy, as ``installing`` does."""
+"""The list of copied clients: kafka-python and aiokafka, with their versions.
+
+It imports nothing heavy, as ``installing`` does.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The distributions that ``importlib.metadata`` finds for the clients whose imports lead to ours."""
+"""The distribution that ``importlib.metadata`` finds for a copied client."""
 
 from __future__ import annotations
 

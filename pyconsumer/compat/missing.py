@@ -1,4 +1,4 @@
-"""Modules of the originals that have no counterpart here, and their replacements.
+"""Modules of the original clients that do not exist here, and their replacements.
 
 ``docs/porting.md`` has the same table. Tests compare it with the modules of both originals, and with the page.
 """

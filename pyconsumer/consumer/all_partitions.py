@@ -1,4 +1,4 @@
-"""Subscription without a group: the consumer reads all partitions of its topics (as kafka-python and aiokafka do it).
+"""Subscription without a group: the consumer reads all partitions of its topics.
 
 Java refuses that: a subscription there needs a group. Rules:
 

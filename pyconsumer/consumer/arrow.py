@@ -1,4 +1,4 @@
-"""``KafkaConsumer.poll_arrow``: selects columns and builds the record batch. Only this module imports pyarrow."""
+"""``poll_arrow``: chooses the columns and builds the record batch. Only this module imports pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ConsumerCalls``: the part of a consumer that is the same with threads and with asyncio, such as deadlines.
+"""``ConsumerCalls``: the calls that never wait, and the deadlines, for blocking and asyncio consumers.
 
 Construction, settings from a file, every call that never waits, the checks of arguments, deadlines, and the release of
 connections. :class:`pyconsumer.KafkaConsumer` and :class:`pyconsumer.aio.AsyncKafkaConsumer` add the calls that wait,

@@ -1,4 +1,4 @@
-"""Closing a consumer: which positions that commits. The rules are here alone. The guide has them for users.
+"""``close``: whether it commits, and which offsets. The rules are here alone. The guide has them for users.
 
 They are about automatic commits (``enable_auto_commit=True``). A commit says that records are processed, and only the
 application knows that. So each rule is about a sign that it gives. A wrong guess may repeat records. It must not lose

@@ -1,4 +1,4 @@
-"""One partition's part of a fetch response, and whether it is stale. A core: no I/O, no clock.
+"""One partition's records in a fetch response, and the check whether they are stale. A core: no I/O, no clock.
 
 :mod:`.fetcher` makes these of the responses that arrive. :mod:`.fetch_buffer` queues them.
 
@@ -306,8 +306,8 @@ class CompletedFetch:
 def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:
     """Return the error for a response that ends in the middle of its first batch.
 
-    The checksum of a batch does not cover the length in its header. The length counts as damaged in three cases: the
-    broker sent less than it was allowed to, or the rest of the header makes no sense, or the bytes up to the next batch
+    The checksum of a batch does not cover the length in its header. The length counts as damaged in three cases. The
+    broker sent less than it was allowed to. Or the rest of the header makes no sense. Or the bytes up to the next batch
     have the right checksum. (Brokers send the first batch whole, however large it is: KIP-74.)
 
     Args:

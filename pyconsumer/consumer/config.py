@@ -1,4 +1,7 @@
-"""The consumer's settings. Names are kafka-python's, defaults and meaning those of Java's consumer 4.x."""
+"""The consumer's settings with their defaults, such as the default assignors.
+
+Names are kafka-python's, defaults and meaning those of Java's consumer 4.x.
+"""
 
 from __future__ import annotations
 

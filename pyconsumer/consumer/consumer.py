@@ -1,4 +1,4 @@
-"""``KafkaConsumer``, the public class: the calls that wait, made by one thread at a time.
+"""``KafkaConsumer``: the public class, with the calls that wait.
 
 Each is a generator of :mod:`.delegate`. The network client runs it on its selector. The calls that never wait are in
 :mod:`.calls`, and :mod:`.interface` documents all of them.

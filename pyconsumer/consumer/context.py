@@ -1,4 +1,4 @@
-"""``ConsumerContext``: settings, client, metadata, subscriptions and clock, which the parts of one consumer share."""
+"""``ConsumerContext``: the objects that the parts of one consumer share."""
 
 from __future__ import annotations
 

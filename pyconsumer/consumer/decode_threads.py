@@ -1,4 +1,4 @@
-"""The threads that decompress ahead: their default number, from the CPUs of the process, and room for their output.
+"""The number of threads that decompress ahead, and the memory for their output.
 
 The threads themselves are those of ``protocol/records/native/ahead.c``. Only zstd is worth the hand-over, which
 costs the reading thread some locking and the warmth of its cache. A batch of 16 KiB takes 20 microseconds in zstd,

@@ -1,4 +1,4 @@
-"""The consumer's blocking calls as generators without I/O or sleep: the wait of ``poll``, and its end by Ctrl-C.
+"""``ConsumerDelegate``: the work of ``poll``, ``position``, ``seek``, ``close``, ``metrics``, as generators.
 
 :class:`pyconsumer.KafkaConsumer` runs them on its selector. Any other driver of
 :class:`~pyconsumer.network.futures.Wait` can do the same. Arguments are checked here, not by the facades.

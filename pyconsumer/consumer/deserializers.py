@@ -1,4 +1,4 @@
-"""Deserialization: from the bytes of a record to objects of the application, and the policy for errors (KIP-1036).
+"""Applies deserializers to records, and handles their errors (``on_record_error``, KIP-1036).
 
 Rules
 

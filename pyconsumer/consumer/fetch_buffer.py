@@ -1,4 +1,4 @@
-"""The queue of fetched record sets that wait to be returned. A core: no I/O, no clock.
+"""The buffer of fetched records that wait for ``poll``, and the moves of positions. A core: no I/O, no clock.
 
 How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4). This queue charges the memory that it
 holds.

@@ -1,4 +1,4 @@
-"""Plans fetches: which partitions from which node, with how many bytes of memory. A core: it sends no request.
+"""Plans fetch requests: which partitions from which node, and the limit of memory. A core: it sends no request.
 
 Rules
 

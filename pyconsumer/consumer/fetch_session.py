@@ -1,4 +1,4 @@
-"""A fetch session with one broker (KIP-227, topic ids KIP-516).
+"""The client's side of a fetch session with one broker (KIP-227, KIP-516).
 
 A core: it plans the content of requests and checks responses. It has no clock and no positions, and does no I/O.
 

@@ -1,4 +1,6 @@
-"""Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
+"""Sends the planned fetches, splits responses into partitions, handles their error codes, fills the buffer.
+
+A thin driver of cores.
 
 The journey of a record set: :class:`FetchPlanner` decides which partitions to request from which node. The node's
 :class:`FetchSessionHandler` checks the response. A stale part (:func:`.completed_fetch.is_stale`) is dropped. The batch

@@ -1,4 +1,4 @@
-"""``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits.
+"""``AccessGuard``: allows one thread at a time, in the process that created the consumer. It refuses, and never waits.
 
 It is about calls of the consumer. Who may run a rebalance listener is decided in
 :mod:`.coordinator.listener_invoker`. :class:`Guard` is the interface of this guard and of the one for event loops,

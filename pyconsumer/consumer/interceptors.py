@@ -1,4 +1,4 @@
-"""The chain of interceptors (KIP-42): sees records before they are returned, and commits that succeeded."""
+"""Interceptors (KIP-42): they see records before these are returned, and successful commits."""
 
 from __future__ import annotations
 

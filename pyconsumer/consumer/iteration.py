@@ -1,4 +1,4 @@
-"""Fast iteration: records are decoded ahead, and ``__next__`` takes them without a further call.
+"""Fast iteration (``for record in consumer``): takes records that were decoded ahead.
 
 Rules
 

@@ -1,4 +1,4 @@
-"""Counters of one consumer: plain numbers, to which :meth:`ConsumerMetrics.snapshot` gives Kafka's names.
+"""Counters of a consumer, and ``metrics()`` with Kafka's names.
 
 The lag of a partition is computed in :meth:`.SubscriptionState.partition_lag`.
 """

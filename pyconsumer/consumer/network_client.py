@@ -1,4 +1,4 @@
-"""The consumer's network client: an unsent queue and futures, with wakeups and the cluster's errors.
+"""The consumer's network client: its wait, ``wakeup`` and errors of the cluster.
 
 It is a :class:`~pyconsumer.network.client.NetworkClient`, and everything in the consumer's own thread talks to it:
 requests are queued in its :class:`~pyconsumer.network.client_requests.UnsentRequests`, a poll sends them, and their

@@ -1,4 +1,4 @@
-"""Offsets from partition leaders: by time, the ends of logs, resets of positions, ends of leader epochs (KIP-320).
+"""Offsets from partition leaders: resets, validation (KIP-320), offsets by time, ends of logs.
 
 The functions at the top are pure: they group by leader and read responses. :class:`OffsetFetcher` sends requests and
 applies the responses to :class:`SubscriptionState`. Calls of the user are generators.

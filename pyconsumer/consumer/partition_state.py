@@ -1,4 +1,4 @@
-"""One assigned partition: its fetch state, its position, and the known offsets of its log. A core: no I/O, no clock.
+"""The state of one partition: fetch state, position, paused, offsets of the log. A core: no I/O, no clock.
 
 Which moves between fetch states are possible is decided here, and which positions can be validated by their epochs
 (:attr:`FetchPosition.needs_validation`). :mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each

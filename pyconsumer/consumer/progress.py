@@ -1,4 +1,4 @@
-"""Which records are finished when threads or tasks process them in any order, and so which offsets may be committed.
+"""``RecordProgress``: which offsets may be committed if threads finish records in any order.
 
 Rules
 

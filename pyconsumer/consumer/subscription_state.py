@@ -1,4 +1,6 @@
-"""The subscription, the assignment and the state of each partition. A core: no I/O, no clock, no callback.
+"""Subscription, assignment, positions: resets, lag, and the offsets that commits cover.
+
+A core: no I/O, no clock, no callback.
 
 Rules
 

@@ -1,4 +1,4 @@
-"""Topics that were deleted and created again under their name (KIP-516), and the positions in them.
+"""Topics that were deleted and created again (KIP-516): their positions are dropped.
 
 Rules
 

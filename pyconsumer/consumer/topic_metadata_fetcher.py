@@ -1,4 +1,4 @@
-"""Blocking calls that list topics and partitions of the cluster, as generators."""
+"""The calls ``topics`` and ``partitions_for_topic``."""
 
 from __future__ import annotations
 

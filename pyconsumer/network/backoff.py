@@ -1,4 +1,4 @@
-"""The formula of pauses between attempts, which grow (KIP-580, KIP-144, KIP-601)."""
+"""The formula for growing pauses between attempts (KIP-580, KIP-144, KIP-601)."""
 
 from __future__ import annotations
 

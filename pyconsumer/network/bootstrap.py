@@ -1,4 +1,4 @@
-"""Reports that no broker responds, and limits the wait for the first response. A core: no I/O, no clock.
+"""Log lines and errors while no bootstrap server responds. A core: no I/O, no clock.
 
 Rules
 1. A client waits as long as it takes for a cluster, which may start after it. While no broker responds, it logs one

@@ -1,4 +1,4 @@
-"""Requests to the broker that can serve them, repeated until they succeed or time is up. Generators, no I/O.
+"""Requests that are repeated until they succeed: to a leader, a coordinator, the controller. Generators, no I/O.
 
 :class:`Calls` chooses the broker (any one, a certain one, the controller, a partition's leader, a coordinator), sends,
 and decides whether an error is worth another attempt. The functions beside it are the steps that other blocking calls

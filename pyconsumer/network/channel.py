@@ -1,4 +1,4 @@
-"""One socket and the :class:`~pyconsumer.network.connection.Connection` that it serves: connect, read, write.
+"""One socket: connect, read, write, time limits of the handshake.
 
 A channel is one attempt to reach a node. It waits for the DNS lookup of the node's name, tries the addresses one after
 another, and serves the connection to the first that accepts it until that connection breaks. A method that finds the

@@ -1,4 +1,4 @@
-"""The network client: one thread, one selector, and one method that waits.
+"""``NetworkClient``: sends requests and receives responses in one thread, which waits in one place.
 
 ``send`` only queues a request. ``poll`` does everything else in the thread that calls it: it looks up names, connects,
 authenticates, writes, reads, refreshes metadata, fails overdue requests, and runs the callbacks of futures. Nothing

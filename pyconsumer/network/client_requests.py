@@ -1,4 +1,4 @@
-"""A client's requests from creation to completion (Java: ``ClientRequest``, ``UnsentRequests``, ``pendingCompletion``).
+"""Queues of unsent requests, request timeouts, and completion of requests.
 
 A request is *unsent*, in the queue of one connection or of those that any node can serve. Then *in flight*, in its
 :class:`~pyconsumer.network.node.Node`. Then *completed*: its outcome is known, and its future completed a little later.

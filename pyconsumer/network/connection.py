@@ -1,4 +1,4 @@
-"""One connection to a broker: bytes in, replies and bytes out. No socket, no clock.
+"""One connection: TLS, ApiVersions and SASL handshake, correlation of responses with requests. No socket, no clock.
 
 Rules
 1. A connection goes through the states below, in order. A step that is not configured is left out.

@@ -1,4 +1,4 @@
-"""All connections of a client: the nodes, their channels, the requests on them, and reconnecting after a backoff.
+"""All connections of a client: connecting, reconnecting after a pause, requests in flight.
 
 The owner calls :meth:`ConnectionPool.turn` to do the work that is due, and :meth:`ConnectionPool.on_event` for each
 socket that its selector reports. The pool never waits, and it does not choose the node of a request. See

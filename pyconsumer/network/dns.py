@@ -1,4 +1,6 @@
-"""Names to addresses. Looking up a name blocks, for many seconds if it must, so it is done in a helper thread.
+"""Looks up host names in a helper thread.
+
+Looking up a name blocks, for many seconds if it must, so it is done in a helper thread.
 
 Each lookup has a thread of its own: one dead name server delays only its own lookup. IP addresses need none.
 """

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into frames: an int32 with a size, then that many bytes.
+"""Cuts a stream of bytes into frames (a size, then that many bytes).
 
 The caller reads bytes into :meth:`FrameReader.buffer` and reports their number by :meth:`FrameReader.advance`. Between
 frames that is a small buffer, so that one read brings a size and a short frame, or several. For the rest of a larger

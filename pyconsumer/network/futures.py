@@ -1,4 +1,4 @@
-"""Futures of requests, and blocking calls written as generators that wait for them.
+"""Futures of requests, and ``drive``, which runs a blocking call up to its deadline.
 
 A :class:`RequestFuture` belongs to one thread. It is completed, and its callbacks run, inside the ``poll`` of the
 client that made it, so it needs no lock, and it cannot be waited for by itself.

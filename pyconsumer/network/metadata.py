@@ -1,4 +1,4 @@
-"""The client's view of the cluster: brokers, topics, leaders. A core: no I/O, no clock.
+"""The client's view of the cluster: brokers, topics, leaders, and when it is refreshed. A core: no I/O, no clock.
 
 Rules
 1. Until the first response (and after :meth:`Metadata.rebootstrap`) the brokers are the bootstrap addresses, with

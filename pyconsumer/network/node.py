@@ -1,4 +1,4 @@
-"""A node as a client sees it: its requests, its channel, and its state, from which the least loaded node is chosen.
+"""One node: its state, the pause before the next attempt to connect, and the least loaded node.
 
 There is one :class:`Node` for each connection to a broker: the main one, and a second one to the broker as coordinator.
 The rules here do no I/O: :mod:`pyconsumer.network.connection_pool` applies them to sockets, and
@@ -84,7 +84,7 @@ class ConnectionBackoff:
 
 
 class NodeStatus(enum.IntEnum):
-    """How well a node can be used now. Lower is better."""
+    """The usefulness of a node now. Lower is better."""
 
     READY = 0
     CONNECTING = 1

@@ -1,4 +1,4 @@
-"""Choice of the node for a request: for requests that any node can serve, and for the refresh of metadata.
+"""Chooses the node for a request that any node can serve, and sends metadata requests.
 
 Rules
 1. A request for any node is queued until a node is ready, and is then sent to the least loaded one

@@ -1,4 +1,6 @@
-"""SASL mechanisms: the client's message at each step. The exchange of messages is in :mod:`.connection`.
+"""SASL mechanisms (PLAIN, SCRAM, OAUTHBEARER), and the choice of one by the settings.
+
+The exchange of messages is in :mod:`.connection`.
 
 A mechanism object serves one authentication. PLAIN (RFC 4616), SCRAM-SHA-256 and -512 (RFC 5802, KIP-84) and
 OAUTHBEARER (RFC 7628, KIP-255) are here. Another one is a class with the same three members, made by the function

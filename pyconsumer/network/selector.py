@@ -1,4 +1,4 @@
-"""The selector, and the socket pair that interrupts its wait.
+"""The selector, and ``Waker``, which interrupts its wait.
 
 The standard library's selectors serve, except where gevent or eventlet has replaced ``select`` or ``socket``. There the
 wait must let other greenlets run, so ``selectors2`` chooses among those of the replaced ``select``. It is slower: a

@@ -1,4 +1,6 @@
-"""TLS without a socket: bytes in, bytes out, by ``ssl.MemoryBIO``. Also: contexts, and errors that name the cause.
+"""TLS of clients: the context from the settings, encryption, and clear errors.
+
+Also: contexts, and errors that name the cause.
 
 It is imported only where TLS is used: OpenSSL takes a tenth of the time that importing a consumer does.
 """

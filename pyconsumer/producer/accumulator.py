@@ -1,4 +1,4 @@
-"""Records that wait to be sent, in batches: a core without I/O, thread or clock.
+"""Batches that wait to be sent: lingering, sequence numbers, memory, delivery timeouts.
 
 State: for each partition a queue of batches, oldest first, and whether one of them is in flight. Rules:
 

@@ -1,4 +1,4 @@
-"""Checks of what an application gives to the producer."""
+"""Checks of the arguments that an application gives to the producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of Arrow as records to send."""
+"""``send_arrow``: the rows of an Arrow table as records."""
 
 from __future__ import annotations
 

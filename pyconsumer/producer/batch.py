@@ -1,4 +1,4 @@
-"""``ProducerBatch`` and ``BufferMemory``, the memory that batches share: twins in Python of the compiled classes."""
+"""``ProducerBatch`` and ``BufferMemory`` in Python, the twins of compiled classes."""
 
 from __future__ import annotations
 

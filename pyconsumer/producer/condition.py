@@ -1,4 +1,4 @@
-"""The producer's lock, which counts announced changes, so that a call can wait for the sender's thread.
+"""The producer's lock, on which calls wait for changes by the sender's thread.
 
 A call that has to wait is a generator that yields a :class:`.Wait` with the next change of a :class:`ChangeCondition`.
 It continues when the change was announced, or at its deadline, and checks again. A thread waits on the lock itself. An

@@ -1,4 +1,4 @@
-"""The producer's settings: names of kafka-python, defaults and meaning of Java's producer 4.x."""
+"""The producer's settings with their defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of a producer, which :class:`KafkaProducer` and :class:`pyconsumer.aio.AsyncKafkaProducer` share.
+"""``ProducerDelegate``: the work of ``send``, ``flush``, ``close`` for blocking and asyncio producers.
 
 :class:`ProducerDelegate` builds the parts of a producer, starts the sender's thread, and has every call of a producer
 up to the point at which it has to wait. A call that may wait is a generator (``..._steps``), which the facade's driver

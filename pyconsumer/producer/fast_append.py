@@ -1,4 +1,4 @@
-"""``Appender``, the short way of a record into its batch: the twin in Python of the compiled class.
+"""``Appender`` in Python: adds a record to an open batch (the twin of a compiled class).
 
 In C a record whose batch is open joins it without a lock and without a decision. In Python that would save no time, so
 the twin leaves every record to :meth:`KafkaProducer.send`.

@@ -1,4 +1,4 @@
-"""The future that ``send`` returns: the partition and offset of a record, once they are known.
+"""The future that ``send`` returns, and the callbacks of a record.
 
 The records of a batch share one :class:`BatchResult`, which is set once by the sender thread. A future is a thin view
 of it. Callbacks run in the sender thread, in the order in which records were sent to a partition. An exception in one

@@ -1,4 +1,4 @@
-"""Interceptors of a producer: the application's code that sees each record before it is sent, and its outcome."""
+"""Interceptors of a producer: they see each record before it is sent, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls from the sender's thread into event loops. Those of one batch, or of several, cross together."""
+"""Calls from the sender's thread into event loops, for asyncio. Those of one batch, or of several, cross together."""
 
 from __future__ import annotations
 

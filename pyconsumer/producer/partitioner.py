@@ -1,4 +1,4 @@
-"""Which partition a record goes to: by its key as Java does, or sticky without one.
+"""Chooses the partition of a record: by its key (murmur2) or sticky.
 
 With a key: murmur2 of the serialized key, made positive, modulo the number of *all* partitions (so that a key keeps its
 partition while one has no leader). Equal to Java's ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.

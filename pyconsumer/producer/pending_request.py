@@ -1,4 +1,4 @@
-"""Pending calls of a transaction, and the requests that they still need."""
+"""Requests of a transaction that wait, and the outcome of its calls."""
 
 from __future__ import annotations
 

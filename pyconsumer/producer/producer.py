@@ -1,4 +1,4 @@
-"""``KafkaProducer``: the facade that applications call.
+"""``KafkaProducer``: the public class.
 
 ``send`` serializes, chooses a partition and appends to a batch in the calling thread. One background thread sends the
 batches (:mod:`pyconsumer.producer.sender`). Several threads may use a producer at a time, and its transactions concern

@@ -1,4 +1,4 @@
-"""The producer's background thread: takes batches that are ready, sends them to the leaders, handles the responses.
+"""The sender's thread: sends batches to leaders, handles responses, retries failed batches.
 
 One thread owns the network client. It sleeps in one place, the client's ``poll``, until a response arrives, a batch
 becomes ready or expires, or ``send``, ``flush`` or ``close`` wakes it up.

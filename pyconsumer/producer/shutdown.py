@@ -1,4 +1,4 @@
-"""The end of the interpreter: producers that were not closed send their records, and log how many remain.
+"""The end of the interpreter: producers that were not closed still send their records.
 
 Daemon threads still run while ``atexit`` functions do, so the senders' threads do the work, and this waits for them.
 

@@ -1,4 +1,4 @@
-"""The facts about a topic that ``send`` needs."""
+"""The partitions of a topic, in the form that ``send`` needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The meaning of error codes for a transaction: a table for each kind of request.
+"""The action for each error code in a transaction's responses, as tables.
 
 They follow Java's ``TransactionManager`` 4.3, whose behaviour ``tests/vectors/transactions.tsv.gz`` records.
 """

@@ -1,4 +1,4 @@
-"""The transactions of one producer (KIP-98, KIP-360, KIP-890): a core without I/O, thread or clock.
+"""The state machine of a producer's transactions (KIP-98, KIP-360, KIP-890).
 
 State: where the producer stands (:data:`PREDECESSORS`), its id and epoch, the partitions of the open transaction, and
 requests that wait. The caller holds the producer's lock during every call. Applications begin and end transactions. The

@@ -1,4 +1,4 @@
-"""The requests of a transaction as messages, and their responses as calls of the :class:`TransactionManager`."""
+"""Builds the requests of a transaction, and reads the responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and headers, and the choice of the version of an API to use with a broker.
+"""Frames, headers, and the choice of the version of an API.
 
 A frame is its size (int32), a header and the message. Functions that decode take a frame without the size. Those that
 encode return a list of buffers with it, ready for a gathering write.

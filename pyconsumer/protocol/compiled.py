@@ -1,4 +1,4 @@
-"""Loading of compiled modules. If one is missing, its equivalent in Python is used instead.
+"""Loads compiled modules, or reports that one is missing. If one is missing, its equivalent in Python is used instead.
 
 That is logged once, when the first client is created, because it is slow. It is not logged if it was chosen
 (``PYCONSUMER_PURE=1``), or if the compiled module cannot be used (free-threaded Python).

@@ -1,4 +1,4 @@
-"""The embedded consumer protocol: the Subscription in JoinGroup and the Assignment in SyncGroup, versions 0 to 3.
+"""Encodes and decodes the Subscription in JoinGroup and the Assignment in SyncGroup.
 
 Each begins with its version. A newer version is read as our newest one, and bytes after the known fields are ignored,
 so that members with a newer client can be in the group (Java's ``ConsumerProtocol``). No state.

@@ -1,4 +1,6 @@
-"""Declaration of messages with version ranges. The codec of each version is generated on first use, and kept.
+"""Declares messages with version ranges, and encodes and decodes them.
+
+The codec of each version is generated on first use, and kept.
 
 A message is a class whose fields have a wire type, the versions that contain them, and Kafka's default::
 

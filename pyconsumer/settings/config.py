@@ -1,4 +1,4 @@
-"""Settings: how they are declared and checked, and the ones that every client has.
+"""Declaration and checks of settings, and the settings of all clients.
 
 A component (consumer, producer, admin client) declares its settings once, as a table, and the shape of the result as
 a class::

@@ -1,4 +1,4 @@
-"""``sasl.jaas.config`` of Java clients, read as user name and password. No part of it is ever shown in a message."""
+"""Reads user name and password from Java's ``sasl.jaas.config``. No part of it is ever shown in a message."""
 
 from __future__ import annotations
 

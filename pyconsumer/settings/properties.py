@@ -1,4 +1,4 @@
-"""Settings from properties files, as Kafka's own tools read them, and from the environment.
+"""Reads settings from properties files and environment variables.
 
 Rules
 1. Precedence: arguments of the program (or the command line), then the environment, then the file, then the defaults.

@@ -1,4 +1,4 @@
-"""Caches of idle clients, producers and admin clients of this process: Spark reuses its Python workers for many tasks.
+"""Idle clients of a Spark worker process, kept for the next task.
 
 A task borrows a client and returns it. A client that failed, or that has a request in flight, is closed instead. So are
 a producer and an admin client after a failure. Few are kept, so that many workers do not hold many connections to each

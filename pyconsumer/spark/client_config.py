@@ -1,4 +1,4 @@
-"""``kafka.*`` options: settings of Java's consumer or producer, translated into ours. Functions without state.
+"""Translates the ``kafka.*`` options of the source into settings of a client. Functions without state.
 
 The options travel to the tasks unchanged. Each process builds its own configuration from them, and only there are
 references to secrets resolved.

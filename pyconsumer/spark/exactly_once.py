@@ -1,4 +1,4 @@
-"""The sink's exactly-once protocol: tasks leave their transactions open, the driver decides and ends them.
+"""Exactly-once writes: tasks leave transactions open, the driver decides and ends them.
 
 A task sends its rows in a transaction of its own, waits until they are acknowledged, and reports the open transaction
 to the driver. Spark's commit coordinator lets one attempt of each partition report: the *winner*. The driver writes the

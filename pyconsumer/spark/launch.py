@@ -1,4 +1,4 @@
-"""A Spark session that works after ``pip install``, with the data source registered.
+"""``session`` and ``register``: a Spark session that knows the format.
 
 :func:`session` starts it with the Java that :func:`java_home` finds: one that is installed, or the one that comes with
 ``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to the executors, which need not have it.

@@ -1,4 +1,4 @@
-"""Offset ranges of a batch: from options to the offsets of each partition, and from those to tasks. No state.
+"""The offset ranges of a batch read, and their division into tasks. No state.
 
 The checks are those of Spark's own connector. For a stream see :mod:`.stream_planner`, which uses the same division.
 

@@ -1,4 +1,4 @@
-"""The requests of Spark's driver to the cluster, without a consumer: partitions, offsets by time, sizes of records.
+"""Looks up partitions, offsets and sizes in the cluster for Spark's driver.
 
 Sizes are estimated, for limits in bytes. Brokers report offsets but not bytes. The headers of the batches at a position
 have both, so one fetch to each leader, of a few batches for each partition, is enough. A partition that cannot be

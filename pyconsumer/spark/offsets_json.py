@@ -1,4 +1,4 @@
-"""The JSON of options and checkpoints: partitions, offsets by partition, timestamps by partition. No state.
+"""The JSON of offsets in options and checkpoints. No state.
 
 ``{"topic":[0,1]}`` names partitions. ``{"topic":{"0":23,"1":-1}}`` gives each a number: the offset to read next, with
 -2 for the earliest and -1 for the latest, or a timestamp in ms.

@@ -1,4 +1,4 @@
-"""Reading options: case-insensitive names, and values as Spark writes them. Functions without state.
+"""Reads values of options in Spark's notation. Functions without state.
 
 Each ``read_*`` returns its default if the option is not given, and raises ConfigurationError for an invalid value. The
 error names the option and the valid values.

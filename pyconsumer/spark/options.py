@@ -1,4 +1,4 @@
-"""The source's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
+"""The source's options: names, defaults and checks. Names and meaning are those of Spark's own Kafka connector.
 
 Names are case-insensitive. An unknown name is an error that suggests the nearest one. Options that only a batch read,
 or only a stream, can use are checked by :meth:`SourceOptions.batch_bounds` and :meth:`SourceOptions.stream_start`,

@@ -1,4 +1,4 @@
-"""A task's work: the records of one offset range, read from the partition's leader, without a group.
+"""A task of the source: reads one offset range from the partition's leader.
 
 A :class:`PartitionReader` has the state of one read: the position, the cause of the last failure, since when the topic
 or the records are missing. It belongs to the task that created it. At most one fetch is in flight.

@@ -1,4 +1,4 @@
-"""The progress of a stream: committed to a consumer group (``commitToGroup``), and as lag (:func:`lag`).
+"""A stream's progress: ``commitToGroup`` and ``lag``.
 
 Spark resumes from its checkpoint alone. The commits are for lag monitors and for ``startingOffsets=group``, and they
 are best effort: a failure is logged, the commit is retried later, and the query never fails because of it.

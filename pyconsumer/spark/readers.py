@@ -1,4 +1,4 @@
-"""The readers of the source, for batches and for streams. They plan on the driver and read in the tasks.
+"""The batch reader and the stream reader, which Spark calls. They plan on the driver and read in the tasks.
 
 A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` translates Spark's calls into those of
 :mod:`pyconsumer.spark.stream_planner`. Spark creates two of the latter for a query. One stays in a child process of the

@@ -1,4 +1,4 @@
-"""The source's columns: names, Spark types and Arrow types, as in Spark's own Kafka connector and in its order."""
+"""The source's columns: names, Spark types and Arrow types."""
 
 from __future__ import annotations
 

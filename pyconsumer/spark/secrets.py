@@ -1,4 +1,4 @@
-"""References to secrets in ``kafka.*`` options, such as ``${env:NAME}``: they keep secrets out of Spark's plans.
+"""References to secrets in ``kafka.*`` options, such as ``${env:NAME}``.
 
 Options are pickled and sent to every task, and Spark may write plans to event logs. A reference is resolved where a
 client is created: in the driver, and in each task on its own machine. The notation is that of Kafka's config providers

@@ -1,4 +1,4 @@
-"""The sink: it writes rows as records, at least once, or exactly once on request (:mod:`.exactly_once`).
+"""Writes rows as records, at least once or exactly once.
 
 At least once: a task that fails is run again, and the records that it has sent stay in the topic.
 

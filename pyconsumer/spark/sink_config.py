@@ -1,4 +1,4 @@
-"""``kafka.*`` options of the sink: settings of Java's producer, translated into ours. Functions without state."""
+"""Translates the ``kafka.*`` options of the sink into settings of a producer. Functions without state."""
 
 from __future__ import annotations
 

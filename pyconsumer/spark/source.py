@@ -1,4 +1,4 @@
-"""``format("pyconsumer")``: the data source, which makes the readers and writers. It has no state but the options."""
+"""``format("pyconsumer")``: the class that Spark creates. It has no state but the options."""
 
 from __future__ import annotations
 

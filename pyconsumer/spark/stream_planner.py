@@ -1,4 +1,4 @@
-"""The offsets that the micro-batches of a stream read: the rules, and the limits of one batch.
+"""The offsets of each micro-batch of a stream, and the limits of its size.
 
 State of a planner: the initial offsets, the target of an AvailableNow query, and the cluster's offsets as last seen (by
 ``ClusterOffsets``). Spark's offset process owns it, and calls it from one thread.

@@ -1,4 +1,4 @@
-"""Subscriptions: the partitions to read, by one of the options ``assign``, ``subscribe`` and ``subscribePattern``.
+"""The options ``assign``, ``subscribe`` and ``subscribePattern``.
 
 They are immutable values. Patterns are regular expressions of Java, translated into Python's.
 """

@@ -1,4 +1,4 @@
-"""Requests about transactions of other producers, many at a time: generators without I/O or state.
+"""Requests that end, fence and describe transactions of other producers.
 
 An admin client runs them for the driver of an exactly-once write, which ends transactions that its tasks have begun. No
 application should do that.

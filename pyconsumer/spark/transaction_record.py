@@ -1,4 +1,4 @@
-"""The data of the sink's exactly-once protocol (:mod:`.exactly_once`): names, tasks' reports, the record of a decision.
+"""The data of the exactly-once protocol: names, reports of tasks, the decision.
 
 A decision is a committed offset: the batch's number, with the winners as its metadata. A broker limits metadata
 (``offset.metadata.max.bytes``, 4,096 by default), so a long list is split into pieces, each committed to a group of its

@@ -1,4 +1,4 @@
-"""Builders for tests: one record, many, the result of ``poll``, and that of ``poll_arrow``. Functions without state."""
+"""Builders of records and of results of ``poll``, for tests. Functions without state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads one partition of ``__consumer_offsets`` and rebuilds the groups in it.
+"""Loading: reads a partition of ``__consumer_offsets`` and rebuilds its groups.
 
 A loader lives for one load and owns what it has read so far. The manager caches the groups when the load has ended.
 Records take effect in the order of the log: a tombstone removes the commits before it and not those after it, and the

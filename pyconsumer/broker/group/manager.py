@@ -1,4 +1,4 @@
-"""The groups that this broker coordinates: their cache, which this module owns, and their records in the log.
+"""All groups of this broker in memory, and the writing of their records and offsets to the log.
 
 A change that must survive is appended to the log first. The group protocols are not here: who may join, and when a
 rebalance ends, is decided in :mod:`.classic` and :mod:`.consumer`.

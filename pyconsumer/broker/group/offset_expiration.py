@@ -1,4 +1,4 @@
-"""Removal of expired offsets, empty groups, deleted groups and offsets of deleted topics.
+"""Expiration and deletion: removes expired offsets, empty groups, and offsets of deleted topics.
 
 The state is the manager's cache. This module has only the timer of the next search. Tombstones are written first, and
 the cache is changed when they are in the log. So the cache stays if the append fails: expired offsets are tried

@@ -1,4 +1,4 @@
-"""Small text files in Kafka's formats: the leader epochs of a log, and offsets of all logs of a broker.
+"""Small text files in Kafka's formats: leader epochs of a log, and the checkpoints of a broker's logs.
 
 :class:`LeaderEpochs` is owned by its log. The functions at the end have no state.
 """

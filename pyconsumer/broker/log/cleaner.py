@@ -1,4 +1,4 @@
-"""Compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534 for tombstones).
+"""Log compaction: only the last record of each key is kept (KIP-58, KIP-354, KIP-534).
 
 Only closed segments are compacted. The records after the last compaction are dirty. A log is compacted when the dirty
 share of its bytes is large enough (``min.cleanable.dirty.ratio``). Batches are rewritten record by record, and the

@@ -1,4 +1,4 @@
-"""Parts of files that are read later, while an answer is sent.
+"""Parts of files that are read while a response is sent.
 
 1. The bytes can be read although the file was closed, renamed or removed in the meantime, as deletion and compaction of
    segments do. The descriptor is closed with the last reference to the file and its parts.

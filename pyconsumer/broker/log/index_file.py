@@ -1,4 +1,4 @@
-"""The file of an offset or time index, without its format. State: the size of the file."""
+"""The file of an index: opens, reads and writes it. State: the size of the file."""
 
 from __future__ import annotations
 

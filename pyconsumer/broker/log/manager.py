@@ -1,4 +1,4 @@
-"""All logs of one broker, which this module owns: their folders, checkpoints and periodic tasks.
+"""All logs of one broker: opens and removes them, and writes their checkpoints.
 
 A broker's folder has one folder for each partition (``topic-0``), Kafka's checkpoint files, and after a clean shutdown
 the marker ``.kafka_cleanshutdown``, which is removed at the next start.

@@ -1,4 +1,4 @@
-"""The log of one partition: appends, reads, the rolling and removal of segments, truncation.
+"""The log of one partition: appends, reads, rolling, retention, truncation.
 
 The log owns its segments, its leader epochs and its producers' state. The high watermark belongs to the partition's
 replicas: callers pass the offset up to which the log may be read or deleted. A log is opened by

@@ -1,4 +1,4 @@
-"""The producers of a log: a batch that is sent twice is stored once, and open transactions are tracked (KIP-98).
+"""Producers of a log: rejects duplicate and out-of-order batches, and tracks transactions (KIP-98).
 
 Rules, per producer id and partition:
 

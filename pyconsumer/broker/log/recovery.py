@@ -1,4 +1,4 @@
-"""Opening a log: an empty one, after a clean shutdown, or after a crash. Functions that return a ``PartitionLog``.
+"""Opening a log after a clean shutdown or after a crash. Functions that return a ``PartitionLog``.
 
 After a clean shutdown only the end of the log is read. After a crash, the batches after the recovery point are read in
 one pass and their checksums verified. The log is truncated at the first incomplete or damaged batch. Batches are

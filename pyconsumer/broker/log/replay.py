@@ -1,4 +1,4 @@
-"""Reading a log again: the producers' state after a snapshot, and recovery after a crash, in one pass.
+"""Recovery of a log's batches and of the producers' state after a crash.
 
 The functions are generators. Each step reads 1 MiB at most and yields its size, and other work runs between steps. They
 have no state.

@@ -1,4 +1,4 @@
-"""One segment: a file of record batches in the order of their offsets, and its three indexes, which it owns.
+"""One segment: a file of record batches, and its three indexes.
 
 A segment finds the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` owns the segments
 and decides which batches are appended, and up to which offset they are read. A segment is appended to, then sealed, and
@@ -455,9 +455,9 @@ class Segment:
     def mark(self) -> list[int]:
         """Return the mark of a sealed segment. With it, the next start need not read the segment (see :meth:`trust`).
 
-        The mark is a list of numbers: base offset, size, next offset, position of the last batch, the sizes and
-        checksums of the offset index and the time index, bytes since the last index entry, the three timestamps, and
-        the time of the file's last change (ns).
+        The mark is a list of numbers. First come base offset, size, next offset and position of the last batch. Then
+        come the sizes and checksums of the offset index and the time index. The last numbers are the bytes since the
+        last index entry, the three timestamps, and the time of the file's last change (ns).
         """
         if self._mark is not None:
             return self._mark

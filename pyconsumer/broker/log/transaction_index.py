@@ -1,4 +1,4 @@
-"""The transaction index of a segment: the aborted transactions whose end markers are in it, in Kafka's file format.
+"""The transaction index of a segment: the aborted transactions, in Kafka's file format.
 
 An entry has 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (of the marker),
 i64 last stable offset of the log right after the marker was appended. Entries are in the order of the markers. A

@@ -1,4 +1,4 @@
-"""Validation of batches before they are appended, and the assignment of their offsets. Functions without state.
+"""Checks of batches before they are appended, and the assignment of their offsets. Functions without state.
 
 The order is that of :meth:`~.partition_log.PartitionLog.append`: :func:`check_batches`, :func:`correct_timestamps`,
 :func:`recompress`, :func:`assign_offsets`. :func:`only_batch` comes before them, as Kafka checks a request before it

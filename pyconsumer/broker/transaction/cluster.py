@@ -1,4 +1,4 @@
-"""The cluster as transactions see it: markers go to partition leaders, and verification to coordinators.
+"""Calls of transactions to other brokers: markers to partition leaders, verification at coordinators.
 
 As in replication, the brokers of a cluster call each other directly, in one process: no request between them can be
 lost. A broker that is not alive is not among the peers. This module has no state.

@@ -1,4 +1,4 @@
-"""End markers of transactions: a transaction is complete when each of its partitions has one (KIP-98).
+"""Sending of transaction markers until every partition has one (KIP-98).
 
 The state is the transaction's: the partitions of its record that have no marker yet. Rules:
 

@@ -1,4 +1,4 @@
-"""The state of one transactional id at its coordinator, and the transitions between states.
+"""The state machine of one transactional id: its state and the legal transitions.
 
 A :class:`TransactionMetadata` is owned by the state manager. Rules:
 

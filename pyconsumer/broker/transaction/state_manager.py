@@ -1,4 +1,4 @@
-"""All transactional ids that one broker coordinates, which this module owns: loading, unloading, writing, expiry.
+"""All transactional ids of one broker: loading, unloading, writing, timeouts, expiry.
 
 A transactional id belongs to a partition of ``__transaction_state``. The leader of that partition is its coordinator,
 and the partition's leader epoch is the coordinator epoch. A partition is first loading, then served. If its load fails,

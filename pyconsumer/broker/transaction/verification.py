@@ -1,4 +1,4 @@
-"""Verification: before a transaction opens in a partition, its coordinator confirms that the partition belongs to it.
+"""Verification (KIP-890): the coordinator confirms that a partition belongs to a transaction.
 
 See KIP-890. Without verification, a late batch of an ended transaction would open a transaction in the partition that
 never ends, and ``read_committed`` consumers would stop there for ever. The guards are the state of the partition's

@@ -1,4 +1,4 @@
-"""The task that lives in the group for a consumer of aiokafka's API.
+"""The background task that drives the group for an aiokafka consumer.
 
 State: one task for each consumer, from ``start`` (or the first read) to ``stop``. It waits until the group has
 something due, does that in one piece (``GroupConsumer.serve``), and waits again.
@@ -83,7 +83,7 @@ class GroupTask:
         consumer.live_between_reads(self._trouble.raise_once)
 
     def start(self) -> None:
-        """Start the task in the running loop. If it is started already, do nothing."""
+        """Start the task in the running loop. A second call has no effect."""
         if self._task is None:
             loop = asyncio.get_running_loop()
             find = weakref.ref(self._consumer)

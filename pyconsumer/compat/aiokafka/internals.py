@@ -1,4 +1,4 @@
-"""Names with an underscore of aiokafka's clients that other programs read. See :mod:`pyconsumer.compat.internals`."""
+"""Views for internal names of aiokafka's clients that other programs read. See :mod:`pyconsumer.compat.internals`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of ``start`` and ``stop``: a client starts once."""
+"""The check that a client is started only once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StartedTwiceError(IllegalStateError, AssertionError):
 
 
 def check_may_start(name: str, *, began: bool, stopped: bool) -> None:
-    """Check that a client was neither started nor stopped before.
+    """Check that a client was not started or stopped before.
 
     Args:
         name: name of the client's class, for the message.

@@ -1,4 +1,4 @@
-"""The program's rebalance listener, as aiokafka calls it.
+"""Calls of the program's rebalance listener in aiokafka's way.
 
 Rules
 

@@ -1,4 +1,4 @@
-"""``sasl_oauth_token_provider`` of aiokafka: a coroutine, which the program's event loop runs.
+"""aiokafka's ``sasl_oauth_token_provider``: a coroutine, run by the program's event loop.
 
 A login happens in the thread of a client: that of the loop, of heartbeats, or of a producer. None of them waits for
 the token. The network client is told when it has come.

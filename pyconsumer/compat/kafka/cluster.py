@@ -1,4 +1,4 @@
-"""``kafka.cluster``: a read view of the brokers and topics that a client knows."""
+"""``kafka.cluster``: a read-only view of the known brokers and topics."""
 
 from __future__ import annotations
 

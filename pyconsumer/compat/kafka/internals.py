@@ -1,4 +1,4 @@
-"""Names with an underscore of kafka-python's clients that other programs read. See :mod:`pyconsumer.compat.internals`.
+"""Views for internal names of kafka-python's clients that other programs read. See :mod:`pyconsumer.compat.internals`.
 
 ``_client`` and ``_metadata`` of the consumer are objects of ours, which differ from kafka-python's.
 """

@@ -1,4 +1,4 @@
-"""Translation of kafka-python's settings into ours: defaults, and settings that are ignored or refused. No state."""
+"""Translation of kafka-python's settings into pyconsumer's: defaults, ignored and rejected settings. No state."""
 
 from __future__ import annotations
 

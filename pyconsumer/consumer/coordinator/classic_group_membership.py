@@ -1,4 +1,4 @@
-"""Membership under the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core.
+"""A member of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core.
 
 :mod:`.membership` holds the parts that do not depend on the protocol.
 

@@ -1,4 +1,4 @@
-"""The classic protocol in the user's thread: which step of a rebalance comes next, and each of the steps.
+"""The steps of a classic rebalance: revoke, join, run the assignor as leader, adopt the assignment.
 
 :class:`ClassicGroupProtocol` has their order. :class:`RebalanceSteps` has the steps: revoke partitions, join, assign as
 leader, adopt the assignment. Each of its public methods carries out one step that the membership core asked for. Steps

@@ -1,4 +1,4 @@
-"""A member's states under the classic protocol, as a table, and the actions that only this protocol has.
+"""The table of states of a classic member, and its actions.
 
 No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 

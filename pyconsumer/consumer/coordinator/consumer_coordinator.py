@@ -1,4 +1,6 @@
-"""``ConsumerCoordinator``: a consumer's side of its group. A thin driver of the membership core and of the commits.
+"""``ConsumerCoordinator``: a consumer's side of its group. When automatic commits happen.
+
+A thin driver of the membership core and of the commits.
 
 The steps of a member depend on its group protocol: :mod:`.classic_group_rebalance` or
 :mod:`.consumer_group_reconciliation`.

@@ -1,4 +1,4 @@
-"""Membership under the consumer protocol (KIP-848): heartbeats carry everything. A core, as :mod:`.membership`.
+"""A member of the consumer protocol (KIP-848): its heartbeats, epochs and target. A core, as :mod:`.membership`.
 
 It behaves as Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager``, apart from the differences
 below. States are a table in :mod:`.consumer_group_state`, error codes in :mod:`.error_actions`.

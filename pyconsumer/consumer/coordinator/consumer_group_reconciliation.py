@@ -1,4 +1,4 @@
-"""The consumer protocol (KIP-848) in the user's thread: following the coordinator's assignment.
+"""The steps by which a member of the consumer protocol (KIP-848) follows its assignment.
 
 :class:`ConsumerGroupProtocol` has the order of the steps, :class:`ReconciliationSteps` has the steps.
 

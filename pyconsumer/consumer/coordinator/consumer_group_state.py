@@ -1,4 +1,4 @@
-"""A member's states and actions under the consumer protocol (KIP-848), as tables.
+"""The table of states of a member of the consumer protocol (KIP-848), and its actions.
 
 No I/O, no clock. Shared actions are in :mod:`.group_state`, the action for each error code in :mod:`.error_actions`.
 

@@ -1,4 +1,4 @@
-"""The user thread's client of the group's coordinator: finds it, sends to it, notices its loss. A thin driver.
+"""Sends requests to the group's coordinator, finds it, and notices its loss. A thin driver.
 
 Requests use a connection of their own to the coordinator, so that a pending JoinGroup holds up no fetch. When the
 coordinator is lost, that connection is dropped: a request may be pending on it, and later ones would wait behind it.

@@ -1,4 +1,4 @@
-"""Which broker coordinates the group, and when to ask. A core: no I/O, no clock.
+"""When to look up the coordinator, and which broker it is. A core: no I/O, no clock.
 
 Rules
 

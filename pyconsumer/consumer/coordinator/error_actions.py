@@ -1,4 +1,4 @@
-"""Error tables of group requests: for each request, the action that each error code calls for.
+"""The action for each error code in a response to a group request, as tables.
 
 No I/O, no clock. ``on_join_response``, ``on_heartbeat_response`` and their like carry the actions out. A code that is
 not in a request's table is unexpected: it is raised to the application. A retriable code that a newer broker may add is

@@ -1,4 +1,4 @@
-"""The interface of a group protocol in the user's thread, as :mod:`.consumer_coordinator` needs it."""
+"""The interface that both group protocols implement in the user's thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identity of a group's members, and the actions that both group protocols share.
+"""A member's generation, and the actions that both group protocols share.
 
 No I/O, no clock. The states of a member are in :mod:`.classic_group_state` and :mod:`.consumer_group_state`, with the
 actions that only one of the protocols has. The action for each error code is in :mod:`.error_actions`.

@@ -1,4 +1,4 @@
-"""Timers of a member: when a heartbeat is due, when the session is over, when the next poll is overdue.
+"""Timers of a member: next heartbeat, session timeout, ``max_poll_interval_ms``.
 
 A core: times come in as seconds. :mod:`.heartbeat_thread` acts on it.
 

@@ -1,4 +1,4 @@
-"""The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
+"""The heartbeat thread: sends heartbeats while the application works on records. A thin driver of the core.
 
 It has a network client of its own, with its own selector and its own connection to the coordinator. That carries only
 Heartbeat and LeaveGroup, or ConsumerGroupHeartbeat under the consumer protocol. A broker serves the requests of one

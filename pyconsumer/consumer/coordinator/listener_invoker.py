@@ -1,4 +1,4 @@
-"""Calls of the rebalance listener: who may run one, and when. Every such call is made here.
+"""Calls of the rebalance listener, and the commit before partitions are revoked. Every such call is made here.
 
 Java: ``ConsumerRebalanceListenerInvoker``. Rules
 

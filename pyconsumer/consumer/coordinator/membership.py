@@ -1,4 +1,6 @@
-"""A member's identity, heartbeats and leaving, for both group protocols. A core: no I/O, no thread, no clock.
+"""The base of both kinds of members: identity, heartbeats, leaving, ``max_poll_interval_ms``.
+
+A core: no I/O, no thread, no clock.
 
 This is the part of a membership that does not depend on how a group agrees on partitions.
 :mod:`.classic_group_membership` adds JoinGroup and SyncGroup, :mod:`.consumer_group_membership` the assignments that

@@ -1,4 +1,4 @@
-"""Committing offsets and fetching committed ones: the rules, and the calls as generators.
+"""OffsetCommit and OffsetFetch: commits, their retries and callbacks, and the commit interval.
 
 Commits
 

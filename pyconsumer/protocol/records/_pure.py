@@ -1,4 +1,4 @@
-"""The decoder of the records of a batch in pure Python, called by the cursor. No state.
+"""The decoder of records in Python. No state.
 
 One loop decodes a batch. It is written for speed: no function call per record, one- and two-byte numbers are read
 inline, bounds are checked once per record. A wrong length always leads to an error: to an index beyond the data, to a

@@ -1,4 +1,4 @@
-"""Headers of record batches, which are read without decoding the records. No state.
+"""Headers of record batches: splits a record set into batches without decoding records. No state.
 
 The layout of a v2 batch (KIP-98), 61 bytes before the records, big-endian::
 

@@ -1,4 +1,4 @@
-"""Building record batches of format v2. A builder belongs to one thread: records are appended, then it is built."""
+"""Builds record batches (format v2). A builder belongs to one thread: records are appended, then it is built."""
 
 from __future__ import annotations
 

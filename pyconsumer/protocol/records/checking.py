@@ -1,4 +1,4 @@
-"""The broker's checks of the records of a batch, before it accepts the batch. No state.
+"""The broker's checks of the records in a batch. No state.
 
 They are those of Java's ``LogValidator``, which differ from those of readers: any negative length of a key or value is
 null, and the offsets in a batch without compression are not compared. :func:`check_records` exists also as compiled

@@ -1,4 +1,4 @@
-"""Compression of record sets in Kafka's framing, and decompression up to a maximal size.
+"""Compression and decompression of batches, with a limit on the size.
 
 =========  ======================================================================================
 gzip       one or more members

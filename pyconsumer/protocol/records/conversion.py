@@ -1,4 +1,7 @@
-"""The loop that applies deserializers to records. It returns errors, which the consumer handles. No state."""
+"""The loop that applies deserializers to records, in Python.
+
+It returns errors, which the consumer handles. No state.
+"""
 
 from __future__ import annotations
 

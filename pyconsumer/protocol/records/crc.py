@@ -1,4 +1,4 @@
-"""CRC-32C, the checksum of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
+"""Computes CRC-32C, the checksum of record batches. Message sets of format v0 and v1 use ``zlib.crc32``.
 
 The compiled decoder has its own. Without it the first of these serves: the package ``crc32c``, which is as fast and is
 installed where it has wheels, ``crcmod``, which installs without a compiler, numpy, and a table in Python. Numpy is

@@ -1,4 +1,4 @@
-"""Cursors: they read a partition's records from a response, without control batches and aborted transactions.
+"""Reads records from a record set: checks checksums, skips aborted transactions and control batches.
 
 A :class:`Cursor` has the position in the record set and the batch that is being read. It belongs to the consumer's
 thread. Batches are checked, decompressed and decoded one after the other, when they are reached.

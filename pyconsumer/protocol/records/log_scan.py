@@ -1,4 +1,4 @@
-"""The scan of a broker's log: one pass through its batches finds all that the broker derives from their headers.
+"""One pass through a broker's log, which finds index entries, leader epochs and producers.
 
 That is the end of the log, entries for the offset and time indexes, leader epochs, the state of producers, and the
 transactions that have ended. No I/O: the caller reads the segments and feeds their bytes. :class:`LogScan` exists also

@@ -1,4 +1,4 @@
-"""The compiled record decoder, ``_native``: loaded at the first call, for every module that uses a part of it.
+"""Loads the compiled record decoder ``_native``.
 
 ``_native`` itself imports ``compression``, ``cursor``, ``record`` and others. They may import this module, because it
 imports nothing of theirs until a function of theirs runs.

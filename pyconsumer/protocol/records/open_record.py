@@ -1,4 +1,4 @@
-"""The record of ``pyconsumer.compat.aiokafka``: a dataclass, to which a program may add attributes.
+"""The record of ``compat/aiokafka``: a dataclass to which programs may add attributes.
 
 ``OpenRecord`` is the class of the pure decoder. The compiled one (``native/forms.pxi``) takes its fields, its name and
 the functions below from here. Both go by the name under which programs import them, so a pickle of one loads as the

@@ -1,4 +1,7 @@
-"""The records that a consumer returns. They are read-only for their users. A decoder creates them."""
+"""``ConsumerRecord``: the record that a consumer returns.
+
+They are read-only for their users. A decoder creates them.
+"""
 
 from __future__ import annotations
 

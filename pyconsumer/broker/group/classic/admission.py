@@ -1,4 +1,4 @@
-"""JoinGroup of the classic protocol: who may join, under which member id, and whether that begins a rebalance.
+"""JoinGroup of the classic protocol: who may join, fencing of static members, and when a rebalance begins.
 
 The state is the group's. When the join phase ends, because all members have joined or the time is over, is decided in
 :mod:`.rebalance`.

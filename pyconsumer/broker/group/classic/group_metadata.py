@@ -1,4 +1,4 @@
-"""A group of the classic protocol: its state machine, its members, and its generation, protocol and assignment.
+"""A group of the classic protocol: its state machine, members, generation, protocol and assignment.
 
 :class:`GroupMetadata` owns its members (:class:`MemberMetadata`) and has the rules that depend on the group
 alone. The coordinator calls it. It never waits, writes to the log or sends a reply. A member's pending request is

@@ -1,4 +1,4 @@
-"""Rebalances of classic groups: when the join phase ends, which members are removed, which requests get their replies.
+"""Rebalances of classic groups: session timeouts, the end of the join phase, removal of members, replies.
 
 The state is the group's (:mod:`.group_metadata`). This module sets the group's timers. A rebalance in steps:
 

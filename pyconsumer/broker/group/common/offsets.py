@@ -1,4 +1,4 @@
-"""The committed offsets of one group, which the group owns: those in the log, and those that are still being appended.
+"""The committed offsets of one group: those in the log, and those whose append has not ended.
 
 An offset is in one of three places:
 

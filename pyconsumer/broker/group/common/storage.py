@@ -1,4 +1,4 @@
-"""The storage of an internal topic, ``__consumer_offsets`` or ``__transaction_state``, as its coordinator sees it.
+"""The interface of a coordinator to the log of its internal topic.
 
 The broker implements it on its replicated log. Tests implement it in memory, with appends that are late or fail. It
 keeps no state of its own.

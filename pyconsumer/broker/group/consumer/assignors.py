@@ -1,4 +1,4 @@
-"""The assignors of a broker, ``uniform`` and ``range``: pure functions with Apache Kafka's results (KIP-848).
+"""The broker's assignors ``uniform`` and ``range`` (KIP-848), with Apache Kafka's results.
 
 ``uniform``
     Members get equal numbers of partitions, as far as their subscriptions allow, and keep partitions that they had. If

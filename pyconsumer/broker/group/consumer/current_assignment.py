@@ -1,4 +1,4 @@
-"""Reconciliation: the next step of one member from its present partitions to its target assignment (KIP-848).
+"""Reconciliation: a member's next step from its present partitions to its target (KIP-848).
 
 Pure functions on :class:`ConsumerGroupMember` values. The caller writes the record of the new one.
 

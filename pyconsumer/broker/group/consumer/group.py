@@ -1,4 +1,4 @@
-"""A consumer group as its coordinator knows it (KIP-848): members, epochs, target assignment.
+"""A group of the consumer protocol (KIP-848): members, epochs, target assignment.
 
 The group owns this state. Members, epochs and assignments change only by :meth:`ConsumerGroup.replay` of records, both
 when records are written and when a partition of ``__consumer_offsets`` is loaded. The group never waits, writes to the

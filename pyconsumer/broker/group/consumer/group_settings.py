@@ -1,4 +1,4 @@
-"""Settings of single groups: dynamic configuration of the group, otherwise the broker's (KIP-848, KIP-1263)."""
+"""Settings of single groups: a group's own value, or else the broker's (KIP-848, KIP-1263)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A member of a consumer group: its metadata, its epochs, and its partitions.
+"""A member of a group of the consumer protocol: its metadata, epochs and partitions.
 
 A member is an immutable value, owned by its :class:`~.group.ConsumerGroup`. A change makes a new one, so that the rules
 can compare the member before and after it.

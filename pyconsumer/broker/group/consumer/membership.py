@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol: members join, change, reconcile, leave and fail (KIP-848).
+"""ConsumerGroupHeartbeat: members join, change, reconcile, leave and time out (KIP-848).
 
 The state is that of the groups (:mod:`.group`). A heartbeat collects the records that change it, in steps:
 

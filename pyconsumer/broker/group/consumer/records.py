@@ -1,4 +1,4 @@
-"""Records of consumer groups as values, which are written to the log and which a group replays. No state.
+"""Records of consumer-protocol groups: made for the log, and read when a group is loaded. No state.
 
 A change of a group is a list of :class:`GroupRecord`. The same list is written to ``__consumer_offsets`` and replayed
 onto the group in memory, so that the two cannot differ.

@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: when they are resolved, and the records that result.
+"""Subscriptions by regular expression: when they are evaluated, and the resulting records.
 
 Resolving an expression tries every topic of the cluster, so it is not done in a heartbeat but in a task right after it.
 The members get the new partitions with a later heartbeat. It is done when a member has a new expression, when topics
@@ -38,7 +38,7 @@ _NOTHING: Final = ResolvedRegex(frozenset())
 
 
 class RegexStatus(Enum):
-    """How a heartbeat changes the member's regular expression."""
+    """The change of a member's regular expression by a heartbeat."""
 
     UNCHANGED = auto()
     UPDATED = auto()

@@ -1,4 +1,4 @@
-"""Checks of requests to a consumer group: fencing, member epochs, static members and commits. No state.
+"""Checks of requests to a consumer-protocol group: fencing, member epochs, commits. No state.
 
 Errors have Apache Kafka's codes and messages.
 """

@@ -1,4 +1,6 @@
-"""The target assignment of a group: which member is to have which partitions (KIP-848). Functions without state.
+"""The target assignment: when it is computed, and which member gets which partitions (KIP-848).
+
+Functions without state.
 
 The assignor gets every member with its subscribed topics that exist and its last target. A static member that has
 rejoined under a new member id starts with the target of its old one.

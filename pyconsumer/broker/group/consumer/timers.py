@@ -1,4 +1,4 @@
-"""Deadlines of the members of consumer groups, which this module owns.
+"""Session and rebalance timeouts of members of the consumer protocol.
 
 A member has at most one of each kind: its session timeout, its rebalance timeout, and if it uses the classic protocol,
 the time until it must send JoinGroup or SyncGroup.

@@ -1,4 +1,4 @@
-"""The topics of the cluster as the coordinator of consumer groups sees them."""
+"""The cluster's topics, as the group coordinator sees them."""
 
 from __future__ import annotations
 

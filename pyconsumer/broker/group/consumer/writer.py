@@ -1,4 +1,4 @@
-"""Changes of consumer groups: appended to the log, replayed onto the group, and then the reply.
+"""Changes of consumer-protocol groups: appended to the log, applied to the group, then answered.
 
 1. The records of a change are appended as one batch. If the append fails at once, nothing changes.
 2. Otherwise they are replayed at once, so that the next request sees them. The reply is sent when the append has ended.

@@ -136,7 +136,7 @@ class AIOKafkaAdminClient:
 
         Args:
             timeout_ms: the time that the broker may take, in ms. By default ``request_timeout_ms``.
-            validate_only: True checks the request and creates nothing.
+            validate_only: True only checks the request.
 
         Returns:
             ``topic_errors``: name, error code (0 for success) and message of each topic. No error is raised for a

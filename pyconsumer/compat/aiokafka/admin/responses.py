@@ -1,4 +1,4 @@
-"""aiokafka's response objects, made from our messages.
+"""aiokafka's response objects, made from pyconsumer's messages.
 
 A response has the fields that its version has in aiokafka, under aiokafka's names: as attributes, where structures are
 tuples, and by ``to_object()`` as dictionaries. The table below maps them to ours.

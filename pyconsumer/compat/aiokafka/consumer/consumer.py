@@ -278,7 +278,7 @@ class AIOKafkaConsumer(ConsumerInternals):
         """Subscribe to topics by name, or by a pattern. The pattern must match the beginning of a topic's name.
 
         Raises:
-            TypeError: both topics and pattern are given, or neither, or one has a wrong type.
+            TypeError: topics and pattern are both given or both missing, or one has a wrong type.
             ValueError: the pattern is not a regular expression.
         """
         if bool(topics) == (pattern is not None):

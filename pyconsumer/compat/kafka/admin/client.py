@@ -178,7 +178,7 @@ class KafkaAdminClient:
 
         Raises:
             KafkaError: the first error, unless ``raise_errors`` is False. The code 84 does not count as an error.
-            ValueError: ``election_type`` is neither 0 nor 1.
+            ValueError: ``election_type`` is not 0 or 1.
         """
         if election_type not in (0, 1):
             raise ValueError(f"election_type is 0 (preferred) or 1 (unclean), not {election_type!r}")

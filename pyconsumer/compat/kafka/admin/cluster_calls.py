@@ -1,4 +1,4 @@
-"""Calls of kafka-python's admin client that our own does not have: elections, log directories, versions, members."""
+"""Admin calls that only kafka-python has: elections, log directories, API versions, removal of members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion of our results into kafka-python's: dictionaries with the names of Kafka's protocol, and tuples of 2.x."""
+"""Conversion of pyconsumer's results into kafka-python's dictionaries and tuples."""
 
 from __future__ import annotations
 

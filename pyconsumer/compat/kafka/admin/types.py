@@ -182,7 +182,7 @@ class OffsetTimestamp(int):
 
 
 class IsolationLevel(_Named):
-    """Whether records of open transactions are visible."""
+    """Isolation levels: they decide whether records of open transactions are visible."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1

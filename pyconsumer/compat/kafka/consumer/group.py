@@ -130,7 +130,7 @@ class KafkaConsumer(ConsumerInternals, pyconsumer.KafkaConsumer[Any, Any]):
         """Subscribe to topics by name, or by a pattern. The pattern must match the beginning of a topic's name.
 
         Raises:
-            ValueError: neither topics nor a pattern are given.
+            ValueError: topics and pattern are both missing.
             TypeError: ``topics`` is a text instead of a list.
             IllegalStateError: both topics and a pattern are given.
         """
