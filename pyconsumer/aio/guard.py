@@ -72,7 +72,7 @@ class TaskGuard:
         return self._forks != Forks.count
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call. None for none."""
+        """Set a function that is called at the start of each call. With None, no function is called."""
         self._on_enter = callback
 
     def bind(self, loop: asyncio.AbstractEventLoop) -> None:

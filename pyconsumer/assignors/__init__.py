@@ -66,7 +66,8 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     Args:
         strategies: one assignor or a list of assignors. Each is a name (``"range"``, ``"roundrobin"``, ``"sticky"``,
             ``"cooperative-sticky"``, ``"cooperative-sticky-delayed"``), or the name of Kafka's Java class. It may also
-            be an :class:`Assignor` class, an object of it, or its dotted path (``"package.module.Class"``). A string may contain several names, separated by commas.
+            be an :class:`Assignor` class, an object of it, or its dotted path (``"package.module.Class"``). A string
+            may contain several names, separated by commas.
 
     Raises:
         ConfigurationError: a name is unknown or cannot be imported, an object is not an assignor, or two assignors have

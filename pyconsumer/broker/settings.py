@@ -69,7 +69,7 @@ class BrokerSetting(NamedTuple):
 
 
 def between(low: float | None, high: float | None = None) -> Check:
-    """Return a check that a number is between two bounds. The bounds are allowed, too."""
+    """Return a function that checks that a number is between two bounds. The bounds are allowed, too."""
 
     def check(value: Value) -> str | None:
         if low is not None and value < low:
@@ -82,7 +82,7 @@ def between(low: float | None, high: float | None = None) -> Check:
 
 
 def one_of(*values: Value) -> Check:
-    """Return a check that a value is one of the given values."""
+    """Return a function that checks that a value is one of the given values."""
 
     def check(value: Value) -> str | None:
         return None if value in values else f"must be one of {', '.join(map(str, values))}"
@@ -91,7 +91,7 @@ def one_of(*values: Value) -> Check:
 
 
 def some_of(*values: str) -> Check:
-    """Return a check that every element of a list is one of the given values. The list may be empty."""
+    """Return a function that checks that every element of a list is one of the given values. The list may be empty."""
 
     def check(value: Value) -> str | None:
         return None if all(item in values for item in value) else f"may hold only {', '.join(values)}"

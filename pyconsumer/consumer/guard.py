@@ -70,7 +70,7 @@ class Guard(Protocol):
         ...
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call. None for none."""
+        """Set a function that is called at the start of each call. With None, no function is called."""
         ...
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class AccessGuard:
         return self._owner.get(None, NO_THREAD)
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Set a function that is called at the start of each call. None for none."""
+        """Set a function that is called at the start of each call. With None, no function is called."""
         self._on_enter = callback
 
     def call_on_wakeup(self, callback: Callable[[], object]) -> None:

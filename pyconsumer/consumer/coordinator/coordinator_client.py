@@ -124,7 +124,7 @@ class CoordinatorClient(Generic[M]):
 
     @property
     def missing(self) -> str:
-        """Return the words for the coordinator in the time-out message of a call that waited for it."""
+        """Return a description of the coordinator, for the message of a call that waited for it too long."""
         return f"the group's coordinator (connections: {self.client.failures()})"
 
     def _on_response(self, future: RequestFuture[ClientResponse]) -> None:

@@ -83,7 +83,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError 
 
 
 class AutoCommit:
-    """The schedule of automatic commits. A core.
+    """The schedule of automatic commits. It has no I/O and no clock.
 
     Args:
         interval: ``auto_commit_interval_ms`` in seconds. None means no automatic commits.

@@ -313,7 +313,7 @@ def types(given: Iterable[Any]) -> list[str]:
 
 
 def listing(found: ours.GroupListing) -> dict[str, str]:
-    """Return a group as listed."""
+    """Return a group in the form for a list of groups."""
     return {
         "group_id": found.group_id,
         "protocol_type": found.protocol_type,
@@ -404,7 +404,7 @@ def transaction_states(given: Iterable[Any]) -> list[str]:
 
 
 def transaction_listing(found: ours.TransactionListing) -> TransactionListing:
-    """Return a transactional id as listed."""
+    """Return a transactional id in the form for a list of ids."""
     return TransactionListing(found.transactional_id, found.producer_id, TransactionState.build_from(found.state))
 
 

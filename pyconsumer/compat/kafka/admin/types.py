@@ -236,7 +236,7 @@ class TransactionState(str, _Named):
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id, as listed."""
+    """A transactional id in the result of ``list_transactions``."""
 
     transactional_id: str
     producer_id: int
