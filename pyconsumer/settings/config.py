@@ -745,8 +745,8 @@ CLIENT_SETTINGS: Final = (
         None,
         Duration(1, nullable=True),
         "Raise `NoBrokersAvailableError` when no broker has responded for this long since the client began to connect."
-        " None: wait as long as each call allows, for a cluster that starts later. The log repeats from time to time"
-        " that no broker answers.",
+        " None: do not give up, for a cluster that starts later. Each call then waits until its own timeout, and the"
+        " log repeats from time to time that no broker answers.",
     ),
     Setting(
         "bootstrap_resolve_timeout_ms",
